@@ -27,7 +27,7 @@ export interface AudienceStatus {
   readonly engine: string;
   readonly source: string;
   /**
-   * `new`: it has not run yet. `held`, `failed`: its last run was. `unfinished`: a run is under way, or goes on at the next start.
+   * `new`: it has not run yet. `held`, `failed`: its last run was. `unfinished`: a run is under way, or goes on with the next sync.
    * `orphaned`: gone from the configuration, and its members still believe in it.
    */
   readonly state: 'ok' | 'new' | 'held' | 'failed' | 'unfinished' | 'paused' | 'orphaned';

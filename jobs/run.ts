@@ -5,6 +5,7 @@ import type { LeasedContext, OnRun, Order, RunContext, RunPlace } from './contex
 import { type Debt, debtsOf } from './debts.ts';
 import { endedFor, forgetEnded } from './end.ts';
 import { Exclusions } from './exclusions.ts';
+import { endOf } from './failure.ts';
 import { reoffer } from './reoffer.ts';
 import { areBack } from './room.ts';
 import { noted, recordAfter } from './run-record.ts';
@@ -131,7 +132,7 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
     const now = (await store.run(run.id)) ?? run;
     const since = await failingSince(store, now);
     if (!context.signal.aborted) await store.saveRun({ ...noted(now, { error, since }), phase }, lease.fence);
-    throw error;
+    throw endOf(error, 'was over; the next one goes on with it');
   }
 }
 

@@ -110,7 +110,7 @@ export class Runner {
   }
 
   async stop(): Promise<void> {
-    this.stopping.abort(new RollcallError('stopping', 'Rollcall is stopping; the sync goes on at the next start.'));
+    this.stopping.abort(new RollcallError('stopping', 'Rollcall is stopping.'));
     await Promise.allSettled(this.working);
   }
 

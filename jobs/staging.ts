@@ -5,6 +5,7 @@ import type { Debt } from './debts.ts';
 import { isAllDelivered } from './end.ts';
 import type { Action, Staged } from './engines/port.ts';
 import { Exclusions } from './exclusions.ts';
+import { endOf } from './failure.ts';
 import { asRename, renameReason } from './guard.ts';
 import { whyHeld } from './hold.ts';
 import { failed, isFirst, newRun, scopeOf, withCounts } from './run-record.ts';
@@ -68,7 +69,8 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
         ? await judge(context, run, staged, order, former)
         : { counts: staged, reason: null };
     return await saveStaged(context, withCounts(run, counts), reason, record);
-  } catch (error) {
+  } catch (cause) {
+    const error = endOf(cause, 'had computed what to send; the next sync computes anew');
     const since = await failingSince(store, run).catch(() => run.startedAt);
     const over = failed(run, { error, since }, clock.now());
     // Its tick is still due, here or elsewhere, so it does no harm if this is not written either.

@@ -69,7 +69,7 @@ export interface Sync extends Reading {
    * @param renames - whether renamed audiences end under their former names without being held for a person
    */
   start(renames?: boolean): Promise<void>;
-  /** Ends the schedules and, between two batches, the runs; they go on at the next start. */
+  /** Ends the schedules and, between two batches, the runs; the next sync goes on with them. */
   stop(): Promise<void>;
 }
 

@@ -301,7 +301,7 @@ export const PROGRAM_CODES = {
   ),
   stopping: code(
     503,
-    'The process is stopping. The next start continues what was begun.',
+    'The process is stopping. What it had accepted or begun to send goes on at the next start or sync.',
     'Try again.',
     'the log: who sent SIGTERM?',
   ),

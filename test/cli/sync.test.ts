@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import t from 'tap';
 import { freePort } from '../helpers/free-port.ts';
@@ -214,6 +215,37 @@ t.test('an endpoint that is down keeps a sync neither waiting nor failing', asyn
     stderr: /2 deliveries are not delivered/,
   });
 });
+
+t.test('an interrupted plan exits 1, and looks at no other audience', async (t) => {
+  const more = `  - { name: Slow, engine: slow, source: personas, sql: "select 1 as user_id" }
+engines:
+  lake: { type: duckdb, path: ":memory:" }
+  slow: { type: module, module: ./slow.mjs }
+`;
+  const { folder, config } = await workspace(t, 'http://127.0.0.1:9', more);
+  const computing = new BroadcastChannel('computing');
+  t.teardown(() => computing.close());
+  await writeFile(`${folder}/slow.mjs`, SLOW_ENGINE);
+  const plan = start(['plan', 'slow', 'big_spenders', '-c', config]);
+  await once(computing, 'message');
+  const { code, stdout, stderr } = await plan.stop();
+  t.same([code, stdout], [1, '']);
+  t.match(stderr, /^Interrupted\. [^\n]+\n$/);
+});
+
+/** Says that it computes, which ends once it is interrupted. */
+const SLOW_ENGINE = `const verbs = {
+  then: undefined,
+  snapshot: async () => ({ version: 0, members: 0 }),
+  preview: ({ signal }) => {
+    const channel = new BroadcastChannel('computing');
+    channel.postMessage('');
+    channel.close();
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  },
+};
+export const openEngine = () => new Proxy(verbs, { get: (_, verb) => (verb in verbs ? verbs[verb] : async () => {}) });
+`;
 
 t.test('an interrupted sync exits 1, and a service sends what was left', async (t) => {
   const port = `${await freePort()}`;

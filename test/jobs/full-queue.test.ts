@@ -67,7 +67,8 @@ t.test('a run that waits for a full queue can be stopped, and goes on later', as
   rig.onProgress = ({ phase }) => {
     if (phase === 'wait') void rig.sync.stop();
   };
-  t.match(await rig.sync.run(), [{ error: { code: 'stopping' } }]);
+  const message = 'a: Rollcall stopped before the run was over; the next one goes on with it.';
+  t.match(await rig.sync.run(), [{ error: { code: 'stopping', message } }]);
   t.match(await rig.store.runs({ limit: 1 }), [{ state: 'sending', sent: 100 }]);
   const { told, delivered } = deliverWhileWaiting(rig, ['crm']);
   await rig.another().run();

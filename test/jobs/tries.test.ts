@@ -131,9 +131,10 @@ t.test('a plan and a run that are being computed end when the process stops', as
   plan.catch(() => {});
   await computing.promise;
   await rig.sync.stop();
-  t.match(await run, [{ error: { code: 'stopping' } }]);
-  await t.rejects(plan, { code: 'stopping' });
-  t.match(await history(rig, 'a'), [{ state: 'failed', phase: 'stage', code: 'stopping' }]);
+  const reason = 'Rollcall stopped before the run had computed what to send; the next sync computes anew.';
+  t.match(await run, [{ error: { code: 'stopping', message: `a: ${reason}` } }]);
+  await t.rejects(plan, { code: 'stopping', message: 'b: Rollcall is stopping.' }, 'a plan is no sync');
+  t.match(await history(rig, 'a'), [{ state: 'failed', phase: 'stage', code: 'stopping', reason }]);
   t.match(await rig.store.audience('a'), { lastRunAt: null }, 'its tick is still due');
 });
 

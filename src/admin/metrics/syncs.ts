@@ -6,7 +6,7 @@ import type { Instruments } from './instruments.ts';
 const LIVE_BUCKETS = [0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 30, 300];
 const RUN_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400];
 
-/** Failures that say nothing of a sync: it was not begun, or goes on at the next start. */
+/** Failures that say nothing of a sync: it was not begun, or was broken off. */
 const NOT_FAILED = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
 /** What becomes of a run. */

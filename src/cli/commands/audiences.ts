@@ -23,7 +23,7 @@ States:
   new         it has not run yet
   held        its last run waits for approval
   failed      its last run failed
-  unfinished  a run is in progress, or continues at the next start
+  unfinished  a run is in progress, or continues with the next sync
   paused      it does not run
   orphaned    gone from the configuration, while destinations still have its members
 

@@ -110,7 +110,7 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
       }
     });
   } catch (error) {
-    if (!(error instanceof RollcallError)) throw error;
+    if (terminal.signal.aborted || !(error instanceof RollcallError)) throw error;
     found.push(failed('store', `${redactUrl(config.store.url)}: ${error.code}: ${error.message}`));
   }
   yield* found;

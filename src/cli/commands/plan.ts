@@ -59,8 +59,9 @@ async function plan(keys: readonly string[], options: PlanOptions, { terminal, s
         else print(terminal, describePlan(each, options));
         if (each?.renamedFrom) renamed.push(each.renamedFrom);
       } catch (error) {
-        // One failure says nothing of the others.
-        if (!(error instanceof RollcallError) || error.code === 'unknown_audience') throw error;
+        // One failure says nothing of the others; Ctrl-C is for all.
+        if (terminal.signal.aborted || !(error instanceof RollcallError) || error.code === 'unknown_audience')
+          throw error;
         printError(terminal, { code: error.code, message: error.message, key }, options.json);
         setExitCode(EXIT.failed);
       }
