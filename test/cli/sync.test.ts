@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import t from 'tap';
 import { freePort } from '../helpers/free-port.ts';
 import { filesOf, jsonLines, listen, orders, rollcall, start, workspace } from './helpers.ts';
@@ -214,6 +215,19 @@ t.test('an endpoint that is down keeps a sync neither waiting nor failing', asyn
     stdout: /2 deliveries: 0 delivered, 2 waiting/,
     stderr: /2 deliveries are not delivered/,
   });
+});
+
+t.test('SQL finds files beside the configuration, whatever the folder is called', async (t) => {
+  for (const name of ['a,b', "it's [1] {x,y}?*", ',']) {
+    const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
+    const odd = join(folder, name);
+    await mkdir(odd);
+    await rename(join(folder, 'orders.csv'), join(odd, 'orders.csv'));
+    const glob = (await readFile(config, 'utf8')).replace('orders.csv', 'ord*.csv');
+    await writeFile(join(odd, 'rollcall.yaml'), glob);
+    const planned = await rollcall(['plan', '-c', join(odd, 'rollcall.yaml')]);
+    t.match(planned, { code: 0, stdout: /0 → 2 members/ }, name);
+  }
 });
 
 t.test('an interrupted plan exits 1, and looks at no other audience', async (t) => {

@@ -46,7 +46,8 @@ export async function openDuckdb(
     path: nothingYet ? ':memory:' : config.path,
     readOnly: readOnly && !nothingYet && config.path !== ':memory:',
     settings: {
-      file_search_path: folder,
+      // A list with commas. Without one it is the working directory, which commands move to that folder.
+      file_search_path: folder.includes(',') ? '' : folder,
       // What is in memory only would spill into the working directory.
       temp_directory: `${config.path === ':memory:' ? join(folder, 'duckdb') : config.path}.tmp`,
       // People install the extensions that they want: no SQL may load one from the network by its name.
