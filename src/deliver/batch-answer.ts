@@ -1,12 +1,21 @@
 import * as z from 'zod';
 import { type Exchange, withoutSecrets } from './exchange.ts';
 
+// Many languages write null for what is not there, as Go does of a list that nothing was put into.
 const rejection = z.object({
   index: z.number().int().nonnegative(),
   code: z.string().catch('rejected'),
-  retry: z.boolean().default(true),
+  retry: z
+    .boolean()
+    .nullish()
+    .transform((retry) => retry ?? true),
 });
-const answer = z.object({ rejected: z.array(rejection).default([]) });
+const answer = z.object({
+  rejected: z
+    .array(rejection)
+    .nullish()
+    .transform((rejected) => rejected ?? []),
+});
 
 /**
  * The exchange of each message of a batch. A 2xx takes all but those that a JSON answer names; other statuses count for each.

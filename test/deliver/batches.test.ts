@@ -128,7 +128,7 @@ t.test('each message has its own outcome: those that the answer rejects are trie
   const answer: Answer = (response, request, index) => {
     const places = valuesOf(request);
     const rejected = [
-      { index: places.indexOf(3), code: 'handler_failed' },
+      { index: places.indexOf(3), code: 'handler_failed', retry: null },
       { index: places.indexOf(5), code: 'bad one!', retry: false },
     ].filter((each) => each.index >= 0 && (index === 0 || each.code !== 'handler_failed'));
     json(200, { rejected })(response, request, index);
@@ -191,6 +191,7 @@ for (const [name, fine] of Object.entries<Answer>({
   'another kind of JSON': (response) =>
     void response.writeHead(200, { 'content-type': 'application/json-seq' }).end('\x1e{"ok":true}\n'),
   'JSON that rejects nothing': json(202, { ok: true }),
+  'JSON that rejects null': json(200, { rejected: null }),
   'JSON in gzip': (response) =>
     void response
       .writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' })
