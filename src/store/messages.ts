@@ -23,7 +23,7 @@ export interface AttemptFilter {
   readonly limit: number;
 }
 
-/** A page of the attempt log, newest first. */
+/** A page of the attempt log, last logged first. */
 export interface AttemptPage {
   readonly attempts: readonly AttemptRecord[];
   /** Where the next page begins; null at the end of the log. */

@@ -35,6 +35,32 @@ export const pagingCases: Cases = {
     t.same(found, ['m-4', 'm-2', 'm-0']);
     t.same(await store.attemptPage({ userId: 'nobody', limit: 2 }, null), { attempts: [], next: null });
   },
+  'attempts stand in the order in which they were logged, in a list and over pages': async (t, store, { clock }) => {
+    const owner = await store.join(TTL);
+    const given = ['slow', 'quick', 'last'].map((messageId) => message({ messageId }));
+    await accept(store, ...given);
+    const began = new Map([
+      ['slow', 0],
+      ['quick', 200],
+      ['last', 300],
+    ]);
+    const claims = new Map((await claim(store, owner)).map((each) => [each.messageId, each]));
+    for (const messageId of ['quick', 'slow', 'last']) {
+      const at = clock.now() + Number(began.get(messageId));
+      await store.settle(owner, [settlement(claims.get(messageId)!, DELIVERED, [attempt({ at })])]);
+    }
+    const order = ['last', 'slow', 'quick'];
+    t.same(
+      (await store.attempts({ limit: 9 })).map(({ messageId }) => messageId),
+      order,
+    );
+    const { attempts, next } = await store.attemptPage({ limit: 2 }, null);
+    const rest = await store.attemptPage({ limit: 2 }, next);
+    t.same(
+      [...attempts, ...rest.attempts].map(({ messageId }) => messageId),
+      order,
+    );
+  },
   'an empty attempt log is one empty page': async (t, store) => {
     t.same(await store.attemptPage({ limit: 2 }, null), { attempts: [], next: null });
   },

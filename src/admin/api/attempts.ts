@@ -27,8 +27,9 @@ export interface AttemptParts {
 
 export function attemptRoutes(routes: ApiRoutes, { store }: AttemptParts): void {
   reading(routes, '/attempts', {
-    summary: 'The attempt log, newest first',
-    description: 'A page looks at a bounded part of the log: it may be empty although `next` is not null.',
+    summary: 'The attempt log, last logged first',
+    description:
+      'An attempt is logged once it has ended: a slow one comes before quick ones that began after it. A page looks at a bounded part of the log: it may be empty although `next` is not null.',
     tag: 'Attempts',
     query: z.object({
       ...paging,

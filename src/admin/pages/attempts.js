@@ -9,7 +9,7 @@ import { Empty, State, Table, Time } from './ui.js';
  * @param {{ attempts: any[], caption?: string, of?: 'endpoint' | 'message' | 'search' }} props - `of`: what they have in common,
  *   which is not repeated in each row
  */
-export function Attempts({ attempts, caption = 'Attempts, newest first', of = 'message' }) {
+export function Attempts({ attempts, caption = 'Attempts, last logged first', of = 'message' }) {
   if (attempts.length === 0) return html`<${Empty} title="No attempt is logged." />`;
   const columns = [
     WHEN,

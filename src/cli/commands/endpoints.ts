@@ -56,6 +56,7 @@ Example:
   $ rollcall attempts --user u1 --since 2026-01-31
   $ rollcall attempts --destination crm --outcome refused --json
 
+An attempt is logged once it has ended: a slow one stands before quick ones that began after it.
 The last column is the start of the answer, or why there was none; --json has up to 64 KiB of it.`;
 
 const RESUMED: Readonly<Record<EndpointStatus['state'], string>> = {
@@ -84,7 +85,7 @@ export function addEndpoints(program: Command, context: Context): void {
     .argument('<endpoint...>', 'ids as the list shows them, or names of destinations')
     .addHelpText('after', PAUSE_HELP)
     .action((names: string[], options: AppCommandOptions) => pause(names, options, context));
-  addAppOptions(program.command('attempts').description('search the attempt log, newest first'))
+  addAppOptions(program.command('attempts').description('search the attempt log, last logged first'))
     .option('--destination <name>', 'only to this destination')
     .option('--endpoint <id>', 'only to this endpoint')
     .option('--delivery <id>', 'only of this delivery (the Idempotency-Key)')

@@ -22,7 +22,7 @@ type AttemptRow = readonly [
 /** Rows that one page looks at: some ten milliseconds' worth. */
 const LOOKED_AT = 50_000;
 
-/** Newest first. */
+/** Last logged first, which is not the order of `at`. */
 export async function attempts(session: Session, filter: AttemptFilter): Promise<AttemptRecord[]> {
   return (await found(session, filter, null)).map(([, record]) => record);
 }
