@@ -23,7 +23,8 @@ export function canAsk({ stdin, stderr }: Terminal): boolean {
 }
 
 /**
- * Asks one question after the other, again where the answer is neither yes nor no; an empty one, or none, is the default.
+ * Asks one question after the other, again where the answer is neither yes nor no; an empty one is the default. Ctrl-D is a
+ * no where that is the default; elsewhere it is no answer.
  *
  * @throws RollcallError `stopping` where a person ends it instead
  */
@@ -46,7 +47,7 @@ export async function ask(
     while (answers.length < questions.length) {
       stderr.write(`${questions[answers.length]} ${byDefault ? '[Y/n]' : '[y/N]'} `);
       const { value, done } = await typed.next();
-      if (interrupted) throw new RollcallError('stopping', 'Interrupted.');
+      if (interrupted || (done && byDefault)) throw new RollcallError('stopping', 'Interrupted.');
       const answer = understood(done ? '' : value.trim(), byDefault);
       if (answer === null) stderr.write('Please answer y or n.\n');
       else answers.push(answer);

@@ -1,11 +1,17 @@
 import { InvalidArgumentError, Option } from 'commander';
 import ms from 'ms';
+import { isSetEmpty } from '../config/variables.ts';
 import { isoInstant } from '../timestamp.ts';
 
 const DEFAULT_CONFIG = 'rollcall.yaml';
 
 export const configOption = () =>
-  new Option('-c, --config <file>', 'configuration file').default(DEFAULT_CONFIG).env('ROLLCALL_CONFIG');
+  orVariable(new Option('-c, --config <file>', 'configuration file').default(DEFAULT_CONFIG), 'ROLLCALL_CONFIG');
+
+/** An option that an environment variable can give; one that is set but empty counts as not set. */
+export function orVariable(option: Option, variable: string): Option {
+  return isSetEmpty(variable) ? option : option.env(variable);
+}
 
 /** A command to type next, for the same configuration. */
 export function hint({ config }: { readonly config: string }, command: string): string {
@@ -22,7 +28,7 @@ export const jsonOption = () => new Option('--json', 'print one JSON object per 
 
 /** For commands that ask a running service. */
 export const tokenOption = () =>
-  new Option('--token <token>', 'admin token; that of the configuration unless given').env('ROLLCALL_TOKEN');
+  orVariable(new Option('--token <token>', 'admin token; that of the configuration unless given'), 'ROLLCALL_TOKEN');
 
 export const nowOption = () =>
   new Option('--now <iso>', 'as of this time ($now in the SQL), such as 1998-03-01').argParser(instantOption);
@@ -52,5 +58,14 @@ export function instantOption(text: string): number {
 
 /** For options that may be given several times. */
 export function collect(value: string, previous: readonly string[] = []): readonly string[] {
-  return [...previous, value];
+  return [...previous, notEmpty(value)];
 }
+
+/** What options and arguments take that say nothing else: an empty text is a variable that a script has not set. */
+export function notEmpty(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It must not be empty.');
+  return text;
+}
+
+/** For a place in a list; an empty one is its beginning. */
+export const placeOption = (text: string): string => text;

@@ -1,10 +1,22 @@
-import { Command, type ErrorOptions } from 'commander';
+import { type Argument, Command, type ErrorOptions, type Option } from 'commander';
 import { closestMatch } from 'leven';
+import { notEmpty } from './options.ts';
 
-/** A command that helps with misspelt subcommands. Where one of them runs by itself, commander takes them for arguments. */
+/**
+ * A command that helps with misspelt subcommands. Where one of them runs by itself, commander takes them for arguments. It
+ * refuses empty values of options and arguments, unless they have a parser of their own.
+ */
 export class SuggestingCommand extends Command {
   override createCommand(name?: string): SuggestingCommand {
     return new SuggestingCommand(name);
+  }
+
+  override addOption(option: Option): this {
+    return super.addOption(option.required && !option.parseArg ? option.argParser(notEmpty) : option);
+  }
+
+  override addArgument(argument: Argument): this {
+    return super.addArgument(argument.variadic || argument.parseArg ? argument : argument.argParser(notEmpty));
   }
 
   override error(message: string, options?: ErrorOptions): never {

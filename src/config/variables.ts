@@ -2,6 +2,9 @@ import type { Mistake, Path } from './mistakes.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** Whether a variable is set, but to nothing. */
+export const isSetEmpty = (name: string, env: Environment = process.env): boolean => env[name] === '';
+
 /** `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself. Any other `${` is one that was meant and misspelt. */
 const VARIABLE = /\$(?<escaped>\$\{)|\$\{(?<name>\w+)(?::-(?<fallback>(?:(?!\$\{)[^}])*))?\}|\$\{/g;
 /** In SQL `$${"a":1}$$` is a text: only what is a variable whole is meant as one, and `$${NAME}` stands for `${NAME}` itself. */

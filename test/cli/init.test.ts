@@ -127,13 +127,15 @@ t.test('the next steps can be typed as they are printed', async (t) => {
   t.equal(execFileSync('bash', ['-c', `${go} && pwd -P`], { encoding: 'utf8' }), `${await realpath(root)}\n`);
 });
 
-t.test('an empty name is this folder', async (t) => {
+t.test('an empty name is refused, and no name is this folder', async (t) => {
   const root = await folder(t);
   process.chdir(root);
-  const { code, stdout } = await rollcall(['init', '', '--yes']);
+  t.match(await rollcall(['init', '', '--yes']), { code: 2, stderr: /'folder'\. It must not be empty\.$/m });
+  t.same(await readdir(root), []);
+  const { code, stdout } = await rollcall(['init', '--yes']);
   t.equal(code, 0);
   t.notMatch(stdout, /^ {2}cd/m);
-  t.match(await rollcall(['init', '', '--yes']), { code: 2, stderr: `${await realpath(root)} has a rollcall.yaml` });
+  t.match(await rollcall(['init', '--yes']), { code: 2, stderr: `${await realpath(root)} has a rollcall.yaml` });
 });
 
 t.test('at a terminal it asks, and does what it is told', async (t) => {
@@ -172,6 +174,10 @@ t.test('whoever ends it at a question gets no files, and no stack', async (t) =>
   const root = await folder(t);
   const pressed = await start(['init', root], { tty: true, answer: '\x03' }).finished;
   t.match(pressed, { code: 1, stdout: '', stderr: /: Interrupted\.\n$/ });
+  const ended = await start(['init', root], { tty: true }).finished;
+  t.match(ended, { code: 1, stdout: '', stderr: /: Interrupted\.\n$/ }, 'Ctrl-D');
+  const halfway = await start(['init', root], { tty: true, answer: 'y\n' }).finished;
+  t.match(halfway, { code: 1, stdout: '', stderr: /: Interrupted\.\n$/ }, 'Ctrl-D at the second one');
   const signalled = await start(['init', root], { tty: true }).stop();
   t.match(signalled, { code: 1, stdout: '', stderr: /Interrupted\. [^\n]+\n$/ });
   t.same(await readdir(root), []);

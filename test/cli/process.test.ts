@@ -68,6 +68,33 @@ t.test('a mistake in the configuration exits 2 and is named with its line', asyn
   t.match(await run(['start'], { cwd: folder }), { code: 2, stderr: /line 2: sources\[0\]\.writeKey .*SHOP_KEY/ });
   const env = { SHOP_KEY: 'x', ROLLCALL_CONFIG: join(folder, 'rollcall.yaml') };
   t.match(await run(['config', 'check'], { env }), { code: 0, stdout: /is valid/ });
+  const empty = { SHOP_KEY: 'x', ROLLCALL_CONFIG: '' };
+  t.match(await run(['config', 'check'], { cwd: folder, env: empty }), { code: 0, stdout: /^rollcall\.yaml is valid/ });
+});
+
+t.test('a token or a secret that the environment has empty counts as none', async (t) => {
+  const authorizations: (string | undefined)[] = [];
+  const service = createServer(({ headers }, response) => {
+    authorizations.push(headers.authorization);
+    response.end();
+  });
+  service.listen(0, '127.0.0.1');
+  await once(service, 'listening');
+  t.teardown(() => service.close());
+  const { port } = service.address() as AddressInfo;
+  const config = join(t.testdir(), 'rollcall.yaml');
+  await writeFile(
+    config,
+    `listen: { port: ${port} }\nadmin: { token: ${'t'.repeat(32)} }\nsources: [{ id: a, writeKey: k }]\n`,
+  );
+  t.match(await run(['config', 'reload', '-c', config], { env: { ROLLCALL_TOKEN: '' } }), { code: 0 });
+  t.same(authorizations, [`Bearer ${'t'.repeat(32)}`]);
+  const listener = launch(['listen', '--port', '0'], { env: { ROLLCALL_LISTEN_SECRET: '' } });
+  t.teardown(() => listener.kill('SIGKILL'));
+  for await (const line of createInterface({ input: listener.stderr as NodeJS.ReadableStream })) {
+    t.match(line, /^Listening on http:\S+\. Ctrl-C ends it\.$/);
+    break;
+  }
 });
 
 t.test('a sync from another folder reaches a listener, signed', async (t) => {

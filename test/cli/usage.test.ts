@@ -69,6 +69,13 @@ t.test('bad usage exits 2 and says what was meant', async (t) => {
     [['forget', ''], /"" must be a user id: not empty/],
     [['forget', 'u1', '  '], /" {2}" must be a user id: not empty, not only blanks/],
     [['dead-letters', 'list', '--reason', 'bored'], /Allowed choices are refused/],
+    [['config', 'check', '-c', ''], /'-c, --config <file>' argument '' is invalid\. It must not be empty\./],
+    [['config', 'reload', '--token', ''], /'--token <token>' argument '' is invalid\. It must not be empty\./],
+    [['listen', '--host', ''], /'--host <address>' argument '' is invalid\. It must not be empty\./],
+    [['listen', '--secret', 's', '--secret', ''], /It must not be empty\./],
+    [['messages', '--user', ''], /It must not be empty\./],
+    [['backup', ''], /for argument 'folder'\. It must not be empty\./],
+    [['why', 'big_spenders', ''], /for argument 'user'\. It must not be empty\./],
   ];
   const results = await Promise.all(cases.map(([args]) => rollcall(args)));
   for (const [index, { code, stderr, stdout }] of results.entries()) {

@@ -11,7 +11,7 @@ import { asUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';
 import { eachPage } from '../each-page.ts';
 import { noteUnsent } from '../note-unsent.ts';
-import { instantOption, wholeNumber } from '../options.ts';
+import { instantOption, placeOption, wholeNumber } from '../options.ts';
 import { createProgress } from '../progress.ts';
 import { letterTable } from '../show-letters.ts';
 import { count, note, print, printJson, type Terminal } from '../terminal.ts';
@@ -76,7 +76,7 @@ export function addDeadLetters(program: Command, context: Context): void {
     .description('show what could not be delivered, send it again, or give it up');
   filtered(command.command('list', { isDefault: true }).description('show dead letters'))
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
-    .option('--after <id>', 'only those after this one')
+    .option('--after <id>', 'only those after this one', placeOption)
     .option('--body', 'with their bodies')
     .addHelpText('after', LIST_HELP)
     .action((options: ListOptions) => list(options, context));

@@ -42,7 +42,7 @@ export function addInit(program: Command, context: Context): void {
     .option('-y, --yes', 'ask nothing')
     .addOption(jsonOption())
     .addHelpText('after', HELP)
-    .action((folder: string | undefined, options: InitOptions) => init(folder || '.', options, context));
+    .action((folder: string | undefined, options: InitOptions) => init(folder ?? '.', options, context));
 }
 
 async function init(folder: string, options: InitOptions, { terminal }: Context): Promise<void> {

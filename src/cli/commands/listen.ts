@@ -5,7 +5,7 @@ import { RollcallError } from '../../errors.ts';
 import type { Captured } from '../capture.ts';
 import type { Context } from '../context.ts';
 import { describeRequest } from '../describe-request.ts';
-import { collect, jsonOption, milliseconds, wholeNumber } from '../options.ts';
+import { collect, jsonOption, milliseconds, orVariable, wholeNumber } from '../options.ts';
 import { aborted, hasColours, note, print, printJson } from '../terminal.ts';
 
 interface ListenOptions {
@@ -41,21 +41,19 @@ export function addListen(program: Command, context: Context): void {
     .description('receive webhooks for trying things out: verifies, prints, and can answer badly on purpose')
     .option('-p, --port <n>', 'port to listen on; 0 takes a free one', wholeNumber(0, 65535), 9000)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .addOption(
-      new Option(
-        '-s, --secret <secret>',
-        'verify X-Signature and webhook-signature; may be given several times while rotating',
-      )
-        .argParser(collect)
-        .default([], 'none')
-        .env('ROLLCALL_LISTEN_SECRET'),
-    )
+    .addOption(secretOption())
     .option('--fail <status[:share]>', 'answer with this status, to this share (0 to 1) of the requests', failure)
     .option('--slow <duration>', 'wait before each answer', milliseconds, 0)
     .option('--max-body <bytes>', 'refuse larger bodies with 413', wholeNumber(1), 1024 * 1024)
     .addOption(jsonOption())
     .addHelpText('after', EXAMPLES)
     .action((options: ListenOptions) => listen(options, context));
+}
+
+function secretOption(): Option {
+  const description = 'verify X-Signature and webhook-signature; may be given several times while rotating';
+  const option = new Option('-s, --secret <secret>', description).argParser(collect).default([], 'none');
+  return orVariable(option, 'ROLLCALL_LISTEN_SECRET');
 }
 
 async function listen(options: ListenOptions, { terminal }: Context): Promise<void> {

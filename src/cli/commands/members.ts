@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { MemberBatch, Sync } from '../../../jobs/index.ts';
 import type { Context } from '../context.ts';
-import { wholeNumber } from '../options.ts';
+import { placeOption, wholeNumber } from '../options.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 import { csvField, writeLines } from '../write.ts';
 
@@ -31,7 +31,7 @@ export function addMembers(program: Command, context: Context): void {
     .argument('<key>', 'audience or computed trait')
     .addOption(new Option('--csv', 'as CSV with a header').conflicts('json'))
     .option('-n, --limit <n>', 'at most so many, in the order of their ids', wholeNumber(1, 1_000_000_000))
-    .option('--after <id>', 'only those after this user, in the order of their ids')
+    .option('--after <id>', 'only those after this user, in the order of their ids', placeOption)
     .addHelpText('after', HELP)
     .action((key: string, options: MembersOptions) => members(key, options, context));
 }

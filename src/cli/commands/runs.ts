@@ -5,7 +5,7 @@ import { RollcallError } from '../../errors.ts';
 import { nothingNamed } from '../../spelling.ts';
 import type { Run } from '../../store/port.ts';
 import type { Context } from '../context.ts';
-import { wholeNumber } from '../options.ts';
+import { placeOption, wholeNumber } from '../options.ts';
 import { decision, deliverySummary, runLines, runTable } from '../show-run.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
@@ -43,7 +43,7 @@ export function addRuns(program: Command, context: Context): void {
     .option('-n, --limit <n>', `at most this many; ${LIMIT} runs, or all changes, unless given`, wholeNumber(1, 10_000))
     .option('--held', 'only those that wait for approval')
     .option('--changes', 'who entered, left or changed by one run')
-    .option('--after <id>', 'with --changes: of those after this user, in the order of their ids')
+    .option('--after <id>', 'with --changes: of those after this user, in the order of their ids', placeOption)
     .addHelpText('after', HELP)
     .action((name: string | undefined, options: RunsOptions) => runs(name, options, context));
 }
