@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-CONFIG = os.environ.get("ROLLCALL_CONFIG", "rollcall.yaml")
+CONFIG = os.environ.get("ROLLCALL_CONFIG") or "rollcall.yaml"
 DONE, FAILED, USAGE, HELD, UNDELIVERED = range(5)
 
 
