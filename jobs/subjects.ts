@@ -16,6 +16,8 @@ export interface Subjects {
    * @throws RollcallError `unknown_audience`
    */
   selected(keys?: readonly string[]): readonly Subject[];
+  /** As `selected`, but all of these keys, if there are any. */
+  named(keys?: readonly string[]): readonly Subject[];
   /** @throws RollcallError `unknown_audience` */
   find(key: string): Promise<Subject>;
   /** As `find`, but with the engine that has the snapshot, if that is another one and still configured. */
@@ -61,19 +63,25 @@ export function createSubjects(
     return (await believed()).filter(({ endedAt, lastRunAt }) => endedAt === null && lastRunAt !== null);
   }
 
+  /** @throws RollcallError `unknown_audience` */
+  function computed(keys: readonly string[]): readonly Computation[] {
+    const all = computations(config());
+    const known = all.map(({ key }) => key);
+    const unknown = keys.filter((key) => !known.includes(key));
+    if (unknown.length > 0) throw unknownAudience(unknown, known);
+    return keys.length === 0 ? all : all.filter(({ key }) => keys.includes(key));
+  }
+
+  const asSubject = (computation: Computation) => configured(computation, config());
+
+  const selected = (keys: readonly string[] = []) =>
+    computed(keys)
+      .filter(({ paused }) => !paused)
+      .map(asSubject);
+
   return {
-    selected(keys = []) {
-      const all = computations(config());
-      const unknown = keys.filter((key) => !all.some((computation) => computation.key === key));
-      if (unknown.length > 0)
-        throw unknownAudience(
-          unknown,
-          all.map((computation) => computation.key),
-        );
-      return all
-        .filter(({ key, paused }) => !paused && (keys.length === 0 || keys.includes(key)))
-        .map((computation) => configured(computation, config()));
-    },
+    selected,
+    named: (keys = []) => (keys.length === 0 ? selected() : computed(keys).map(asSubject)),
     find,
     async findWhereItLies(key) {
       const subject = await find(key);

@@ -33,7 +33,7 @@ export interface Sync extends Reading {
   run(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** Throws as `run` does, at once, and runs nothing. */
   check(keys: readonly string[], time: SyncTime): void;
-  /** The changes that `run` would send; writes nothing. Throws as `run` does. */
+  /** The changes that `run` would send, or would if these were not paused; writes nothing. Throws as `run` does. */
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   /** The audiences and traits that are configured, with what their values are in JSON; checks definitions, runs none. */
   types(): Promise<readonly ComputedType[]>;
@@ -89,8 +89,9 @@ export function createSync(options: SyncOptions): Sync {
     check: (keys, time) => void chosen(subjects, keys, time),
     async plan(keys, time = {}) {
       const plans: SyncPlan[] = [];
-      const selected = chosen(subjects, keys, time);
-      for (const subject of selected) plans.push(await looks.plan(subject, time.now));
+      const named = subjects.named(keys);
+      refuseOtherTimes(named, time);
+      for (const subject of named) plans.push(await looks.plan(subject, time.now));
       return plans;
     },
     async types() {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { startService, V1 } from './service.ts';
+import { CONFIG, startService, V1 } from './service.ts';
 
 t.test('whoever asks for another time of a live audience is refused, and not told that it has begun', async (t) => {
   const audiences = [{ name: 'Buyers', source: 'shop', live: true, when: { performed: 'Order Completed' } }];
@@ -11,3 +11,19 @@ t.test('whoever asks for another time of a live audience is refused, and not tol
   }
   t.match((await json(`${V1}/audit`)).data, [{ outcome: 'bad_usage' }, { outcome: 'bad_usage' }]);
 });
+
+t.test(
+  'one that the configuration pauses can be planned, and whoever resumes or syncs it hears what pauses it',
+  async (t) => {
+    const audiences = [
+      ...CONFIG.audiences,
+      { name: 'Asleep', source: 'shop', paused: true, sql: 'select 1 as user_id' },
+    ];
+    const { post, json } = await startService(t, { audiences });
+    t.match(await json(`${V1}/audiences/asleep/plan`), { key: 'asleep', members: 1, paused: null });
+    t.match(await (await post(`${V1}/audiences/asleep/resume`)).json(), { state: 'paused', paused: null });
+    const synced = await post(`${V1}/audiences/asleep/sync`);
+    t.equal(synced.status, 409);
+    t.match(await synced.json(), { code: 'audience_paused', message: /^asleep is paused in the configuration: / });
+  },
+);

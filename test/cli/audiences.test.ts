@@ -136,6 +136,26 @@ t.test('audiences, members, changes and stories can be looked at, by people and 
   await listener.stop();
 });
 
+t.test('one that the configuration pauses is not said to be resumed, and is not', async (t) => {
+  const asleep = '  - { name: Asleep, source: personas, sql: select 1 as user_id, paused: true }\n';
+  const { config } = await workspace(t, 'http://127.0.0.1:9', asleep);
+  const run = (...args: readonly string[]) => rollcall([...args, '-c', config]);
+  t.match(await run('audiences', 'resume', 'big_spenders', 'asleep'), {
+    code: 0,
+    stdout: /^big_spenders is no longer paused\.\nasleep stays paused: the configuration has paused: true\.$/m,
+    stderr: '',
+  });
+  t.same(jsonLines(await run('audiences', 'resume', 'big_spenders', 'asleep', '--json')), [
+    { key: 'big_spenders', paused: false },
+    { key: 'asleep', paused: true },
+  ]);
+  t.match(await run('sync', 'asleep', '--once'), { stderr: /^asleep is paused in the configuration\.$/m });
+  t.match(await run('plan', 'asleep'), {
+    stdout:
+      /^asleep .* 0 → 1 member[\s\S]*\n {2}paused in the configuration: no sync sends this before it is resumed$/m,
+  });
+});
+
 t.test('a trend has the smallest and the greatest size at its ends', async (t) => {
   t.equal(sparkline([]), '');
   t.equal(sparkline([7]), '▄');

@@ -120,6 +120,21 @@ t.test('the doctor asks each engine first, and tries no definition on one that c
   t.notMatch(stdout, /hidden/);
 });
 
+t.test('the doctor tries definitions that are paused, and says that they are', async (t) => {
+  const paused = `  - { name: Asleep, source: personas, paused: true, sql: select 1 as user_id }
+  - { name: Wrong, source: personas, paused: true, sql: "select nobody from read_csv('orders.csv')" }
+  - { name: Put Aside, source: personas, sql: select 1 as user_id }
+`;
+  const { config } = await workspace(t, 'http://127.0.0.1:9', paused);
+  await rollcall(['audiences', 'pause', 'put_aside', '-c', config]);
+  const { code, find } = await examine(config);
+  t.match(find('asleep'), { state: 'ok', message: 'paused in the configuration; 1 member' });
+  t.match(find('wrong'), { state: 'failed', message: /^paused in the configuration; sql_failed: .*nobody/ });
+  t.match(find('put_aside'), { state: 'ok', message: /^paused since \S+Z by cli:\S+; 1 member$/ });
+  t.match(find('big_spenders'), { state: 'ok', message: '2 members' });
+  t.equal(code, 1);
+});
+
 t.test('the doctor names what needs a person, and the command that shows more', async (t) => {
   const broken = '  - { name: Broken, source: personas, sql: select nobody from nowhere }\n';
   const { config } = await workspace(t, 'http://127.0.0.1:9', broken);

@@ -45,6 +45,14 @@ t.test('what a person paused is passed over with a word, by schedules and by syn
   t.match(await sync.run(['asleep']), [{ runs: [{ state: 'done' }] }]);
 });
 
+t.test('what the configuration pauses is planned if it is named, and not synced', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [{ ...audience('asleep', "select 'u' as user_id"), paused: true }];
+  t.match(await rig.sync.plan(['asleep']), [{ key: 'asleep', members: 1, paused: null }]);
+  t.same(await rig.sync.plan(), []);
+  t.same(await rig.sync.run(['asleep']), []);
+});
+
 t.test('what was due and did not begin is overdue, but what is under way is not', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('hourly', "select 'u' as user_id", { schedule: '0 * * * *', timezone: 'UTC' })];

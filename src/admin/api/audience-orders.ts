@@ -60,7 +60,11 @@ export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): vo
 /** @throws RollcallError `unknown_audience`, `audience_paused` */
 async function refusePaused({ config, store }: AudienceParts, key: string): Promise<void> {
   const { paused } = configuredAudience(key, config());
-  if (paused || (await store.pausedAudiences()).some((pause) => pause.key === key)) throw audiencePaused(key);
+  if (paused) {
+    const message = `${key} is paused in the configuration: take paused out there before it is synced.`;
+    throw new RollcallError('audience_paused', message);
+  }
+  if ((await store.pausedAudiences()).some((pause) => pause.key === key)) throw audiencePaused(key);
 }
 
 const audiencePaused = (key: string) =>

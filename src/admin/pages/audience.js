@@ -41,7 +41,7 @@ function Heading({ name, audience, may }) {
       ${configured && operates && html`<${Pausing} audience=${audience} />`}
       ${operates && html`<${Orders} audience=${audience} />`}
     <//>
-    ${plan && html`<${Plan} plan=${plan} onClose=${() => setPlan(null)} />`}`;
+    ${plan && html`<${Plan} plan=${plan} state=${audience?.state} onClose=${() => setPlan(null)} />`}`;
 }
 
 /** @param {string} key @param {string} verb @param {string} said */

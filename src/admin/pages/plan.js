@@ -2,11 +2,12 @@ import { count, duration, few, number } from './format.js';
 import { html } from './html.js';
 import { Figures } from './ui.js';
 
-/** The changes that a sync would send. @param {{ plan: any, onClose: () => void }} props */
-export function Plan({ plan, onClose }) {
+/** The changes that a sync would send. @param {{ plan: any, state: string, onClose: () => void }} props */
+export function Plan({ plan, state, onClose }) {
   const { before, members, entered, exited, changed, kind, messages, destinations, newcomers, withdrawn, away } = plan;
   const notes = [
     ...(plan.paused ? [`It is paused by ${plan.paused.by}: nothing syncs it before it is resumed.`] : []),
+    ...(!plan.paused && state === 'paused' ? ['It is paused in the configuration: nothing syncs it.'] : []),
     ...(plan.held ? [`A guard would hold it: ${plan.held}`] : []),
     ...(newcomers.length > 0 ? [`Gets the whole membership: ${few(newcomers)}.`] : []),
     ...(withdrawn.length > 0 ? [`No longer wants it, and gets its end for each member: ${few(withdrawn)}.`] : []),

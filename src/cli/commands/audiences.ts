@@ -8,6 +8,7 @@ import { asUser, cliUser } from '../as-user.ts';
 import type { Context } from '../context.ts';
 import { duration } from '../duration.ts';
 import { hint } from '../options.ts';
+import { isPausedIn } from '../paused-since.ts';
 import { stateColours } from '../states.ts';
 import { table } from '../table.ts';
 import { note, print, printJson, type Terminal } from '../terminal.ts';
@@ -46,7 +47,8 @@ const RESUME_HELP = `
 Example:
   $ rollcall audiences resume big_spenders
 
-It runs at its next tick; \`rollcall sync big_spenders --once\` runs it at once.`;
+It runs at its next tick; \`rollcall sync big_spenders --once\` runs it at once. What has \`paused: true\` in the configuration
+stays paused.`;
 
 export function addAudiences(program: Command, context: Context): void {
   const command = program.command('audiences').description('show each audience and trait, pause and resume them');
@@ -87,11 +89,12 @@ async function turn(
       await asUser(app, { action: `audience.${verb}`, target: key }, () =>
         verb === 'pause' ? store.pauseAudience({ key, at, by: cliUser() }) : store.resumeAudience(key),
       );
-      if (options.json) printJson(terminal, { key, paused: verb === 'pause' });
-      else print(terminal, verb === 'pause' ? `${key} is paused.` : `${key} is no longer paused.`);
+      const stays = isPausedIn(config, key);
+      if (options.json) printJson(terminal, { key, paused: verb === 'pause' || stays });
+      else if (verb === 'pause') print(terminal, `${key} is paused.`);
+      else if (stays) print(terminal, `${key} stays paused: the configuration has paused: true.`);
+      else print(terminal, `${key} is no longer paused.`);
     }
-    const still = [...config.audiences, ...config.traits].filter(({ key, paused }) => paused && keys.includes(key));
-    if (verb === 'resume') for (const { key } of still) note(terminal, `${key} is paused in the configuration.`);
   });
 }
 

@@ -30,7 +30,7 @@ It checks:
   the configuration
   the folders, with their rights and disk space
   the store: its version, rights and connections, and this machine's clock against the database's
-  the engines, likewise, with a dry run of each definition
+  the engines, likewise, with a dry run of each definition, also of those that are paused
   each endpoint: DNS, the address rules of network, TLS and the end of its certificate; with network.proxy,
   whether the proxy takes connections
   what needs a person: endpoints that are closed, dead letters, backlogs, runs that are held, failed or overdue, unusual

@@ -6,7 +6,7 @@ import type { AudienceRecord } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { hint, nowOption } from '../options.ts';
-import { pausedSince } from '../paused-since.ts';
+import { howPaused, isPausedIn } from '../paused-since.ts';
 import { oddRows } from '../show-run.ts';
 import { count, note, print, printError, printJson, type Terminal } from '../terminal.ts';
 import { truncated } from '../text-width.ts';
@@ -54,10 +54,12 @@ async function plan(keys: readonly string[], options: PlanOptions, { terminal, s
     for (const key of keys.length > 0 ? keys : all) {
       try {
         const [each] = await app.sync.plan([key], { now: options.now });
-        if (!each) note(terminal, `${key} is paused.`);
-        else if (options.json) printJson(terminal, { ...each, paused: planLine(each).paused });
-        else print(terminal, describePlan(each, options));
-        if (each?.renamedFrom) renamed.push(each.renamedFrom);
+        if (!each) continue;
+        const paused = howPaused(key, config, each.paused);
+        if (options.json) printJson(terminal, { ...each, paused: planLine(each).paused });
+        if (options.json && isPausedIn(config, key)) note(terminal, `${key} is ${paused}.`);
+        if (!options.json) print(terminal, describePlan(each, paused, options));
+        if (each.renamedFrom) renamed.push(each.renamedFrom);
       } catch (error) {
         // One failure says nothing of the others; Ctrl-C is for all.
         if (terminal.signal.aborted || !(error instanceof RollcallError) || error.code === 'unknown_audience')
@@ -80,7 +82,7 @@ function printEnded({ key, kind, lapsed }: AudienceRecord, { json }: PlanOptions
   }
 }
 
-function describePlan(plan: SyncPlan, options: PlanOptions): string {
+function describePlan(plan: SyncPlan, paused: string | null, options: PlanOptions): string {
   const { key, kind, before, members, entered, exited, changed } = plan;
   const lines = [
     `${key} (${kind}${plan.first ? ', first sync' : ''}): ${before} → ${count(members, 'member')}, ${entered} enter, ${exited} leave` +
@@ -103,7 +105,7 @@ function describePlan(plan: SyncPlan, options: PlanOptions): string {
   else if (plan.calls > 0) lines.push('how long the calls take is unknown: no earlier run made enough of them to tell');
   if (plan.renamedFrom !== null)
     lines.push(`renamed from ${plan.renamedFrom}, which would be retired: ${count(plan.retired, 'member')} told false`);
-  if (plan.paused !== null) lines.push(`${pausedSince(plan.paused)}: no sync sends this before it is resumed`);
+  if (paused !== null) lines.push(`${paused}: no sync sends this before it is resumed`);
   if (plan.held !== null) lines.push(`it would be held: ${plan.held}`);
   lines.push(...plan.unfinished.map((run) => unfinishedLine(run, options)));
   const samples = plan.sample.map(sampleLine);

@@ -92,7 +92,8 @@ async function notePaused(
   );
   for (const key of passedOver) {
     const pause = pauses.find((each) => each.key === key);
-    note(terminal, pause ? `${key} is ${pausedSince(pause)}: rollcall audiences resume ${key}` : `${key} is paused.`);
+    const resume = `rollcall audiences resume ${key}`;
+    note(terminal, `${key} is ${pause ? `${pausedSince(pause)}: ${resume}` : 'paused in the configuration.'}`);
   }
 }
 

@@ -1,5 +1,6 @@
 import { RollcallError } from '../../errors.ts';
 import { withoutName } from '../../without-name.ts';
+import { howPaused } from '../paused-since.ts';
 import { count } from '../terminal.ts';
 import type { Opened } from '../with-app.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
@@ -17,20 +18,25 @@ export async function* examineEngines({ app, config }: Opened): AsyncGenerator<F
       yield failed(check, `${error.code}: ${error.message}`);
     }
   }
-  for (const { key, engine, paused } of [...config.audiences, ...config.traits]) {
-    if (paused) continue;
-    if (unusable.has(engine)) {
-      yield warning(key, `was not tried: it needs the engine ${engine}`);
-      continue;
-    }
-    try {
-      const [plan] = await app.sync.plan([key]);
-      yield plan?.held
-        ? warning(key, `a sync would be held: ${plan.held}`)
-        : ok(key, count(plan?.members ?? 0, 'member'));
-    } catch (error) {
-      if (!(error instanceof RollcallError)) throw error;
-      yield failed(key, `${error.code}: ${withoutName(key, error.message)}`);
-    }
+  const pauses = await app.store.pausedAudiences();
+  for (const { key, engine } of [...config.audiences, ...config.traits]) {
+    const pause = pauses.find((each) => each.key === key) ?? null;
+    const finding = unusable.has(engine)
+      ? warning(key, `was not tried: it needs the engine ${engine}`)
+      : await tryDefinition(key, app);
+    const paused = howPaused(key, config, pause);
+    yield paused === null ? finding : { ...finding, message: `${paused}; ${finding.message}` };
+  }
+}
+
+async function tryDefinition(key: string, { sync }: Opened['app']): Promise<Finding> {
+  try {
+    const [plan] = await sync.plan([key]);
+    return plan?.held
+      ? warning(key, `a sync would be held: ${plan.held}`)
+      : ok(key, count(plan?.members ?? 0, 'member'));
+  } catch (error) {
+    if (!(error instanceof RollcallError)) throw error;
+    return failed(key, `${error.code}: ${withoutName(key, error.message)}`);
   }
 }
