@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { USAGE_CODES } from '../src/cli/program.ts';
 import { DEAD_LETTER_REASONS } from '../src/dead-reasons.ts';
 import { ERROR_CODES, HTTP_CODES, PROGRAM_CODES, STORE_CODES, SYNC_CODES } from '../src/error-codes.ts';
 import { RollcallError } from '../src/errors.ts';
@@ -51,6 +52,12 @@ t.test('the page of incidents says for each code that shows while it runs where 
     codes: markdownTable(header('code'), rows),
     reasons: markdownTable(header('reason'), reasons),
   });
+});
+
+t.test('docs/errors.md names the codes that end a command with 2', async (t) => {
+  const page = await readFile(join(ROOT, 'docs/errors.md'), 'utf8');
+  const [item = ''] = /^- 2: .*?\)\.$/ms.exec(page) ?? [];
+  t.same(item.match(/(?<=`)\w+(?=`)/g), [...USAGE_CODES]);
 });
 
 t.test('what an operator has to repair says where to look', async (t) => {

@@ -113,7 +113,8 @@ export function buildProgram(terminal: Terminal, setExitCode: Context['setExitCo
   return program;
 }
 
-const USAGE = new Set([
+/** What ends a command with 2. */
+export const USAGE_CODES = new Set([
   ...['bad_configuration', 'bad_usage', 'unknown_audience', 'unknown_run', 'event_log_stays'],
   ...['unauthorized', 'forbidden'],
 ]);
@@ -147,5 +148,5 @@ function explain(error: unknown, terminal: Terminal, json: boolean): number {
   const { code, message } = error;
   printError(terminal, { code, message }, json);
   if (code === 'run_held') return EXIT.held;
-  return USAGE.has(code) ? EXIT.usage : EXIT.failed;
+  return USAGE_CODES.has(code) ? EXIT.usage : EXIT.failed;
 }

@@ -90,7 +90,7 @@ async function document(app: FastifyInstance, { serviceName, version }: SessionP
         title: `${serviceName()} management API`,
         version,
         description:
-          'Everything that the command line does. Lists come in pages: ask again with `cursor` set to `next` until that is null. Without a token the API answers on this machine only.',
+          'What the command line does with a service. Lists come in pages: ask again with `cursor` set to `next` until that is null. Without a token the API answers on this machine only.',
       },
       components: { securitySchemes: { adminToken: { type: 'http', scheme: 'bearer' } } },
     },
