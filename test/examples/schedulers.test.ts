@@ -33,15 +33,32 @@ async function installed(folder: string): Promise<string> {
   return bin;
 }
 
+/** The folders that deploy/README.md and its unit make for this user: the configuration's, and the one that it may write to. */
+async function installation(user: string): Promise<{ home: string; state: string }> {
+  const deploy = (path: string) => readFile(new URL(`../../deploy/${path}`, import.meta.url), 'utf8');
+  const [, home = ''] = /^mkdir -p (\S+) && /m.exec(await deploy('README.md')) ?? [];
+  const unit = await deploy('systemd/rollcall.service');
+  if (!unit.includes(`\nUser=${user}\n`)) throw new Error(`the unit makes no folder for ${user}`);
+  const [, state = ''] = /^StateDirectory=(\S+)$/m.exec(unit) ?? [];
+  return { home, state: `/var/lib/${state}` };
+}
+
 t.test('the line for cron runs a sync, keeps its lines and says nothing while all is well', async (t) => {
   const listener = await listen(t);
   const { folder, config } = await workspace(t, listener.url);
   const bin = await installed(folder);
   const cron = await readFile(join(FOLDER, 'rollcall.cron'), 'utf8');
   const line = cron.split('\n').find((each) => /^\d/.test(each)) ?? '';
-  const [, command = ''] = /^(?:\S+ +){5} *\S+ +(.*)$/.exec(line) ?? [];
+  const [, user = '', command = ''] = /^(?:\S+ +){5} *(\S+) +(.*)$/.exec(line) ?? [];
   t.match(command, /^cd \/etc\/rollcall && rollcall sync /);
-  const here = command.replace('/etc/rollcall', folder).replace('/var/log/rollcall', folder);
+  const { home, state } = await installation(user);
+  const places = command.match(/(?<=\s)\/\S+/g) ?? [];
+  t.same(
+    places.filter((path) => path !== home && !path.startsWith(`${state}/`)),
+    [],
+    'nothing else is there on the machine',
+  );
+  const here = command.replace(home, folder).replace(state, folder);
   const env = { ...process.env, NODE_OPTIONS: '', PATH: `${bin}:${process.env['PATH']}` };
   const { stdout, stderr } = await run('/bin/sh', ['-c', here], { env });
   t.same([stdout, stderr], ['', '']);
