@@ -10,6 +10,14 @@ const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 const FOLDERS = ['', 'receivers', 'src/client'];
 const manifests = FOLDERS.map((folder) => JSON.parse(read(join(folder, 'package.json'))));
 
+/** What npm would publish of this folder. */
+function pack(folder: string): { packed: readonly string[]; has: (path: string) => boolean } {
+  const args = ['pack', '--dry-run', '--ignore-scripts', '--json'];
+  const [{ files }] = JSON.parse(execFileSync('npm', args, { cwd: join(ROOT, folder), encoding: 'utf8' }));
+  const packed: readonly string[] = files.map(({ path }: { path: string }) => path);
+  return { packed, has: (path) => packed.some((each) => each === path || each.startsWith(`${path}/`)) };
+}
+
 t.test('the three packages say alike whose they are, and each carries its licence and a README', async (t) => {
   const [first] = manifests;
   const home = first.repository.url.replace(/^git\+|\.git$/g, '');
@@ -27,21 +35,22 @@ t.test('the three packages say alike whose they are, and each carries its licenc
 });
 
 t.test('whoever installs the package has what its messages and documents name, and the files to deploy', async (t) => {
-  const args = ['pack', '--dry-run', '--ignore-scripts', '--json'];
-  const [{ files }] = JSON.parse(execFileSync('npm', args, { cwd: ROOT, encoding: 'utf8' }));
-  const packed: readonly string[] = files.map(({ path }: { path: string }) => path);
-  const has = (path: string) => packed.some((each) => each === path || each.startsWith(`${path}/`));
+  const { has } = pack('');
   const named = globSync('src/**/*.ts', { cwd: ROOT }).flatMap((file) =>
     [...read(file).matchAll(/\bdocs\/[\w/-]+\.md\b/g)].map(([path]) => path),
   );
   t.ok(named.length > 20);
   for (const path of [...named, 'deploy/systemd/rollcall.service']) t.ok(has(path), path);
-  // Pictures, benchmarks and the code are for those who have the checkout.
-  const isElsewhere = (path: string) => /^(docs\/pages|bench|receivers)\/|^CONTRIBUTING\.md$/.test(path);
-  for (const page of packed.filter((path) => path.endsWith('.md'))) {
-    for (const [, link = ''] of read(page).matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)) {
-      const path = join(page, '..', link);
-      t.ok(has(path) || isElsewhere(path), `${page} links to ${path}`);
+});
+
+t.test('links and pictures of the documents that a package brings lead to what it brings', async (t) => {
+  for (const folder of FOLDERS) {
+    const { packed, has } = pack(folder);
+    for (const page of packed.filter((path) => path.endsWith('.md'))) {
+      for (const [, link = ''] of read(join(folder, page)).matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)/g)) {
+        const path = join(page, '..', link);
+        t.ok(has(path), `${join(folder, page)} links to ${path}`);
+      }
     }
   }
 });
