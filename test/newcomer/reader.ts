@@ -11,6 +11,15 @@ const PORTS = ['8080', '3000'];
 /** How long a line may take to appear, in milliseconds. */
 const PATIENCE = 90_000;
 
+const isRunning = ({ exitCode, signalCode }: ChildProcess) => exitCode === null && signalCode === null;
+
+/** Sends it to all of a job; resolves once nothing of it runs. */
+async function send(job: ChildProcess, signal: 'SIGINT' | 'SIGTERM'): Promise<void> {
+  const closed = once(job, 'close');
+  process.kill(-(job.pid as number), signal);
+  await closed;
+}
+
 /** Someone who does what a page says, in a folder, with a Node of choice. */
 export class Reader {
   readonly folder: string;
@@ -62,9 +71,13 @@ export class Reader {
     }
   }
 
-  /** Types one command; one that ends with `&` gets a terminal of its own. */
+  /** Types one command; one that ends with `&` is a job of its own, which `kill` ends by its number, as an interactive shell does. */
   async type(t: Test, { command, output }: Step): Promise<void> {
     const typed = this.typed(command);
+    if (/^kill( %\d+)+$/.test(typed)) {
+      for (const [number] of typed.matchAll(/\d+/g)) await this.kill(Number(number));
+      return;
+    }
     if (typed.endsWith('&')) {
       await this.start(typed.slice(0, -1));
       return;
@@ -78,17 +91,19 @@ export class Reader {
     t.equal(difference(output, this.asOnThePage(printed)), null, command);
   }
 
-  /** Ends what runs in other terminals, as Ctrl-C does. */
+  private async kill(job: number): Promise<void> {
+    const child = this.background[job - 1];
+    if (child === undefined || !isRunning(child)) throw new Error(`there is no job ${job} that runs`);
+    await send(child, 'SIGTERM');
+    // As in a shell: once none is left, the next one is the first.
+    if (!this.background.some(isRunning)) this.background = [];
+  }
+
+  /** Ends what still runs, as Ctrl-C does in a terminal. */
   async end(): Promise<void> {
-    const running = this.background.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null);
+    const running = this.background.filter(isRunning);
     this.background = [];
-    await Promise.all(
-      running.map(async (child) => {
-        const closed = once(child, 'close');
-        process.kill(-(child.pid as number), 'SIGINT');
-        await closed;
-      }),
-    );
+    await Promise.all(running.map((child) => send(child, 'SIGINT')));
     this.shown = '';
   }
 
