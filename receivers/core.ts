@@ -63,7 +63,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   const { leases, handle } = jobs;
   const inbox =
     options.ack === 'stored'
-      ? new InboxWorker({ store: store as Inbox, clock, drain, concurrency, report, leases, handle, scopeOf })
+      ? new InboxWorker({ name, store: store as Inbox, clock, drain, concurrency, report, leases, handle, scopeOf })
       : undefined;
 
   function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log, answered: Answered): void {

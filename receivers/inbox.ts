@@ -22,6 +22,8 @@ const CRASH_LIMIT = 3;
 const REASON_LIMIT = 200;
 
 export interface InboxParts {
+  /** Of the receiver: what is stored for others is theirs to handle. */
+  readonly name: string;
   readonly store: Inbox;
   readonly clock: ReceiverClock;
   readonly drain: number;
@@ -107,14 +109,14 @@ export class InboxWorker {
 
   /** Waits for what is at work; the rest is taken up by the next process, or the next start. */
   async close(): Promise<void> {
-    const { store, clock, drain } = this.#parts;
+    const { store, clock, drain, name } = this.#parts;
     this.#closing = true;
     this.#cancelLook();
     await this.#looking;
     await within(clock, drain, Promise.all(this.#working.values()), () => []);
     for (const request of this.#open) request.expire();
     // Requests still at work are somebody's until the lease ends.
-    if (this.#owns && this.#working.size === 0) await store.disown(this.#owner);
+    if (this.#owns && this.#working.size === 0) await store.disown(this.#owner, name);
   }
 
   /** Looks for work, once at a time; what comes meanwhile makes one more look. */
@@ -140,10 +142,10 @@ export class InboxWorker {
   }
 
   async #take(log: Log): Promise<void> {
-    const { store, concurrency } = this.#parts;
-    this.#owns = await store.own(this.#owner);
+    const { store, concurrency, name } = this.#parts;
+    this.#owns = await store.own(this.#owner, name);
     if (!this.#owns || this.#alone) return;
-    const due = await store.due(concurrency - this.#working.size, [...this.#working.keys()]);
+    const due = await store.due(concurrency - this.#working.size, [...this.#working.keys()], name);
     for (const request of due) {
       if (this.#closing) return;
       if (request.crashes < SUSPECT_CRASHES) this.#begin(request, log);

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import { checkNumber } from './numbers.ts';
 import { SqliteFile } from './sqlite/file.ts';
@@ -42,7 +43,15 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
   const file = new SqliteFile(path);
   const holds = new Holds(file, { keep, lease, now });
   const requests = new KeptRequests(file, now);
-  const owner = new Owner(file, path === ':memory:' ? noLock : processLock(`${path}-owner`), { lease, now });
+  const owners = new Map<string, Owner>();
+  function ownerOf(receiver: string): Owner {
+    const known = owners.get(receiver);
+    if (known !== undefined) return known;
+    const lock = path === ':memory:' ? noLock : processLock(lockFile(path, receiver));
+    const owner = new Owner(file, { receiver, lock, lease, now });
+    owners.set(receiver, owner);
+    return owner;
+  }
   return {
     lease,
     begin: (opening) => holds.begin(opening),
@@ -51,9 +60,9 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
     release: (opening) => holds.release(opening),
     transaction: ({ opening }, work) => holds.transaction(opening, work),
     keep: (given) => requests.keep(given),
-    own: (name) => owner.own(name),
-    disown: (name) => owner.disown(name),
-    due: (limit, working) => requests.due(limit, working),
+    own: (name, receiver) => ownerOf(receiver).own(name),
+    disown: (name, receiver) => ownerOf(receiver).disown(name),
+    due: (limit, working, receiver) => requests.due(limit, working, receiver),
     tried: (key) => requests.tried(key),
     tryAgain: (key, at) => requests.tryAgain(key, at),
     giveUp: (key, reason) => requests.giveUp(key, reason),
@@ -61,4 +70,10 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
     retry: (keys) => requests.retry(keys),
     close: () => file.db.close(),
   };
+}
+
+/** One for each receiver, whose name may have characters that no file's may. */
+function lockFile(path: string, receiver: string): string {
+  if (receiver === '') return `${path}-owner`;
+  return `${path}-owner-${createHash('sha256').update(receiver).digest('hex').slice(0, 16)}`;
 }

@@ -66,7 +66,7 @@ export interface StoredRequest {
   readonly body: Buffer;
   readonly url: string;
   readonly secret: number | undefined;
-  /** Names the receiver and the sender that it was verified for. */
+  /** Names the receiver and the sender that it was verified for: the one's `name`, `|`, and what has no `|`. */
   readonly scope: string;
   /** Requests of one user are handled in the order in which they came. */
   readonly user: string | undefined;
@@ -86,18 +86,18 @@ export interface GivenUpRequest extends KeptRequest {
   readonly at: number;
 }
 
-/** A store that keeps the requests themselves, which `ack: 'stored'` needs. One process at a time works on them. */
+/** A store that keeps the requests themselves, which `ack: 'stored'` needs. One process at a time works on those of a receiver. */
 export interface Inbox extends ReceiverStore {
   /** Keeps requests, all or none, until they are done or given up; for each false when it is known already. */
   keep(requests: readonly StoredRequest[]): Awaitable<readonly boolean[]>;
   /**
-   * Makes this process the one that works on what is kept, or prolongs that for a lease; false while another one is.
-   * Requests that another one had begun count a crash.
+   * Makes this process the one that works on what is kept for a receiver, or prolongs that for a lease; false while another
+   * one is. Requests of it that another one had begun count a crash.
    */
-  own(owner: string): Awaitable<boolean>;
-  disown(owner: string): Awaitable<void>;
-  /** Requests that may be tried now, the oldest first: one of each user, if none of `working` is theirs. */
-  due(limit: number, working: readonly string[]): Awaitable<readonly KeptRequest[]>;
+  own(owner: string, receiver: string): Awaitable<boolean>;
+  disown(owner: string, receiver: string): Awaitable<void>;
+  /** Requests of a receiver that may be tried now, the oldest first: one of each user, if none of `working` is theirs. */
+  due(limit: number, working: readonly string[], receiver: string): Awaitable<readonly KeptRequest[]>;
   /** A try begins. It is counted first, so that one that ends the process counts too. */
   tried(key: string): Awaitable<void>;
   /** The try failed; the next one is not before `at`, in milliseconds since 1970. */

@@ -1,29 +1,11 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { makePrivate } from './private-file.ts';
+import { makeTables } from './schema.ts';
 
-const SCHEMA = `
-  create table if not exists request (
-    key text primary key,
-    state text not null check (state in ('running', 'stored', 'done', 'failed')),
-    at integer not null,
-    holder text, until integer,
-    seq integer, body blob, url text, secret integer, scope text, user text,
-    tries integer not null default 0, crashes integer not null default 0, begun integer not null default 0,
-    due integer not null default 0, reason text
-  ) strict;
-  create index if not exists request_at on request (state, at);
-  create index if not exists request_state on request (state, seq);
-  create index if not exists request_seq on request (seq);
-  create index if not exists request_user on request (state, user, seq);
-  create table if not exists owner (
-    only integer primary key check (only = 1), name text not null, until integer not null, locked integer not null
-  ) strict;
-  create table if not exists change (
-    name text primary key,
-    sequence integer not null,
-    holder text, until integer
-  ) strict;
-`;
+/** Milliseconds that the start waits for another process, which may be bringing a large file up to date. */
+const START_WAIT = 10_000;
+/** A wait for a lock stops the event loop, so it is short; then the answer is 503 and the sender comes again. */
+const WAIT = 200;
 
 /** The file, with its tables and prepared statements. */
 export class SqliteFile {
@@ -31,10 +13,10 @@ export class SqliteFile {
   readonly #statements = new Map<string, StatementSync>();
 
   constructor(path: string) {
-    // A wait for a lock stops the event loop, so it is short; then the answer is 503 and the sender comes again.
-    this.db = new DatabaseSync(path, { timeout: 200 });
+    this.db = new DatabaseSync(path, { timeout: START_WAIT });
     this.db.exec('pragma journal_mode = wal; pragma synchronous = full;');
-    this.db.exec(SCHEMA);
+    makeTables(this.db);
+    this.db.exec(`pragma busy_timeout = ${WAIT}`);
     // It holds what users did.
     if (path !== ':memory:') for (const suffix of ['', '-wal', '-shm']) makePrivate(path + suffix);
   }

@@ -40,9 +40,9 @@ export class KeptRequests implements Omit<Inbox, keyof ReceiverStore | 'own' | '
     return kept === 1;
   }
 
-  due(limit: number, working: readonly string[]): readonly KeptRequest[] {
+  due(limit: number, working: readonly string[], receiver: string): readonly KeptRequest[] {
     const rows = this.#file.rows<StoredRow>(
-      `select * from request r where state = 'stored' and due <= ?1
+      `select * from request r where state = 'stored' and receiver = ?4 and due <= ?1
          and key not in (select value from json_each(?2))
          and (user is null or not exists (
            select 1 from request e where e.state = 'stored' and e.user = r.user and e.seq < r.seq))
@@ -50,6 +50,7 @@ export class KeptRequests implements Omit<Inbox, keyof ReceiverStore | 'own' | '
       this.#now(),
       JSON.stringify(working),
       limit,
+      receiver,
     );
     return rows.map(requestOf);
   }

@@ -8,22 +8,27 @@ interface OwnerRow {
   readonly locked: number;
 }
 
-interface OwnerTimes {
+interface OwnerParts {
+  /** The receiver whose requests it owns. */
+  readonly receiver: string;
+  readonly lock: ProcessLock;
   readonly lease: number;
   readonly now: () => number;
 }
 
-/** Who works on what is kept: one at a time, by a lease, and by a lock that shows at once when its process has ended. */
+/** Who works on what is kept for one receiver: one at a time, by a lease, and by a lock that shows at once when its process has ended. */
 export class Owner {
   readonly #file: SqliteFile;
+  readonly #receiver: string;
   readonly #lock: ProcessLock;
   readonly #lease: number;
   readonly #now: () => number;
   /** The owner that has the lock here. */
   #lockedFor: string | undefined;
 
-  constructor(file: SqliteFile, lock: ProcessLock, { lease, now }: OwnerTimes) {
+  constructor(file: SqliteFile, { receiver, lock, lease, now }: OwnerParts) {
     this.#file = file;
+    this.#receiver = receiver;
     this.#lock = lock;
     this.#lease = lease;
     this.#now = now;
@@ -31,7 +36,8 @@ export class Owner {
 
   own(owner: string): boolean {
     return this.#file.transaction(() => {
-      const holder = this.#file.row<OwnerRow>('select name, until, locked from owner');
+      const of = 'select name, until, locked from owner where receiver = ?';
+      const holder = this.#file.row<OwnerRow>(of, this.#receiver);
       if (holder && holder.name !== owner && holder.until > this.#now()) {
         // Another one has taken over while this process was suspended: the lock is for that one now.
         if (this.#lockedFor !== undefined && this.#lockedFor !== holder.name) this.#unlock();
@@ -40,12 +46,16 @@ export class Owner {
         this.#freeKept();
       }
       if (holder?.name !== owner) {
-        this.#file.run('update request set crashes = crashes + 1, begun = 0 where begun = 1');
+        this.#file.run(
+          `update request set crashes = crashes + 1, begun = 0 where state = 'stored' and begun = 1 and receiver = ?`,
+          this.#receiver,
+        );
       }
       if (!this.#lock.isHeld) this.#lock.take();
       if (this.#lock.isHeld) this.#lockedFor = owner;
       const until = this.#now() + this.#lease;
-      this.#file.run('insert or replace into owner values (1, ?, ?, ?)', owner, until, Number(this.#lock.isHeld));
+      const row = [this.#receiver, owner, until, Number(this.#lock.isHeld)];
+      this.#file.run('insert or replace into owner (receiver, name, until, locked) values (?, ?, ?, ?)', ...row);
       return true;
     });
   }
@@ -62,8 +72,9 @@ export class Owner {
 
   /** Ends all holds of those who worked on what is kept. */
   #freeKept(): void {
-    const holders = "select holder from request where state = 'stored' and holder is not null";
-    this.#file.run(`update change set holder = null, until = null where holder in (${holders})`);
-    this.#file.run("update request set holder = null, until = null where state = 'stored'");
+    const held = "state = 'stored' and holder is not null and receiver = ?";
+    const holders = `select holder from request where ${held}`;
+    this.#file.run(`update change set holder = null, until = null where holder in (${holders})`, this.#receiver);
+    this.#file.run(`update request set holder = null, until = null where ${held}`, this.#receiver);
   }
 }

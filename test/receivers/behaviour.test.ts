@@ -405,7 +405,7 @@ t.test("ack 'stored' answers at once, tries again by itself, and takes up the re
   const next = start({ ack: 'stored', store, on: { page: (message) => restarted.resolve(message) } });
   t.same(await restarted.promise, page);
   await next.close();
-  t.same(await store.due(10, []), []);
+  t.same(await store.due(10, [], ''), []);
   store.close();
 });
 
@@ -433,7 +433,7 @@ async function giveUp(t: Test, thrown: unknown, reason: string | RegExp): Promis
     failures.map(({ gaveUp }) => gaveUp),
     [false, false, false, false, false, true],
   );
-  t.same(await store.due(10, []), []);
+  t.same(await store.due(10, [], ''), []);
   t.match(await store.givenUp(10), [{ tries: 6, reason }]);
   t.match(await send(body), { stored: true }, 'the sender may bring it again');
   await close();

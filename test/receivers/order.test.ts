@@ -341,8 +341,8 @@ t.test("ack 'stored': what ends the process is found and set aside, and its neig
   for (const key of ['|poison', '|a', '|b']) keep(key);
   // Two processes ended while all three were at work.
   for (const owner of ['first', 'second']) {
-    store.own(owner);
-    for (const { key } of await store.due(10, [])) store.tried(key);
+    store.own(owner, '');
+    for (const { key } of await store.due(10, [], '')) store.tried(key);
     expire(file);
   }
   const alone: string[][] = [];
@@ -367,11 +367,11 @@ t.test("ack 'stored': what ends the process is found and set aside, and its neig
   await close();
   t.same(alone, [['|poison'], ['|a'], ['|b']], 'each suspect was at work alone');
   keep('|c');
-  store.own('third');
+  store.own('third', '');
   for (let crashes = 0; crashes < 3; crashes += 1) {
     store.tried('|c');
     expire(file);
-    store.own(`crashed ${crashes}`);
+    store.own(`crashed ${crashes}`, '');
   }
   expire(file);
   const next = start({

@@ -250,7 +250,7 @@ t.test('sqlite: what was kept survives a restart until it is done or given up', 
   before.close();
   const after = sqliteStore(file);
   t.teardown(() => after.close());
-  t.same(await after.due(10, []), [{ ...stored('a'), tries: 0, crashes: 0 }]);
+  t.same(await after.due(10, [], 'crm'), [{ ...stored('a'), tries: 0, crashes: 0 }]);
   for (const key of ['a', 'b']) t.same(after.keep([stored(key)]), [false]);
   t.match(await after.givenUp(10), [{ ...stored('c'), reason: 'boom' }]);
   t.same(after.keep([stored('c')]), [true], 'what was given up may be sent again');
@@ -265,7 +265,7 @@ t.test('sqlite: what was given up is tried anew when a person says so', async (t
     store.giveUp(key, 'boom');
   }
   t.equal(store.retry(['b']), 1);
-  t.match(await store.due(10, []), [{ key: 'b', tries: 0 }]);
+  t.match(await store.due(10, [], 'crm'), [{ key: 'b', tries: 0 }]);
   t.equal(store.retry(), 2);
   t.same(await store.givenUp(10), []);
 });
@@ -282,7 +282,7 @@ t.test('sqlite: of each user the oldest is due, unless it is at work, and others
   ] as const) {
     store.keep([stored(key, user)]);
   }
-  const keys = async (working: string[]) => (await store.due(10, working)).map(({ key }) => key);
+  const keys = async (working: string[]) => (await store.due(10, working, 'crm')).map(({ key }) => key);
   t.same(await keys([]), ['a1', 'b1', 'none']);
   t.same(await keys(['a1']), ['b1', 'none']);
   done(store, 'a1');
@@ -299,25 +299,25 @@ t.test('sqlite: one process works on what is kept, and another takes over after 
     ReturnType<typeof sqliteStore>,
   ];
   t.teardown(() => [one, two].forEach((store) => void store.close()));
-  t.equal(one.own('one'), true);
+  t.equal(one.own('one', 'crm'), true);
   one.keep([stored('a')]);
   one.keep([stored('b')]);
   one.tried('a');
-  t.equal(two.own('two'), false);
+  t.equal(two.own('two', 'crm'), false);
   time = 99;
-  t.equal(one.own('one'), true, 'the owner prolongs its lease');
+  t.equal(one.own('one', 'crm'), true, 'the owner prolongs its lease');
   time = 198;
-  t.equal(two.own('two'), false);
+  t.equal(two.own('two', 'crm'), false);
   time = 199;
-  t.equal(two.own('two'), true);
-  t.equal(one.own('one'), false);
-  t.match(await two.due(10, []), [
+  t.equal(two.own('two', 'crm'), true);
+  t.equal(one.own('one', 'crm'), false);
+  t.match(await two.due(10, [], 'crm'), [
     { key: 'a', tries: 1, crashes: 1 },
     { key: 'b', tries: 0, crashes: 0 },
   ]);
-  two.disown('two');
-  t.equal(one.own('one'), true);
-  t.match(await one.due(10, []), [{ key: 'a', crashes: 1 }, { key: 'b' }], 'leaving in good order is no crash');
+  two.disown('two', 'crm');
+  t.equal(one.own('one', 'crm'), true);
+  t.match(await one.due(10, [], 'crm'), [{ key: 'a', crashes: 1 }, { key: 'b' }], 'leaving in good order is no crash');
 });
 
 /** A process that works on what is kept, in the middle of it. */
@@ -326,7 +326,7 @@ import { sqliteStore } from ${JSON.stringify(new URL('../../receivers/sqlite.ts'
 const store = sqliteStore(process.argv[2]);
 const change = { name: 'u1 in vips', sequence: 1 };
 store.keep([{ key: 'a', body: Buffer.from('{}'), url: '/', secret: 0, scope: '|', user: 'u1' }]);
-const said = [store.own('first'), store.begin({ key: 'a', change, holder: 'first-1' })];
+const said = [store.own('first', ''), store.begin({ key: 'a', change, holder: 'first-1' })];
 store.tried('a');
 console.log(...said);
 setInterval(() => {}, 1_000);
@@ -345,21 +345,21 @@ t.test(
     const [two, three] = [0, 1].map(() => sqliteStore(file, { now: () => time })) as [SqliteStore, SqliteStore];
     t.teardown(() => [two, three].forEach((store) => void store.close()));
     const opening = { key: 'a', change: { name: 'u1 in vips', sequence: 2 }, holder: 'two-1' };
-    t.equal(two.own('two'), false, 'it lives');
+    t.equal(two.own('two', ''), false, 'it lives');
     t.equal(two.begin(opening), 'running');
     child.kill('SIGSTOP');
-    t.equal(two.own('two'), false, 'it may go on');
+    t.equal(two.own('two', ''), false, 'it may go on');
     time += 61_000;
-    t.equal(two.own('two'), true, 'its lease is over');
-    t.equal(three.own('three'), false);
-    two.disown('two');
-    t.equal(three.own('three'), true);
-    t.equal(two.own('two'), false, 'nobody is seen to have ended whose lock another one has');
+    t.equal(two.own('two', ''), true, 'its lease is over');
+    t.equal(three.own('three', ''), false);
+    two.disown('two', '');
+    t.equal(three.own('three', ''), true);
+    t.equal(two.own('two', ''), false, 'nobody is seen to have ended whose lock another one has');
     time += 61_000;
     child.kill('SIGKILL');
     await once(child, 'exit');
-    t.equal(three.own('three'), true, 'and now it has the lock');
-    t.equal(two.own('two'), false);
+    t.equal(three.own('three', ''), true, 'and now it has the lock');
+    t.equal(two.own('two', ''), false);
   },
 );
 
@@ -372,15 +372,15 @@ t.test('sqlite: what a killed process had begun is free at once', async (t) => {
   t.teardown(() => store.close());
   child.kill('SIGKILL');
   await once(child, 'exit');
-  t.equal(store.own('two'), true);
-  t.match(await store.due(10, []), [{ key: 'a', tries: 1, crashes: 1 }]);
+  t.equal(store.own('two', ''), true);
+  t.match(await store.due(10, [], ''), [{ key: 'a', tries: 1, crashes: 1 }]);
   t.equal(store.begin({ key: 'a', change: { name: 'u1 in vips', sequence: 1 }, holder: 'two-1' }), 'new');
-  t.equal(store.own('a receiver beside it'), false);
-  t.equal(store.own('two'), true);
-  store.disown('two');
+  t.equal(store.own('a receiver beside it', ''), false);
+  t.equal(store.own('two', ''), true);
+  store.disown('two', '');
   const other = sqliteStore(file);
   t.teardown(() => other.close());
-  t.equal(other.own('three'), true);
+  t.equal(other.own('three', ''), true);
   if (process.platform !== 'win32') t.equal(statSync(`${file}-owner`).mode & 0o777, 0o600);
 });
 

@@ -1,0 +1,107 @@
+import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as turn } from 'node:timers/promises';
+import t from 'tap';
+import { createReceiver, type StandaloneOptions } from '../../receivers/index.ts';
+import { sqliteStore } from '../../receivers/sqlite.ts';
+import { signed, webhook } from '../../receivers/testing.ts';
+import { silent } from './helpers/hosts.ts';
+import { secret } from './helpers/samples.ts';
+
+function start(options: Partial<StandaloneOptions>) {
+  const hooks = createReceiver({ secret, on: {}, log: silent, ack: 'stored', ...options } as StandaloneOptions);
+  const send = async (body: unknown, key = secret) => {
+    const response = await hooks.handle(new Request('http://app/hooks', { method: 'POST', ...signed(body, key) }));
+    return { status: response.status, ...((await response.json()) as Record<string, unknown>) };
+  };
+  return { ...hooks, send };
+}
+
+type Receiver = ReturnType<typeof start>;
+
+t.test('receivers that share a file handle their own messages, in one process or in several', async (t) => {
+  const file = `${t.testdir()}/in.db`;
+  const shared = sqliteStore(file);
+  const apart = sqliteStore(file);
+  const seen: string[] = [];
+  const receivers = Object.entries({ crm: shared, 'crm|eu': shared, billing: apart, '': apart }).map(([name, store]) =>
+    start({ name, store, secret: `s-${name}`, on: { track: ({ event }) => void seen.push(`${name} ${event}`) } }),
+  );
+  const [crm, eu, billing, unnamed] = receivers as [Receiver, Receiver, Receiver, Receiver];
+  t.match(await billing.send(webhook('track', { event: 'paid' }), 's-billing'), { stored: true });
+  t.match(await unnamed.send(webhook('track', { event: 'any' }), 's-'), { stored: true });
+  t.match(await crm.send(webhook('track', { event: 'won' }), 's-crm'), { stored: true });
+  t.match(await eu.send(webhook('track', { event: 'won' }), 's-crm|eu'), { stored: true });
+  while (seen.length < 4) await turn();
+  t.same(seen.toSorted(), [' any', 'billing paid', 'crm won', 'crm|eu won']);
+  for (const each of receivers) await each.close();
+  for (const each of [shared, apart]) each.close();
+});
+
+t.test('sqlite: of what is kept, each receiver has an owner of its own, and crashes of its own', async (t) => {
+  const file = `${t.testdir()}/in.db`;
+  let time = 0;
+  const store = sqliteStore(file, { lease: 100, now: () => time });
+  const other = sqliteStore(file, { lease: 100, now: () => time });
+  t.teardown(() => [store, other].forEach((each) => void each.close()));
+  for (const name of ['crm', 'billing']) {
+    store.keep([{ key: name, body: Buffer.from('{}'), url: '/', secret: 0, scope: `${name}|ab`, user: name }]);
+  }
+  t.same([store.own('one', 'crm'), other.own('two', 'crm'), other.own('two', 'billing')], [true, false, true]);
+  for (const name of ['crm', 'billing']) store.tried(name);
+  time = 100;
+  t.equal(other.own('two', 'crm'), true);
+  t.match(await other.due(10, [], 'crm'), [{ key: 'crm', crashes: 1 }]);
+  t.match(await other.due(10, [], 'billing'), [{ key: 'billing', crashes: 0 }]);
+});
+
+/** The tables as they were before receivers had owners of their own. */
+const FIRST_TABLES = `
+  create table request (
+    key text primary key,
+    state text not null check (state in ('running', 'stored', 'done', 'failed')),
+    at integer not null,
+    holder text, until integer,
+    seq integer, body blob, url text, secret integer, scope text, user text,
+    tries integer not null default 0, crashes integer not null default 0, begun integer not null default 0,
+    due integer not null default 0, reason text
+  ) strict;
+  create index request_at on request (state, at);
+  create index request_state on request (state, seq);
+  create index request_seq on request (seq);
+  create index request_user on request (state, user, seq);
+  create table owner (
+    only integer primary key check (only = 1), name text not null, until integer not null, locked integer not null
+  ) strict;
+  create table change (name text primary key, sequence integer not null, holder text, until integer) strict;
+`;
+
+/** A file of an older version, with rows. */
+function oldFile(file: string, rows: string): void {
+  const db = new DatabaseSync(file);
+  db.exec(`pragma journal_mode = wal; ${FIRST_TABLES} ${rows}`);
+  db.close();
+}
+
+t.test('sqlite: a file of an older version keeps what is in it', async (t) => {
+  const file = `${t.testdir()}/in.db`;
+  oldFile(
+    file,
+    `insert into request (key, state, at, seq, body, url, secret, scope, user) values
+       ('a', 'stored', 1, 1, x'7b7d', '/', 0, 'crm|eu|ab', 'u0'), ('b', 'stored', 1, 2, x'7b7d', '/', 0, '|ab', 'u1'),
+       ('c', 'stored', 1, 3, x'7b7d', '/', 0, '|ab', 'u1'), ('d', 'done', 1, 4, null, '/', 0, '|ab', 'u1');
+     insert into change values ('club of u1', 7, null, null);
+     insert into owner values (1, 'before', 1000, 0);`,
+  );
+  let time = 0;
+  const stores = [0, 1].map(() => sqliteStore(file, { now: () => time }));
+  t.teardown(() => stores.forEach((each) => void each.close()));
+  for (const store of stores) {
+    const keys = async (receiver: string) => (await store.due(10, [], receiver)).map(({ key }) => key);
+    t.same([await keys('crm|eu'), await keys(''), await keys('crm')], [['a'], ['b'], []]);
+    t.equal(store.begin({ key: 'd', change: undefined, holder: 'h' }), 'done');
+    t.equal(store.begin({ key: 'e', change: { name: 'club of u1', sequence: 6 }, holder: 'h' }), 'stale');
+    t.equal(store.own('after', ''), false);
+  }
+  time = 1000;
+  t.equal(stores[0]?.own('after', ''), true);
+});
