@@ -45,7 +45,8 @@ export class KeptRequests implements Omit<Inbox, keyof ReceiverStore | 'own' | '
       `select * from request r where state = 'stored' and receiver = ?4 and due <= ?1
          and key not in (select value from json_each(?2))
          and (user is null or not exists (
-           select 1 from request e where e.state = 'stored' and e.user = r.user and e.seq < r.seq))
+           select 1 from request e
+           where e.state = 'stored' and e.user = r.user and e.scope = r.scope and e.seq < r.seq))
        order by seq limit ?3`,
       this.#now(),
       JSON.stringify(working),

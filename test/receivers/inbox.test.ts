@@ -54,6 +54,28 @@ t.test('sqlite: of what is kept, each receiver has an owner of its own, and cras
   t.match(await other.due(10, [], 'billing'), [{ key: 'billing', crashes: 0 }]);
 });
 
+t.test("a tenant's failing handler keeps no user of another tenant waiting who has the same id", async (t) => {
+  const store = sqliteStore(':memory:');
+  const seen: string[] = [];
+  const { send, close } = start({
+    store,
+    secret: () => ['secret of a', 'secret of b'],
+    on: {
+      track({ event }) {
+        seen.push(event);
+        if (event === 'of a') throw new Error('not today');
+      },
+    },
+  });
+  for (const tenant of ['of a', 'of b']) {
+    await send(webhook('track', { event: tenant, userId: 'u1' }), `secret ${tenant}`);
+  }
+  for (let turns = 0; seen.length < 2 && turns < 100; turns += 1) await turn();
+  t.same(seen, ['of a', 'of b']);
+  await close();
+  store.close();
+});
+
 /** The tables as they were before receivers had owners of their own. */
 const FIRST_TABLES = `
   create table request (
