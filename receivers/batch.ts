@@ -1,3 +1,4 @@
+import { later } from './breaks.ts';
 import { Timed } from './deadlines.ts';
 import { type Asker, Job } from './job.ts';
 import { batched, type Rejection, type Reply } from './reply.ts';
@@ -9,9 +10,6 @@ const BREAK_AFTER = 512;
 const BREAK_MS = 4;
 /** The clock is looked at before each of so many. */
 const LOOK_EVERY = 16;
-
-/** Not every runtime has the quick one. */
-const later: (callback: () => void) => void = globalThis.setImmediate ?? ((callback) => setTimeout(callback, 0));
 
 export interface BatchParts {
   readonly size: number;

@@ -1,4 +1,5 @@
 import type { Awaitable } from './after.ts';
+import { Breaks } from './breaks.ts';
 import { within } from './clock.ts';
 import type { Leases } from './leases.ts';
 import { computedOf, type Parsed } from './messages.ts';
@@ -45,6 +46,7 @@ export interface Arrival {
 export class InboxWorker {
   readonly #parts: InboxParts;
   readonly #owner: string;
+  readonly #breaks: Breaks;
   readonly #working = new Map<string, Promise<void>>();
   readonly #open = new Set<OpenRequest>();
   #log: Log | undefined;
@@ -59,6 +61,7 @@ export class InboxWorker {
   constructor(parts: InboxParts) {
     this.#parts = parts;
     this.#owner = parts.leases.newHolder();
+    this.#breaks = new Breaks(parts.clock.now);
   }
 
   /** Stores messages, all in one transaction; an answer for each. Never fails. */
@@ -101,10 +104,9 @@ export class InboxWorker {
   }
 
   /** Begins to work on what is stored. */
-  async resume(log: Log): Promise<void> {
+  resume(log: Log): void {
     this.#log = log;
     this.#look();
-    await this.#looking;
   }
 
   /** Waits for what is at work; the rest is taken up by the next process, or the next start. */
@@ -147,6 +149,7 @@ export class InboxWorker {
     if (!this.#owns || this.#alone) return;
     const due = await store.due(concurrency - this.#working.size, [...this.#working.keys()], name);
     for (const request of due) {
+      await this.#breaks.next();
       if (this.#closing) return;
       if (request.crashes < SUSPECT_CRASHES) this.#begin(request, log);
       else if (this.#working.size === 0) {
@@ -187,6 +190,8 @@ export class InboxWorker {
     const state = await store.begin(opening);
     if (state === 'stale') return this.#pass({ ...opening, change: undefined });
     if (state !== 'new') return store.tryAgain(key, clock.now() + BUSY_WAIT);
+    await this.#breaks.next();
+    if (this.#closing) return store.release(opening);
     this.#open.add(request);
     await store.tried(key);
     try {

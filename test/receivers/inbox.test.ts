@@ -1,9 +1,11 @@
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
+import Fastify from 'fastify';
 import t from 'tap';
-import { createReceiver, type StandaloneOptions } from '../../receivers/index.ts';
+import { createReceiver, receiver, type StandaloneOptions, type StoredRequest } from '../../receivers/index.ts';
 import { sqliteStore } from '../../receivers/sqlite.ts';
 import { signed, webhook } from '../../receivers/testing.ts';
+import { manualClock } from './helpers/clock.ts';
 import { silent } from './helpers/hosts.ts';
 import { secret } from './helpers/samples.ts';
 
@@ -75,6 +77,48 @@ t.test("a tenant's failing handler keeps no user of another tenant waiting who h
   await close();
   store.close();
 });
+
+const kept = (key: string, user?: string): StoredRequest => ({
+  key,
+  body: Buffer.from(JSON.stringify(webhook('track', { userId: user }))),
+  url: '/',
+  secret: 0,
+  scope: '|ab',
+  user,
+});
+
+const works: Record<string, () => unknown> = {
+  'returns at once': () => undefined,
+  'returns a promise that is fulfilled': async () => undefined,
+  fails() {
+    throw new Error('not today');
+  },
+};
+
+for (const [what, work] of Object.entries(works)) {
+  t.test(`however much waits for a handler that ${what}, others get their turn meanwhile`, async (t) => {
+    const store = sqliteStore(':memory:');
+    store.keep(Array.from({ length: 500 }, (_, index) => kept(`k${index}`)));
+    const app = Fastify();
+    let handled = 0;
+    const track = () => {
+      handled += 1;
+      return work();
+    };
+    // A clock that stands still: breaks are due by what was done, too.
+    app.register(receiver, { secret, ack: 'stored', store, clock: manualClock(), on: { track, error() {} } });
+    await app.ready();
+    t.ok(handled < 100, 'the app is ready before it is all handled');
+    let most = 0;
+    for (let before = handled; handled < 500; before = handled) {
+      await turn();
+      most = Math.max(most, handled - before);
+    }
+    t.ok(most < 100, `${most} in one turn`);
+    await app.close();
+    store.close();
+  });
+}
 
 /** The tables as they were before receivers had owners of their own. */
 const FIRST_TABLES = `
