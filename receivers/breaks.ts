@@ -1,6 +1,5 @@
 /** Not every runtime has the quick one. */
-export const later: (callback: () => void) => void =
-  globalThis.setImmediate ?? ((callback) => setTimeout(callback, 0));
+export const later: (callback: () => void) => void = globalThis.setImmediate ?? ((callback) => setTimeout(callback, 0));
 
 /** After so many steps, or milliseconds, there is a break. */
 const BREAK_AFTER = 64;

@@ -14,6 +14,20 @@ interface StoredRow {
   readonly reason: string | null;
 }
 
+/** Of those whose turn it is; only what an index finds, since there may be many that wait for a user, or a time. */
+const FREE = `
+  select * from request r
+  where state = 'stored' and is_next = 1 and receiver = ?1
+    and key not in (select value from json_each(?2))
+    and not exists (select 1 from work where work.scope = r.scope and work.user = r.user)`;
+const DUE = `
+  with work as materialized (select scope, user from request where key in (select value from json_each(?2)))
+  select * from (
+    select * from (${FREE} and due = 0 order by seq limit ?3)
+    union all
+    select * from (${FREE} and due > 0 and due <= ?4 order by due limit ?3)
+  ) order by seq limit ?3`;
+
 /** The requests themselves, for `ack: 'stored'`: which are kept, tried, given up. */
 export class KeptRequests implements Omit<Inbox, keyof ReceiverStore | 'own' | 'disown'> {
   readonly #file: SqliteFile;
@@ -41,18 +55,7 @@ export class KeptRequests implements Omit<Inbox, keyof ReceiverStore | 'own' | '
   }
 
   due(limit: number, working: readonly string[], receiver: string): readonly KeptRequest[] {
-    const rows = this.#file.rows<StoredRow>(
-      `select * from request r where state = 'stored' and receiver = ?4 and due <= ?1
-         and key not in (select value from json_each(?2))
-         and (user is null or not exists (
-           select 1 from request e
-           where e.state = 'stored' and e.user = r.user and e.scope = r.scope and e.seq < r.seq))
-       order by seq limit ?3`,
-      this.#now(),
-      JSON.stringify(working),
-      limit,
-      receiver,
-    );
+    const rows = this.#file.rows<StoredRow>(DUE, receiver, JSON.stringify(working), limit, this.#now());
     return rows.map(requestOf);
   }
 

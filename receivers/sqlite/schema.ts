@@ -13,7 +13,6 @@ const TABLES = `
   create index if not exists request_at on request (state, at);
   create index if not exists request_state on request (state, seq);
   create index if not exists request_seq on request (seq);
-  create index if not exists request_user on request (state, user, seq);
   create table if not exists change (
     name text primary key,
     sequence integer not null,
@@ -21,14 +20,43 @@ const TABLES = `
   ) strict;
 `;
 
+/** The oldest stored request of the user is next; those without a user do not wait. */
+const isOldest = (request: string) => `(${request}.user is null or not exists (
+  select 1 from request e
+  where e.state = 'stored' and e.scope = ${request}.scope and e.user = ${request}.user and e.seq < ${request}.seq))`;
+
+/** One that was given up may come back before those that have come since. */
+const ENTER = `
+  update request set is_next = ${isOldest('new')} where key = new.key;
+  update request set is_next = 0 where key = (
+    select key from request
+    where state = 'stored' and scope = new.scope and user = new.user and seq > new.seq order by seq limit 1);`;
+
+const LEAVE = `
+  update request set is_next = 0 where key = old.key;
+  update request set is_next = 1 where key = (
+    select key from request where state = 'stored' and scope = old.scope and user = old.user order by seq limit 1);`;
+
 /** What a file lacks that an older version of the kit has made, each with the last thing that it makes. */
 const STEPS: readonly { readonly makes: string; readonly sql: string }[] = [
   {
-    // A scope is the receiver's name, '|' and the sender's, which is hexadecimal.
-    makes: 'request_receiver',
+    // A scope is the receiver's name, '|' and the sender's, which is hexadecimal. The triggers keep `is_next` right also
+    // beside a process of an older version, or a person who deletes rows.
+    makes: 'request_gone',
     sql: `
       alter table request add column receiver text
         generated always as (substr(scope, 1, length(rtrim(scope, replace(scope, '|', ''))) - 1)) virtual;
+      alter table request add column is_next integer not null default 0;
+      drop index if exists request_user;
+      create index request_line on request (scope, user, seq) where state = 'stored';
+      update request set is_next = ${isOldest('request')} where state = 'stored';
+      create index request_next on request (receiver, due, seq) where state = 'stored' and is_next = 1;
+      create trigger request_kept after insert on request when new.state = 'stored' begin ${ENTER} end;
+      create trigger request_back after update of state on request
+        when old.state <> 'stored' and new.state = 'stored' begin ${ENTER} end;
+      create trigger request_left after update of state on request
+        when old.state = 'stored' and new.state <> 'stored' begin ${LEAVE} end;
+      create trigger request_gone after delete on request when old.state = 'stored' begin ${LEAVE} end;
       create table if not exists owner (name text not null, until integer not null, locked integer not null);
       alter table owner rename to only_owner;
       create table owner (
@@ -36,7 +64,6 @@ const STEPS: readonly { readonly makes: string; readonly sql: string }[] = [
       ) strict;
       insert into owner select '', name, until, locked from only_owner;
       drop table only_owner;
-      create index request_receiver on request (receiver, seq) where state = 'stored';
     `,
   },
 ];

@@ -1,5 +1,7 @@
+import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
+import fc from 'fast-check';
 import Fastify from 'fastify';
 import t from 'tap';
 import { createReceiver, receiver, type StandaloneOptions, type StoredRequest } from '../../receivers/index.ts';
@@ -119,6 +121,75 @@ for (const [what, work] of Object.entries(works)) {
     store.close();
   });
 }
+
+interface Row {
+  readonly key: string;
+  readonly scope: string;
+  readonly user: string | undefined;
+  seq: number;
+  due: number;
+  state: 'stored' | 'failed' | 'done';
+}
+
+/** What may be tried now, by the words of the port. */
+function dueOf(rows: readonly Row[], working: readonly string[], receiver: string, now: number): string[] {
+  const stored = rows.filter(({ state }) => state === 'stored').toSorted((one, other) => one.seq - other.seq);
+  const isSameUser = (one: Row, other: Row) =>
+    one.user !== undefined && one.user === other.user && one.scope === other.scope;
+  const atWork = rows.filter(({ key }) => working.includes(key));
+  return stored
+    .filter((row) => row === stored.find((other) => row === other || isSameUser(row, other)))
+    .filter((row) => row.due <= now && row.scope.startsWith(`${receiver}|`))
+    .filter((row) => !atWork.some((other) => other === row || isSameUser(row, other)))
+    .map(({ key }) => key);
+}
+
+const STATES: Record<string, Row['state']> = { done: 'done', 'give up': 'failed' };
+const among = (count: number) => fc.integer({ min: 0, max: count - 1 });
+const step = fc.record({
+  kind: fc.constantFrom('keep', 'done', 'fail', 'give up', 'retry', 'delete'),
+  key: among(12),
+  user: fc.constantFrom('u1', 'u2', undefined),
+  at: among(10),
+  working: fc.array(among(12), { maxLength: 2 }),
+});
+
+t.test('sqlite: in any history, what is due is the oldest of each user who is not at work', async (t) => {
+  const history = fc.property(fc.array(step, { minLength: 10, maxLength: 40 }), (steps) => {
+    let now = 0;
+    const store = sqliteStore(':memory:', { now: () => now });
+    const rows = new Map<string, Row>();
+    let seq = 0;
+    for (const { kind, key: place, user, at, working } of steps) {
+      now += 1;
+      const key = `k${place}`;
+      const scope = place % 2 === 0 ? 'a|1' : 'a|2';
+      const row = rows.get(key);
+      if (kind === 'keep') {
+        const [isNew] = store.keep([{ ...kept(key, row?.user ?? user), scope }]) as readonly boolean[];
+        if (isNew) rows.set(key, { key, scope, user: row?.user ?? user, seq: ++seq, due: 0, state: 'stored' });
+      } else if (kind === 'retry') {
+        store.retry([key]);
+        if (row?.state === 'failed') Object.assign(row, { state: 'stored', due: 0 });
+      } else if (row?.state === 'stored') {
+        if (kind === 'fail') store.tryAgain(key, now + at);
+        if (kind === 'give up') store.giveUp(key, 'enough');
+        if (kind === 'delete')
+          store.transaction({ opening: undefined }, (db) => db.exec(`delete from request where key = '${key}'`));
+        const opening = { key, change: undefined, holder: 'h' };
+        if (kind === 'done' && store.begin(opening) === 'new') store.done(opening);
+        Object.assign(row, { due: kind === 'fail' ? now + at : 0, state: STATES[kind] ?? 'stored' });
+        if (kind === 'delete') rows.delete(key);
+      }
+      const busy = working.map((each) => `k${each}`);
+      const found = (store.due(100, busy, 'a') as readonly StoredRequest[]).map((each) => each.key);
+      assert.deepEqual(found, dueOf([...rows.values()], busy, 'a', now));
+    }
+    store.close();
+  });
+  fc.assert(history, { numRuns: 100 });
+  t.pass('in all of them');
+});
 
 /** The tables as they were before receivers had owners of their own. */
 const FIRST_TABLES = `
