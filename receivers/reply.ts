@@ -25,8 +25,29 @@ const ok = (fields: Record<string, unknown>): Reply => ({
   body: JSON.stringify({ received: true, ...fields }),
 });
 
+/** Bytes of an answer that Rollcall reads: of a longer one it believes nothing, and sends all messages again. */
+const ANSWER_LIMIT = 64 * 1024;
+
 /** The answer to a batch: what is not rejected was handled, as far as a message alone would have been. */
-export const batched = (rejected: readonly Rejection[]): Reply => (rejected.length === 0 ? handled : ok({ rejected }));
+export function batched(rejected: readonly Rejection[]): Reply {
+  if (rejected.length === 0) return handled;
+  const answer = ok({ rejected });
+  return answer.body.length <= ANSWER_LIMIT ? answer : ok({ rejected: shortened(rejected) });
+}
+
+/**
+ * The places of 4,096 rejections, which are as many as Rollcall sends, fit into an answer. Without `retry` a message comes
+ * again, so what should not come again says so as far as there is room.
+ */
+function shortened(rejected: readonly Rejection[]): readonly Partial<Rejection>[] {
+  const never = ',"retry":false'.length;
+  let room = ANSWER_LIMIT - ok({ rejected: rejected.map(({ index }) => ({ index })) }).body.length;
+  return rejected.map(({ index, retry }) => {
+    if (retry || room < never) return { index };
+    room -= never;
+    return { index, retry };
+  });
+}
 
 export const handled = ok({});
 export const stored = ok({ stored: true });

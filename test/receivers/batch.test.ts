@@ -7,6 +7,8 @@ import { parseJson, parseValue } from '../../receivers/messages.ts';
 import { parseBody } from '../../receivers/parse.ts';
 import { sqliteStore } from '../../receivers/sqlite.ts';
 import { envelope, signed, webhook } from '../../receivers/testing.ts';
+import { readAnswer } from '../../src/deliver/batch-answer.ts';
+import type { Exchange } from '../../src/deliver/exchange.ts';
 import { manualClock, signal } from './helpers/clock.ts';
 import { silent } from './helpers/hosts.ts';
 import { membership, secret } from './helpers/samples.ts';
@@ -99,6 +101,47 @@ t.test('at the deadline what is not done is rejected, and what was not begun is 
   t.equal(new Set(started).size, 40);
   t.equal(started.length, 40, 'and nothing was handled twice');
 });
+
+/** The answer, at the deadline, to as many as Rollcall puts into one request; those that are no messages are refused. */
+async function answerToMany(isMessage: (index: number) => boolean): Promise<string> {
+  const clock = manualClock();
+  let begun = 0;
+  const { handle } = createReceiver({
+    secret,
+    clock,
+    log: silent,
+    on: {
+      track() {
+        begun += 1;
+        return new Promise(() => {});
+      },
+    },
+  });
+  const bodies = Array.from({ length: 4096 }, (_, index) =>
+    isMessage(index) ? webhook('track', { event: 'e' }) : { type: 'track' },
+  );
+  const keys = bodies.map((_, index) => `key-${index}`);
+  const request = { method: 'POST', ...signed(envelope(bodies, { keys }), secret) };
+  const answer = handle(new Request('http://app/hooks', request));
+  while (begun < 16) await turn();
+  clock.advance(4500);
+  return (await answer).text();
+}
+
+t.test(
+  'the answer to a large batch is no longer than the sender reads, and names all that was not handled',
+  async (t) => {
+    for (const refused of [0, 200, 4000]) {
+      const text = await answerToMany((index) => index >= refused);
+      t.ok(text.length <= 64 * 1024, `${text.length} bytes`);
+      const exchange = { outcome: 'success', answer: text } as Exchange;
+      const outcomes = readAnswer(exchange, 4096, []).map(({ outcome }) => outcome);
+      const told = Math.min(refused, outcomes.filter((outcome) => outcome === 'refused').length);
+      t.ok(told >= Math.min(refused, 300), `${told} are refused for good`);
+      t.same(outcomes, [...Array(told).fill('refused'), ...Array(4096 - told).fill('retry')]);
+    }
+  },
+);
 
 t.test('changes of one user in one batch keep their order, and those of others do not wait', async (t) => {
   const seen: string[] = [];
