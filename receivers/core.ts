@@ -17,7 +17,7 @@ import * as reply from './reply.ts';
 import { createReport, type Report } from './report.ts';
 import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
 import type { Signatures } from './signatures.ts';
-import { changeOf, type Inbox, memoryStore, type ReceiverStore } from './store.ts';
+import { changeOf, deletedBy, type Inbox, memoryStore, type ReceiverStore } from './store.ts';
 import { Verifier } from './verifier.ts';
 import { createWork, type Work } from './work.ts';
 
@@ -56,14 +56,27 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
 
   /** Ids and sequences are the sender's to choose: none may get in another's way. */
   const scopeOf = (sender: string) => `${name}|${sender}`;
+  /** Where secrets are not those of tenants, what was signed with a former one is of the same users. */
+  const deletedScopeOf = (scope: string) => (typeof options.secret === 'function' ? scope : scopeOf(''));
 
   const report = createReport(on);
   const verifier = new Verifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
-  const jobs = new Jobs({ on, store, clock, stuckAfter, report });
+  const jobs = new Jobs({ on, store, clock, stuckAfter, report, deletedScopeOf });
   const { leases, handle } = jobs;
   const inbox =
     options.ack === 'stored'
-      ? new InboxWorker({ name, store: store as Inbox, clock, drain, concurrency, report, leases, handle, scopeOf })
+      ? new InboxWorker({
+          name,
+          store: store as Inbox,
+          clock,
+          drain,
+          concurrency,
+          report,
+          leases,
+          handle,
+          scopeOf,
+          deletedScopeOf,
+        })
       : undefined;
 
   function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log, answered: Answered): void {
@@ -166,6 +179,8 @@ interface JobsParts {
   readonly clock: ReceiverClock;
   readonly stuckAfter: number;
   readonly report: Report;
+  /** The scope in which a deletion notice of this one deletes. */
+  deletedScopeOf(scope: string): string;
 }
 
 /** Messages at work: each is handled once, however often it comes meanwhile, and changes of one name in turn. */
@@ -174,14 +189,16 @@ class Jobs {
   readonly handle: Work['handle'];
   readonly #run: Work['run'];
   readonly #clock: ReceiverClock;
+  readonly #deletedScopeOf: JobsParts['deletedScopeOf'];
   readonly #open = new LinkedList<Held>();
   /** By key. */
   readonly #running = new PassingMap<string, Job>();
   /** The newest change of its name that is at work, or waits for its turn. */
   readonly #newest = new PassingMap<string, Job>();
 
-  constructor({ on, store, clock, stuckAfter, report }: JobsParts) {
+  constructor({ on, store, clock, stuckAfter, report, deletedScopeOf }: JobsParts) {
     this.#clock = clock;
+    this.#deletedScopeOf = deletedScopeOf;
     this.leases = new Leases({ open: this.#open, store, clock, stuckAfter, report });
     const ended = (job: Job, answer: reply.Reply) => this.#ended(job, answer);
     const { handle, run } = createWork({ on, store, leases: this.leases, clock, report, ended });
@@ -200,8 +217,11 @@ class Jobs {
     if (same !== undefined) return same;
     const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
     const change = changeOf(computed, scope);
+    const deletes = deletedBy(parsed, this.#deletedScopeOf(scope));
     const request = new OpenRequest(verified);
-    if (key !== undefined || change !== undefined) request.opening = { key, change, holder: this.leases.newHolder() };
+    if (key !== undefined || change !== undefined || deletes !== undefined) {
+      request.opening = { key, change, holder: this.leases.newHolder(), deletes };
+    }
     const job = new Job(parsed, request, log);
     const answer = change === undefined ? this.#run(job) : this.#runInTurn(job, change.name);
     if (answer !== undefined) return answer;

@@ -8,7 +8,7 @@ import { parseMessage } from './parse.ts';
 import * as reply from './reply.ts';
 import type { Report } from './report.ts';
 import { OpenRequest, type VerifiedFields } from './request.ts';
-import { changeOf, type Inbox, type KeptRequest, type Opening, type StoredRequest } from './store.ts';
+import { changeOf, deletedBy, type Inbox, type KeptRequest, type Opening, type StoredRequest } from './store.ts';
 
 /** Waits between the tries of a stored message, in milliseconds; then it is given up. */
 const WAITS = [1000, 5000, 30_000, 120_000, 600_000];
@@ -34,6 +34,8 @@ export interface InboxParts {
   readonly leases: Leases;
   handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
   scopeOf(sender: string): string;
+  /** The scope in which a deletion notice of this one deletes. */
+  deletedScopeOf(scope: string): string;
 }
 
 /** A verified message on its way into the store. */
@@ -173,7 +175,7 @@ export class InboxWorker {
   }
 
   async #try(kept: KeptRequest, log: Log): Promise<void> {
-    const { store, clock, report, handle, leases } = this.#parts;
+    const { store, clock, report, handle, leases, deletedScopeOf } = this.#parts;
     const { key, body, url, secret, scope, crashes } = kept;
     const parsed = parseMessage(body);
     const message = parsed.ok ? parsed.message : undefined;
@@ -185,7 +187,8 @@ export class InboxWorker {
       return;
     }
     const computed = message && computedOf(message);
-    const opening = { key, change: changeOf(computed, scope), holder: leases.newHolder() };
+    const deletes = deletedBy(parsed, deletedScopeOf(scope));
+    const opening = { key, change: changeOf(computed, scope), holder: leases.newHolder(), deletes };
     request.opening = opening;
     const state = await store.begin(opening);
     if (state === 'stale') return this.#pass({ ...opening, change: undefined });

@@ -36,7 +36,7 @@ export interface PostgresStore extends ReceiverStore {
   ): Promise<T>;
 }
 
-const PRUNE_EVERY = 1_000;
+const PRUNE_EVERY = 100;
 
 /**
  * Remembers handled requests, and the order of changes, in one table of the app's Postgres, for all hosts.
@@ -72,8 +72,8 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
       });
     },
     async begin(given) {
-      begun += 1;
       if (begun % PRUNE_EVERY === 0) await table.prune(pool, keep);
+      begun += 1;
       return inTransaction(given, async (client, opening) => {
         const state = stateOf(await table.lock(client, opening), opening);
         if (state === 'new') await table.hold(client, opening);

@@ -130,6 +130,17 @@ export const storeCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "a user's deletion does not let in an older change that comes right after it",
+    async run({ store, other }) {
+      const name = JSON.stringify(['|', 'audience', 'club', 'u1']);
+      await handles(store, opening('a', change(5, name)));
+      await handles(other, { ...opening('b'), deletes: { scope: '|', userId: 'u1' } });
+      await begins(store, opening('c', change(4, name)), 'stale');
+      await handles(store, opening('d', change(6, name)));
+      await begins(other, opening('e', change(5, name)), 'stale');
+    },
+  },
+  {
     name: 'a change that failed has not moved its sequence',
     async run({ store, other }) {
       const first = opening('a', change(9));

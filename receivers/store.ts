@@ -1,5 +1,5 @@
 import type { Awaitable } from './after.ts';
-import type { Computed } from './messages.ts';
+import type { Computed, Parsed } from './messages.ts';
 import { checkNumber } from './numbers.ts';
 
 /** The change of one user's membership or trait that a request brings: changes of one name are handled in the order of their sequence. */
@@ -16,6 +16,33 @@ export function changeOf(computed: Computed | undefined, scope: string): Change 
   return { name: JSON.stringify([scope, kind, id, userId]), sequence };
 }
 
+/** A user who was deleted. */
+export interface Deleted {
+  /** Of their changes and stored requests; one that ends with `|` stands for those of all senders. */
+  readonly scope: string;
+  readonly userId: string;
+}
+
+/** The user whom a deletion notice names. */
+export function deletedBy(parsed: Parsed, scope: string): Deleted | undefined {
+  if (!parsed.ok || !parsed.known || parsed.message.type !== 'delete') return undefined;
+  return { scope, userId: parsed.message.userId };
+}
+
+/** Whether what has this scope is meant by the other one. */
+export const isWithin = (scope: string, other: string): boolean =>
+  scope === other || (other.endsWith('|') && scope.slice(0, scope.lastIndexOf('|') + 1) === other);
+
+/** Whether a change of this name is one of the user. */
+export function isChangeOf(name: string, { scope, userId }: Deleted): boolean {
+  try {
+    const [of, , , user]: unknown[] = JSON.parse(name);
+    return typeof of === 'string' && user === userId && isWithin(of, scope);
+  } catch {
+    return false;
+  }
+}
+
 /** A request that is about to be handled. */
 export interface Opening {
   /** The same for every repetition of the request; undefined where nothing tells repetitions apart. */
@@ -23,6 +50,11 @@ export interface Opening {
   readonly change: Change | undefined;
   /** The holder, different for every request: another can't end what this one began. */
   readonly holder: string;
+  /**
+   * Of a deletion notice. Once it is handled, what the store knows of the user can go when nothing older can come any more:
+   * the order of the user's changes has to outlast those that are on their way.
+   */
+  readonly deletes?: Deleted | undefined;
 }
 
 /**

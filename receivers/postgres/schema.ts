@@ -1,21 +1,27 @@
+/** SQL for rows that are changes, and for the user whom such a row names last, as JSON; no other text is taken for one. */
+export const IS_CHANGE = "name like 'c:%'";
+export const USER = `substring(name from '^c:\\[.*,("(?:[^"\\\\]|\\\\.)*")\\]$')`;
+
 /**
  * The SQL that makes the table.
  *
  * @throws TypeError when the name of the table is not one
  */
 export function postgresSchema(table = 'rollcall_receiver'): string {
-  const index = `${table.split('.').at(-1)}_done`;
+  const index = table.split('.').at(-1);
   return `
     create table if not exists ${checkedName(table)} (
       name text primary key,
-      -- Of a request: when it was handled, in milliseconds since 1970. Null of changes, and of requests at work.
+      -- Of a request: when it was handled, in milliseconds since 1970; null while it is at work. Of a change: when the
+      -- deletion of its user was handled; null unless it was.
       done_at bigint,
       -- Of a change: the highest sequence that was handled.
       sequence bigint not null default -1,
       holder text,
       held_until bigint
     );
-    create index if not exists ${index} on ${table} (done_at) where done_at is not null;`;
+    create index if not exists ${index}_done on ${table} (done_at) where done_at is not null;
+    create index if not exists ${index}_user on ${table} (${USER}) where ${IS_CHANGE};`;
 }
 
 /** @throws TypeError when the name of the table is not one */

@@ -1,6 +1,6 @@
-import type { Opened, Opening } from '../store.ts';
+import { type Deleted, isChangeOf, type Opened, type Opening } from '../store.ts';
 import { ignore, type PostgresClient, type PostgresPool } from './pool.ts';
-import { checkedName } from './schema.ts';
+import { checkedName, IS_CHANGE, USER } from './schema.ts';
 
 /** Prefixes that tell requests and changes apart in one table. */
 const REQUEST = 'r:';
@@ -68,13 +68,27 @@ export class Table {
   }
 
   /** Writes down that it was handled. */
-  async mark(client: PostgresClient, { key, change }: Opening): Promise<void> {
+  async mark(client: PostgresClient, { key, change, deletes }: Opening): Promise<void> {
     await client.query(
       `update ${this.name} set done_at = case when name = $1 then ${this.#time} end,
          sequence = case when name = $2 then $3::bigint else sequence end
        where name in ($1, $2)`,
       [key === undefined ? null : REQUEST + key, change ? CHANGE + change.name : null, change?.sequence ?? null],
     );
+    if (deletes !== undefined) await this.#delete(client, deletes);
+  }
+
+  /** The order of the user's changes goes with the next look at what is old. */
+  async #delete(client: PostgresClient, deleted: Deleted): Promise<void> {
+    const { rows } = await client.query(
+      `select name from ${this.name} where ${IS_CHANGE} and ${USER} = $1 order by name for update`,
+      [JSON.stringify(deleted.userId)],
+    );
+    const names = (rows as Row[])
+      .map(({ name }) => name)
+      .filter((name) => isChangeOf(name.slice(CHANGE.length), deleted));
+    if (names.length === 0) return;
+    await client.query(`update ${this.name} set done_at = ${this.#time} where name = any ($1::text[])`, [names]);
   }
 
   /** Gives back what the holder has of locked rows; those that say nothing go. */
@@ -94,11 +108,12 @@ export class Table {
     );
   }
 
-  /** Forgets requests that were handled longer ago than this, in milliseconds. */
+  /** Forgets requests that were handled, and users who were deleted, longer ago than this, in milliseconds. */
   async prune(pool: PostgresPool, keep: number): Promise<void> {
     await pool.query(
       `delete from ${this.name} where name in (
-         select name from ${this.name} where done_at < ${this.#time} - $1::bigint limit ${PRUNE_LIMIT} for update skip locked)`,
+         select name from ${this.name} where done_at < ${this.#time} - $1::bigint
+           and (holder is null or held_until <= ${this.#time}) limit ${PRUNE_LIMIT} for update skip locked)`,
       [keep],
     );
   }
@@ -133,11 +148,11 @@ export async function transaction<T>(
 }
 
 /** An opening with names that the table can hold: ids are the sender's to choose. */
-export async function storable({ key, change, holder }: Opening): Promise<Opening> {
+export async function storable({ key, change, ...rest }: Opening): Promise<Opening> {
   return {
     key: key === undefined ? undefined : await storedName(key),
     change: change && { ...change, name: await storedName(change.name) },
-    holder,
+    ...rest,
   };
 }
 

@@ -1,8 +1,16 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { LeaseLost, type Opened, type Opening, type ReceiverStore } from '../store.ts';
+import {
+  type Deleted,
+  isChangeOf,
+  isWithin,
+  LeaseLost,
+  type Opened,
+  type Opening,
+  type ReceiverStore,
+} from '../store.ts';
 import type { SqliteFile } from './file.ts';
 
-const PRUNE_EVERY = 1_000;
+const PRUNE_EVERY = 100;
 const PRUNE_LIMIT = 10_000;
 
 interface RequestRow {
@@ -40,8 +48,8 @@ export class Holds implements ReceiverStore {
 
   begin(opening: Opening): Opened {
     return this.#file.transaction(() => {
-      this.#begun += 1;
       if (this.#begun % PRUNE_EVERY === 0) this.#prune();
+      this.#begun += 1;
       const found = this.#obstacle(opening);
       if (found === undefined) this.#hold(opening);
       return found ?? 'new';
@@ -138,11 +146,29 @@ export class Holds implements ReceiverStore {
     );
   }
 
-  #mark({ key, change }: Opening): void {
-    if (change !== undefined)
-      this.#file.run('update change set sequence = ? where name = ?', change.sequence, change.name);
+  #mark({ key, change, deletes }: Opening): void {
+    if (change !== undefined) {
+      // Who is back is remembered as before.
+      const sql = 'update change set sequence = ?, deleted_at = null where name = ?';
+      this.#file.run(sql, change.sequence, change.name);
+    }
+    if (deletes !== undefined) this.#delete(deletes);
     if (key === undefined) return;
     this.#file.run("update request set state = 'done', at = ?, body = null, begun = 0 where key = ?", this.#now(), key);
+  }
+
+  /** Nobody need look any more at what was given up of the user; the order of changes goes with the next look at what is old. */
+  #delete(deleted: Deleted): void {
+    const { scope, userId } = deleted;
+    for (const { name } of this.#file.rows<{ name: string }>('select name from change where user = ?', userId)) {
+      if (isChangeOf(name, deleted)) {
+        this.#file.run('update change set deleted_at = ? where name = ?', this.#now(), name);
+      }
+    }
+    const failed = "select key, scope from request where state = 'failed' and user = ?";
+    for (const row of this.#file.rows<{ key: string; scope: string }>(failed, userId)) {
+      if (isWithin(row.scope, scope)) this.#file.run('delete from request where key = ?', row.key);
+    }
   }
 
   /** Gives back what the holder has, as it was before. */
@@ -165,5 +191,7 @@ export class Holds implements ReceiverStore {
     const old = "select key from request where state in ('done', 'running') and at < ? limit ?";
     const before = this.#now() - Math.max(this.#keep, this.lease);
     this.#file.run(`delete from request where key in (${old})`, before, PRUNE_LIMIT);
+    const deleted = 'select name from change where deleted_at < ? and (holder is null or until <= ?) limit ?';
+    this.#file.run(`delete from change where name in (${deleted})`, before, this.#now(), PRUNE_LIMIT);
   }
 }

@@ -66,6 +66,18 @@ const STEPS: readonly { readonly makes: string; readonly sql: string }[] = [
       drop table only_owner;
     `,
   },
+  {
+    // What a deleted user's rows are found by, and when the deletion was handled.
+    makes: 'request_failed',
+    sql: `
+      alter table change add column user text
+        generated always as (iif(json_valid(name), json_extract(name, '$[3]'), null)) virtual;
+      alter table change add column deleted_at integer;
+      create index change_user on change (user);
+      create index change_deleted on change (deleted_at) where deleted_at is not null;
+      create index request_failed on request (user) where state = 'failed';
+    `,
+  },
 ];
 
 /** Makes the tables, or what is missing of them. The file's `user_version` may be the app's, so that none is kept there. */

@@ -166,8 +166,9 @@ t.test('sqlite: in any history, what is due is the oldest of each user who is no
       const scope = place % 2 === 0 ? 'a|1' : 'a|2';
       const row = rows.get(key);
       if (kind === 'keep') {
-        const [isNew] = store.keep([{ ...kept(key, row?.user ?? user), scope }]) as readonly boolean[];
-        if (isNew) rows.set(key, { key, scope, user: row?.user ?? user, seq: ++seq, due: 0, state: 'stored' });
+        const sameUser = row === undefined ? user : row.user;
+        const [isNew] = store.keep([{ ...kept(key, sameUser), scope }]) as readonly boolean[];
+        if (isNew) rows.set(key, { key, scope, user: sameUser, seq: ++seq, due: 0, state: 'stored' });
       } else if (kind === 'retry') {
         store.retry([key]);
         if (row?.state === 'failed') Object.assign(row, { state: 'stored', due: 0 });
