@@ -23,7 +23,7 @@ export class ClientError extends Error {
   /** The field to correct, where one field is at fault. */
   readonly field: string | undefined;
 
-  constructor(code: ClientErrorCode, message: string, field?: string, options?: ErrorOptions) {
+  constructor(code: ClientErrorCode, message: string, field?: string, options?: { readonly cause?: unknown }) {
     super(message, options);
     this.name = 'ClientError';
     this.code = code;

@@ -84,6 +84,14 @@ for (const [name, compiler, module] of [
   });
 }
 
+t.test('the client for browsers has its types with the library of 2020, declarations included', async (t) => {
+  const programs = {
+    'web.ts': "import { Client } from '@rollcall/client/web';\nexport const client = new Client('KEY');",
+  };
+  const options = { module: 'esnext', moduleResolution: 'bundler', lib: ['es2020', 'dom'], types: [] };
+  for (const compiler of Object.values(compilers)) t.equal(await compile(compiler, app, programs, options), '');
+});
+
 t.test('the README needs no file that is not in the package', async (t) => {
   const text = readFileSync(path.join(home, 'README.md'), 'utf8');
   const links = [...text.matchAll(/\]\((?!https?:|#)([^)]+)\)/g)].map(([, link = '']) => link);

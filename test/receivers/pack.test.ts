@@ -1,9 +1,9 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { kinds } from '../../receivers/bodies.ts';
-import { bin, clean, root, typeErrors } from './helpers/clean.ts';
+import { bin, clean, oldTypeErrors, root, typeErrors } from './helpers/clean.ts';
 import { installPacked, runPacked } from './helpers/packed.ts';
 
 const noNetwork = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ENOTCACHED|ETIMEDOUT/;
@@ -53,6 +53,30 @@ t.test('the package works when it is packed and installed in an empty app', asyn
   t.test('and its types are found, and right also without skipLibCheck', async (t) => {
     await writeFile(join(dir, 'typed.ts'), typed);
     t.equal(await typeErrors(dir, 'typed.ts'), '');
+  });
+
+  t.test('and they are found where TypeScript knows nothing of exports, those of every entry', async (t) => {
+    const { exports } = JSON.parse(await readFile(join(root, 'receivers', 'package.json'), 'utf8'));
+    const entries = Object.keys(exports).filter((name) => name.startsWith('./') && !/json|postgres/.test(name));
+    const imports = entries.map((name, index) => `export * as e${index} from '@rollcall/receivers/${name.slice(2)}';`);
+    await writeFile(join(dir, 'old.ts'), [typed, ...imports].join('\n'));
+    t.equal(await oldTypeErrors(dir, 'old.ts'), '');
+  });
+
+  t.test('and it is about as large as the documentation says', async (t) => {
+    const text = await readFile(join(root, 'docs', 'receivers.md'), 'utf8');
+    const [, packed, unpacked] = /about (\d+) kB to download and (\d+) kB unpacked/.exec(text)?.map(Number) ?? [];
+    const home = join(dir, 'node_modules', '@rollcall', 'receivers');
+    const sizes = (await readdir(home, { recursive: true, withFileTypes: true }))
+      .filter((entry) => entry.isFile())
+      .map(async ({ parentPath, name }) => (await stat(join(parentPath, name))).size);
+    const sum = (await Promise.all(sizes)).reduce((one, other) => one + other, 0);
+    for (const [said = 0, size] of [
+      [packed, (await stat(tarball)).size],
+      [unpacked, sum],
+    ] as const) {
+      t.ok(Math.abs(size / 1000 - said) <= said * 0.05, `${size} bytes, said to be ${said} kB`);
+    }
   });
 
   t.test('and publint and are-the-types-wrong find nothing', async (t) => {

@@ -28,10 +28,22 @@ const STRICT = [
   'es2024',
 ];
 
+const typesOf = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
+
 /** What the compiler says of a file of an app that has a package installed, its declarations included; empty if they are right. */
 export async function typeErrors(dir: string, file: string): Promise<string> {
-  const types = ['--ignoreConfig', '--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
-  const compiled = clean(bin('tsc'), [...STRICT, ...types, file], dir);
+  return outputOf(clean(bin('tsc'), [...STRICT, ...typesOf, '--ignoreConfig', file], dir));
+}
+
+/** As {@link typeErrors}, by the TypeScript before ours, for a project that knows nothing of `exports`. */
+export async function oldTypeErrors(dir: string, file: string): Promise<string> {
+  const compiler = join(root, 'test/receivers/typescript-5.9/node_modules/typescript/bin/tsc');
+  const old = ['--module', 'commonjs', '--moduleResolution', 'node10', '--target', 'es2022', '--esModuleInterop'];
+  const args = [compiler, '--noEmit', '--strict', '--skipDefaultLibCheck', ...old, ...typesOf, file];
+  return outputOf(clean(process.execPath, args, dir));
+}
+
+async function outputOf(compiled: ReturnType<typeof clean>): Promise<string> {
   const { stdout, stderr, code = 0 } = await compiled.catch((error) => error);
   return code === 0 ? stdout : stdout || stderr || `tsc ended with ${code}`;
 }
