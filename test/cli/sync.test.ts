@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { freePort } from '../helpers/free-port.ts';
@@ -218,12 +218,12 @@ t.test('an endpoint that is down keeps a sync neither waiting nor failing', asyn
 });
 
 t.test('SQL finds files beside the configuration, whatever the folder is called', async (t) => {
+  const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
+  const glob = (await readFile(config, 'utf8')).replace('orders.csv', 'ord*.csv');
   for (const name of ['a,b', "it's [1] {x,y}?*", ',']) {
-    const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
     const odd = join(folder, name);
     await mkdir(odd);
-    await rename(join(folder, 'orders.csv'), join(odd, 'orders.csv'));
-    const glob = (await readFile(config, 'utf8')).replace('orders.csv', 'ord*.csv');
+    await copyFile(join(folder, 'orders.csv'), join(odd, 'orders.csv'));
     await writeFile(join(odd, 'rollcall.yaml'), glob);
     const planned = await rollcall(['plan', '-c', join(odd, 'rollcall.yaml')]);
     t.match(planned, { code: 0, stdout: /0 → 2 members/ }, name);

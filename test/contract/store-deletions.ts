@@ -56,19 +56,23 @@ async function toldOf(store: Store, users: readonly string[], sources: readonly 
 
 export const deletionCases: Cases = {
   'a request that deletes raises the epoch once, and is settled when it is over': async (t, store, fixture) => {
-    t.same(await store.deletions(null), { epoch: 0, settled: 0, some: false });
+    t.same(await store.deletions(null), { epoch: 0, settled: 0, some: false, suppresses: false });
     await store.saveRegulation(request(['u1'], { status: 'INITIALIZED' }));
     await store.saveRegulation(request(['u1'], { id: 'other', type: 'SUPPRESS_ONLY' }));
-    t.same(await store.deletions(0), { epoch: 0, settled: 0, some: false });
+    t.same(await store.deletions(0), { epoch: 0, settled: 0, some: false, suppresses: false });
     await store.saveRegulation(request(['u1']));
     await store.saveRegulation(request(['u1'], { told: [] }));
     const other = await fixture.open();
-    t.same(await other.deletions(0), { epoch: 1, settled: 0, some: true });
+    t.same(await other.deletions(0), { epoch: 1, settled: 0, some: true, suppresses: false });
     await store.saveRegulation(request(['u2'], { id: 'r2' }));
     await store.saveRegulation(request(['u2'], { id: 'r2', status: 'FINISHED' }));
-    t.same(await other.deletions(1), { epoch: 2, settled: 0, some: true }, 'an older one is still open');
+    t.same(
+      await other.deletions(1),
+      { epoch: 2, settled: 0, some: true, suppresses: false },
+      'an older one is still open',
+    );
     await store.saveRegulation(request(['u1'], { status: 'FINISHED' }));
-    t.same(await other.deletions(2), { epoch: 2, settled: 2, some: false });
+    t.same(await other.deletions(2), { epoch: 2, settled: 2, some: false, suppresses: false });
   },
   'a step that names an older epoch is refused as a whole': async (t, store) => {
     const fence = await leaseOf(store);
@@ -85,6 +89,7 @@ export const deletionCases: Cases = {
     await store.saveRegulation(request(['u1', 'ü "2"'], { sources: ['shop'] }));
     await store.saveRegulation(request(['u3'], { id: 'r3' }));
     await store.suppress(['u4'], ['shop'], true);
+    t.match(await store.deletions(null), { suppresses: true });
     const users = ['u1', 'ü "2"', 'u3', 'u4', 'u5'];
     t.same(await store.excluded(users, 'shop', 0), ['u1', 'ü "2"', 'u3', 'u4']);
     t.same(await store.excluded(users, 'shop', 1), ['u3', 'u4']);
@@ -119,7 +124,7 @@ export const deletionCases: Cases = {
     t.equal(await store.pruneRecords(0, START + 9, 10), 1);
     t.same(await left(), []);
     t.same(await store.excluded(users, 'shop', 0), []);
-    t.same(await store.deletions(0), { epoch: 3, settled: 3, some: true }, 'the epoch goes on');
+    t.same(await store.deletions(0), { epoch: 3, settled: 3, some: true, suppresses: false }, 'the epoch goes on');
   },
   'a letter about a user who is being deleted is not sent again': async (t, store) => {
     const owner = await store.join(20_000);
