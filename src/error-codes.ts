@@ -62,7 +62,11 @@ export const HTTP_CODES = {
     'userId, anonymousId, groupId, previousId or messageId is neither text nor a number up to 2^53.',
     'Send text.',
   ),
-  id_too_long: discard(400, 'A messageId has more than 100 characters.', 'Shorten it.'),
+  id_too_long: discard(
+    400,
+    'A messageId has more than 100 characters, or another id more than 1,000 bytes.',
+    'Shorten it.',
+  ),
   properties_not_object: discard(400, '`properties` is not an object.', 'Send an object.'),
   traits_not_object: discard(400, '`traits` is not an object.', 'Send an object.'),
   context_not_object: discard(400, '`context` is not an object.', 'Send an object.'),

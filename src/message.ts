@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ErrorCode } from './errors.ts';
 import { type IpRule, withIp } from './ip.ts';
-import type { MessageType } from './message-types.ts';
+import { MAX_ID_BYTES, type MessageType } from './message-types.ts';
 import { built, RawObject } from './raw-object.ts';
 import { correctedTime, isoInstant, isoTime, otherInstant } from './timestamp.ts';
 
@@ -58,7 +58,10 @@ const object = (code: ErrorCode) =>
     .meta({ type: 'object' })
     .nullish();
 const id = z.custom<string | number>(isId, 'id_not_string' satisfies ErrorCode).meta({ type: ['string', 'number'] });
-const optionalId = id.nullish();
+const optionalId = id
+  .refine((value) => !isLongId(value), 'id_too_long' satisfies ErrorCode)
+  .meta({ maxLength: MAX_ID_BYTES })
+  .nullish();
 
 const common = {
   userId: optionalId,
@@ -99,7 +102,7 @@ export const messageSchemas = {
 const EXPLANATIONS: Partial<Record<ErrorCode, string>> = {
   id_not_string:
     'userId, anonymousId, groupId, previousId and messageId must be strings without NUL characters, or numbers up to 2^53.',
-  id_too_long: 'messageId must not be longer than 100 characters.',
+  id_too_long: 'messageId must not be longer than 100 characters, other ids not longer than 1,000 bytes.',
   traits_not_object: 'traits must be an object.',
   properties_not_object: 'properties must be an object.',
   context_not_object: 'context must be an object.',
@@ -373,6 +376,10 @@ export function rejection(code: ErrorCode): Rejection {
 function isId(value: unknown): value is string | number {
   if (typeof value === 'string') return !value.includes('\0');
   return typeof value === 'number' && (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value));
+}
+
+function isLongId(id: string | number): boolean {
+  return typeof id === 'string' && id.length > MAX_ID_BYTES / 3 && Buffer.byteLength(id) > MAX_ID_BYTES;
 }
 
 /** Null for what names nobody: nothing, and blanks. */

@@ -269,6 +269,11 @@ t.test('rejects with the code of what is wrong', async (t) => {
     [{ type: 'identify', userId: 'a\0b' }, 'id_not_string'],
     [{ type: 'identify', ...user, messageId: {} }, 'id_not_string'],
     [{ type: 'identify', ...user, messageId: 'x'.repeat(101) }, 'id_too_long'],
+    [{ type: 'identify', userId: 'x'.repeat(1_001) }, 'id_too_long'],
+    [{ type: 'identify', userId: 'é'.repeat(501) }, 'id_too_long'],
+    [{ type: 'track', ...user, event: 'e', anonymousId: 'x'.repeat(1_001) }, 'id_too_long'],
+    [{ type: 'group', ...user, groupId: 'x'.repeat(1_001) }, 'id_too_long'],
+    [{ type: 'alias', ...user, previousId: 'x'.repeat(1_001) }, 'id_too_long'],
     [{ type: 'identify', ...user, traits: ['t'] }, 'traits_not_object'],
     [{ type: 'identify', ...user, context: 'c' }, 'context_not_object'],
     [{ type: 'identify', ...user, integrations: true }, 'integrations_not_object'],
@@ -285,8 +290,9 @@ t.test('rejects with the code of what is wrong', async (t) => {
     [{ type: 'alias', previousId: 'p' }, 'no_user_id'],
     [{ type: 'alias', previousId: 'p', anonymousId: 'a' }, 'no_user_id'],
   ];
-  for (const [input, code] of cases) t.equal(codeOf(input), code, JSON.stringify(input));
+  for (const [input, code] of cases) t.equal(codeOf(input), code, JSON.stringify(input).slice(0, 100));
   t.equal(codeOf({ type: 'identify', ...user, messageId: 'x'.repeat(100) }), null);
+  t.equal(codeOf({ type: 'identify', userId: 'é'.repeat(500) }), null);
   t.equal(codeOf({ type: 'alias', ...user, event: 'e' }, { type: 'track' }), null, 'the path decides over the kind');
 });
 

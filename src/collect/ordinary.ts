@@ -1,5 +1,5 @@
 import { type Envelope, MARK_TEXT, type Message } from '../message.ts';
-import type { MessageType } from '../message-types.ts';
+import { MAX_ID_BYTES, type MessageType } from '../message-types.ts';
 import { correctedTime, isoInstant, isoTime } from '../timestamp.ts';
 import { PLAIN } from './canonical-json.ts';
 import { CANONICAL, FIELD, TEXT } from './outline.ts';
@@ -38,7 +38,7 @@ const [IDENTIFY, TRACK, PAGE, GROUP] = [0, 1, 2, 4];
 /** The object that each of them always carries. */
 const DETAILS = [TRAITS, PROPERTIES, PROPERTIES, UNKNOWN, TRAITS];
 
-const MAX_ID = 100;
+const MAX_MESSAGE_ID = 100;
 /** Each is compared with all before it. */
 const MAX_UNKNOWN = 8;
 const PAGE_STRINGS = ['path', 'referrer', 'title', 'url'];
@@ -93,7 +93,10 @@ export function readOrdinary(part: Outlined, envelope: Envelope): Message | null
       places[field] = at;
       const isObject = field >= PROPERTIES && field <= INTEGRATIONS;
       if (kind !== (isObject ? CANONICAL : TEXT) && (kind !== CANONICAL || field < FIRST_SKIPPED)) return null;
-      if (field >= MESSAGE_ID && field <= LAST_ID && (end - start === 2 || bytes[start + 1] === SPACE)) return null;
+      if (field >= MESSAGE_ID && field <= LAST_ID) {
+        const size = end - start - 2;
+        if (size === 0 || size > MAX_ID_BYTES || bytes[start + 1] === SPACE) return null;
+      }
       if (field <= MESSAGE_ID || field >= CONTEXT) continue;
     }
     const piece = pieceOf(part, at);
@@ -111,7 +114,7 @@ function assembled(part: Outlined, envelope: Envelope, inPlace: string, behind: 
   const type = envelope.type === undefined ? typeOf(part) : TYPES.indexOf(envelope.type as (typeof TYPES)[number]);
   if (type === UNKNOWN || isIncomplete(part, type)) return null;
   const own = textAt(part, MESSAGE_ID, true);
-  if (own !== null && own.length > MAX_ID) return null;
+  if (own !== null && own.length > MAX_MESSAGE_ID) return null;
   const original = textAt(part, TIMESTAMP) ?? textAt(part, ORIGINAL_TIMESTAMP);
   const given = original === null ? null : isoInstant(original);
   const ownSentAt = textAt(part, SENT_AT);

@@ -8,6 +8,9 @@ import {
   claim,
   claimOne,
   DELIVERED,
+  heldOut,
+  LONGEST_ID,
+  LONGEST_NAME,
   leaseOf,
   message,
   REFUSED,
@@ -32,6 +35,22 @@ async function olderInFlight(store: Store) {
 const remaining = async (store: Store, owner: number) => bodies(await claim(store, owner));
 
 export const conflictCases: Cases = {
+  'a change of the longest id, key and destination is queued, held out, dead and kept': async (t, _store, fixture) => {
+    const store = await fixture.open({ maxQueued: 2 });
+    const destinations = [LONGEST_NAME];
+    const own = (key: string) => ({ destinations, userId: LONGEST_ID, conflict: `${key}|${LONGEST_ID}` });
+    const changes = ['a', 'b', 'c'].map((end) => change('', own(`${LONGEST_NAME.slice(2)}${end}`)));
+    await accept(store, ...changes);
+    t.equal((await heldOut(store, LONGEST_NAME)).length, 1);
+    const owner = await store.join(TTL);
+    const [one, other] = await claim(store, owner, { destination: LONGEST_NAME });
+    if (!one || !other) throw new Error('two are queued');
+    await store.settle(owner, [{ claim: one, verdict: DELIVERED, attempts: [] }], true);
+    await settle(store, owner, [other], REFUSED);
+    const { messages } = await store.messagePage({ limit: 10, userId: LONGEST_ID }, null);
+    t.same(messages.map(({ state }) => state).toSorted(), ['dead', 'dead', 'delivered']);
+  },
+
   'a newer change supersedes the older one of the same key and destination that is pending': async (t, store) => {
     await accept(store, change('k', { body: '"1"', destinations: ['crm', 'lake'] }));
     await accept(store, change('other', { body: '"other"' }), message({ body: '"plain"' }));

@@ -12,6 +12,7 @@ import {
   leaseOf,
   message,
   REFUSED,
+  randomId,
   retryAt,
   run,
   START,
@@ -186,6 +187,20 @@ export const deletionCases: Cases = {
     t.equal(await store.prune(START + 60_000, 100), 3, 'the log has nothing any more');
     t.same(await toldOf(store, ['former', 'u2', 'u3', 'untried']), ['app crm u2', 'shop crm former', 'shop crm u3']);
     t.same(await toldOf(store, ['u1', 'u2'], ['shop']), ['shop crm u1']);
+  },
+  'a deletion may name an id that is longer than any message’s': async (t, store) => {
+    const userId = randomId(5_000);
+    const owner = await store.join(20_000);
+    await store.saveRegulation(request([userId]));
+    await store.suppress([userId], null, true);
+    await eraseAll(store, [userId]);
+    t.same(await toldOf(store, [userId]), []);
+    const notice = message({ userId, type: 'delete', lane: 'deletion' });
+    await accept(store, notice, { ...notice, messageId: 'dies' });
+    const [one, other] = await claim(store, owner);
+    if (!one || !other) throw new Error('two are queued');
+    await store.settle(owner, [settlement(one, DELIVERED, [attempt()]), settlement(other, REFUSED, [attempt()])], true);
+    t.match(await store.deadLetters({ limit: 10 }), [{ userId }]);
   },
   'the attempts of a notice name nobody, not even in what the endpoint answered': async (t, store) => {
     const owner = await store.join(20_000);

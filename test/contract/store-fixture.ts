@@ -60,6 +60,15 @@ export class StandingClock {
   }
 }
 
+const randomText = (first: number, count: number, length: number) =>
+  Array.from({ length }, () => String.fromCodePoint(first + Math.floor(Math.random() * count))).join('');
+
+/** An id that no database compresses, and the longest one. */
+export const randomId = (bytes: number) => randomText(0x21, 90, bytes);
+export const LONGEST_ID = randomId(1_000);
+/** The longest key, or name of a destination: four bytes a letter. */
+export const LONGEST_NAME = randomText(0x20000, 40_000, 100);
+
 let messages = 0;
 
 export function message(over: Partial<NewMessage> = {}): NewMessage {

@@ -1,6 +1,7 @@
 import type { LiveRow } from '../../src/store/live.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
+import { LONGEST_ID, LONGEST_NAME } from './store-fixture.ts';
 
 const row = (raw: string, person: string | null, due: number | null = null, kept = '{"seen":1}'): LiveRow => {
   return { raw, person, due, oldest: 1, kept, links: '[]' };
@@ -40,6 +41,34 @@ export const liveCases: Cases = {
     await store.rewriteLive(state, [row('u:ann', 'ann')], []);
     t.same(await strays(), { users: [], last: 'ann' });
     t.same(await store.liveStrays(state, 'vips', 'ann', 10), { users: [], last: null });
+  },
+
+  'the longest id and key have room in all that is kept': async (t, store) => {
+    const fence = await led(store);
+    const { epoch } = await store.deletions(null);
+    const state = await store.beginLive('personas', '[]', '7', false, fence);
+    const [user, key] = [LONGEST_ID, LONGEST_NAME];
+    await store.addLiveAudience(key, 'personas', '', null, fence);
+    const rows = [row(`u:${user}`, user, 50), row(`a:${user}`, user)];
+    const page = { fence, state, epoch, rows, done: 2, total: 2 };
+    await store.fillLive({ ...page, changes: [{ key, user, current: 'true' }] });
+    await store.endLive(state, 40, fence);
+    for (const [version, current] of [
+      [1, 'false'],
+      [2, 'true'],
+    ] as const) {
+      const { revision = 0 } = (await store.liveSource('personas')) ?? {};
+      await store.commitLive({
+        ...{ fence, state, revision, epoch, position: '8', at: 60, rows: [], gone: [], contents: [] },
+        ...{ serves: false, named: null, more: { ids: 0, due: 0 }, holds: [] },
+        changes: [{ key, user, current, version, cause: null }],
+        told: [{ key, from: version - 1, to: version, members: 0, record: '{}' }],
+      });
+    }
+    t.match(await store.liveMembers([user], [key]), [{ user, current: 'true', told: 'true', since: 2 }]);
+    await store.saveLivePlan('p', { key, toVersion: 3, record: '{}' });
+    await store.addToLivePlan('p', [{ position: 1, user, value: null, told: null }]);
+    t.match(await store.livePlanRows('p', 0, 1), [{ user }]);
   },
 
   'a build ends only if nobody changed meanwhile what it was made of': async (t, store) => {

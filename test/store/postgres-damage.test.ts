@@ -56,6 +56,8 @@ t.test('Postgres: a full disk and a standby have their codes, and pass', async (
   const { store, client, damages, fail } = await open(t);
   await fail('53100');
   t.equal(await codeOf(accept(store, message())), 'store_full');
+  await fail('54000');
+  t.equal(await codeOf(accept(store, message())), 'store_failed', 'what can never be written is not a full disk');
   await fail('25006');
   t.equal(await codeOf(accept(store, message())), 'store_read_only');
   await client.query('DROP TRIGGER fail ON rollcall.delivery');

@@ -1,4 +1,5 @@
 import { RollcallError } from '../../../src/errors.ts';
+import { MAX_ID_BYTES } from '../../../src/message-types.ts';
 import type { TraitColumn } from '../port.ts';
 import { whiteSpace } from '../sql/plan-query.ts';
 
@@ -40,7 +41,7 @@ export function idText(column: string, type: string): string {
   const text = /^FixedString/.test(bare(type)) ? `toStringCutToZero(${column})` : `toString(${column})`;
   const id = `toValidUTF8(${text})`;
   // Few ids start with a space or beyond ASCII: only they pay for the pattern.
-  return `if((${id} < '!' OR ${id} > '~') AND match(${id}, ${BLANK}), NULL, ${id})`;
+  return `if(length(${id}) > ${MAX_ID_BYTES} OR ((${id} < '!' OR ${id} > '~') AND match(${id}, ${BLANK})), NULL, ${id})`;
 }
 
 const WHOLE = /^U?Int\d+$/;

@@ -217,6 +217,21 @@ export const definitionCases: readonly EngineCase[] = [
   },
 
   {
+    name: 'ids of more than 1,000 bytes are left out, and counted',
+    async run(open) {
+      const { engine } = await open();
+      const fits = ['x'.repeat(1_000), 'é'.repeat(500)];
+      const sql = usersSql(...fits, 'x'.repeat(1_001), 'é'.repeat(501));
+      const staged = await engine.stage(request({ sql }));
+      assert.partialDeepStrictEqual(staged, { invalid: 2, members: 2 });
+      assert.deepEqual((await engine.changes(staged.plan, 0, 10)).userIds.toSorted(), fits);
+      const values = `select user_id, 1 as value from (${sql}) as users`;
+      const trait = await engine.stage(request({ key: 'points', kind: 'trait', sql: values }));
+      assert.partialDeepStrictEqual(trait, { invalid: 2, members: 2 });
+    },
+  },
+
+  {
     name: 'the traits of a definition keep the types of their values in JSON',
     async run(open) {
       const { engine, spelling = STANDARD } = await open();

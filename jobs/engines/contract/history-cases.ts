@@ -75,7 +75,7 @@ export const historyCases: readonly EngineCase[] = [
     name: 'members and changes come in pages, in the order of the ids as bytes',
     async run(open) {
       const { engine, reopen } = await open();
-      const long = 'x'.repeat(3_000);
+      const long = 'x'.repeat(999);
       const begin = ['Zoe', 'a', 'b', "o'x", `${long}1`, `${long}2`, 'zoe', '~', 'é', '\u{1f600}'];
       assert.deepEqual(await engine.memberPage('club', '', 10), { userIds: [], values: [], since: [] });
       assert.deepEqual(await engine.runChangePage('club', 1, '', 10), []);

@@ -1,3 +1,4 @@
+import { MAX_ID_BYTES } from '../../../src/message-types.ts';
 import { type Dialect, literal, name, type ValueType, whiteSpace } from '../sql/plan-query.ts';
 import { toldValue } from './values.ts';
 
@@ -11,7 +12,7 @@ const INCOMPLETE =
 export const duckdbDialect: Dialect = {
   // Few ids start with a space or beyond ASCII: only they pay for the pattern. No other database takes a NUL in a text.
   unusable: (id) =>
-    `contains(${id}, chr(0)) OR ((${id} < '!' OR ${id} > '~') AND regexp_full_match(${id}, '${BLANK}'))`,
+    `strlen(${id}) > ${MAX_ID_BYTES} OR contains(${id}, chr(0)) OR ((${id} < '!' OR ${id} > '~') AND regexp_full_match(${id}, '${BLANK}'))`,
   traitValue: (column) => toldValue(name(column.name), column),
   jsonType(value) {
     const isList = value.items !== undefined;

@@ -1,3 +1,4 @@
+import { MAX_ID_BYTES } from '../../../src/message-types.ts';
 import { type Dialect, literal, name, type ValueType, whiteSpace } from '../sql/plan-query.ts';
 
 const ID_TYPE = /^(text|character varying|character|name|citext|smallint|integer|bigint|uuid|enum)$/;
@@ -10,7 +11,7 @@ const INCOMPLETE = new Set(['22P04', '58030']);
 export const postgresDialect: Dialect = {
   // Few ids start with a space or beyond ASCII: only they pay for the pattern. Other encodings don't have all of it.
   unusable: (id) =>
-    `(${id} < '!' OR ${id} > '~') AND CASE getdatabaseencoding() WHEN 'UTF8' THEN ${id} ~ ${BLANK} ELSE ${id} ~ '^\\s*$' END`,
+    `octet_length(${id}) > ${MAX_ID_BYTES} OR (${id} < '!' OR ${id} > '~') AND CASE getdatabaseencoding() WHEN 'UTF8' THEN ${id} ~ ${BLANK} ELSE ${id} ~ '^\\s*$' END`,
   traitValue({ name: column, type, items }) {
     if (/^(bytea|bit\b)/.test(type)) return null;
     return items ? toldList(name(column), items.type) : toldScalar(name(column), type);

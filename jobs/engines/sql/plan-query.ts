@@ -19,7 +19,7 @@ export interface Column extends ValueType {
 
 /** Where a dialect writes things its own way. */
 export interface Dialect {
-  /** A condition that holds for text that is no id: of white space only, or that other databases would not take. */
+  /** A condition that holds for text that is no id: too long, of white space only, or that other databases would not take. */
   unusable(expression: string): string;
   /**
    * A trait's value as something that `jsonObject` takes, with null for what is not in JSON (NaN, infinity), also within

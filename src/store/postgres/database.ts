@@ -350,7 +350,7 @@ function poolerHint(message: string): string {
 const DAMAGE = new Set(['XX001', 'XX002', '58P01']);
 
 function meaningOf(code: string, message: string): ErrorCode {
-  if (code === '53100' || code === '54000') return 'store_full';
+  if (code === '53100') return 'store_full';
   if (DAMAGE.has(code)) return 'store_damaged';
   if (code === '25006') return 'store_read_only';
   if (code === '3F000' || code === '42P01' || code === '42703') return 'store_outdated';
