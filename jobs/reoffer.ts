@@ -3,10 +3,13 @@ import { conflictKey, parseConflictKey, reachedBy, wants } from './computation.t
 import type { RunContext } from './context.ts';
 import type { Exclusions } from './exclusions.ts';
 import { messageIds } from './message-ids.ts';
+import { fitting } from './portion.ts';
 import { areBack } from './room.ts';
 import { acceptPatiently, bodiesOf } from './send.ts';
 
+/** Letters read at once. */
 const PAGE = 1000;
+const FIRST_PAGE = 100;
 
 /**
  * Offers changes again that died in delivery, each to its destination, with the value of now: `false` where
@@ -26,16 +29,21 @@ export async function reoffer(
   );
   const isOver = new Map(reached.map((each) => [each.name, record.endedAt !== null || !wants(each, run.key)]));
   let sequence = record.sequence;
+  let limit = FIRST_PAGE;
   for (let after: string | undefined; ; ) {
     // Messages that die while this run goes on wait for the next one.
-    const filter = { conflictPrefix: conflictKey(run.key, ''), until: run.startedAt, limit: PAGE };
+    const filter = { conflictPrefix: conflictKey(run.key, ''), until: run.startedAt, limit };
     const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
     // Held-out messages come by themselves.
     const offered = letters.filter(({ destination, reason }) => isOver.has(destination) && reason !== 'queue_full');
     sequence = await reofferLetters(context, run, { ...record, sequence }, offered, isOver, exclusions);
     await store.drop(offered.map(({ id }) => id));
     after = letters.at(-1)?.id;
-    if (letters.length < PAGE) return sequence;
+    if (letters.length < limit) return sequence;
+    limit = fitting(
+      letters.map(({ body }) => body),
+      PAGE,
+    );
   }
 }
 

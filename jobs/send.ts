@@ -9,14 +9,16 @@ import type { RunContext } from './context.ts';
 import type { ChangeBatch, Staged } from './engines/port.ts';
 import type { Exclusions } from './exclusions.ts';
 import { messageIds } from './message-ids.ts';
+import { endOfPortion, fitting } from './portion.ts';
 import { waitForRoom } from './room.ts';
 import { audibleTo, noLonger, toldKeys } from './run-record.ts';
 
 const BATCH = 5000;
-/** Rows read at once: each read costs as much as a thousand of them, but values may be long. */
-const READ = { audience: 4 * BATCH, trait: BATCH };
 /** Engines may read a short rest in a cheaper way than much. */
 const SHORT_READ = 1000;
+/** Rows read at once: each read costs as much as a thousand of them, but values may be long. */
+const READ = { audience: 4 * BATCH, trait: BATCH };
+const FIRST_READ = { audience: READ.audience, trait: SHORT_READ };
 /** Failures of the store that pass: the sync waits. */
 const PASSING = new Set(['store_full', 'store_busy']);
 const FIRST_WAIT = 100;
@@ -190,25 +192,34 @@ async function* messagesOf(
   toMessage: ToMessage,
 ): AsyncGenerator<Part, undefined> {
   // A hint: positions have gaps, so rows may be left where this counts none.
-  const read = (after: number) =>
-    engine.changes(plan, after, Math.min(READ[kind], Math.max(SHORT_READ, total - after)));
-  let next = read(behind);
+  const read = (after: number, most: number) =>
+    engine.changes(plan, after, Math.min(most, Math.max(SHORT_READ, total - after)));
+  let next = read(behind, FIRST_READ[kind]);
   try {
     for (;;) {
       const rows = await next;
       const last = rows.positions.at(-1);
       if (last === undefined) return;
-      next = read(last);
+      next = read(last, fitting(rows.values, READ[kind]));
       next.catch(() => {});
-      for (let from = 0; from < rows.positions.length; from += BATCH) yield partOf(rows, from, toMessage);
+      for (let from = 0; from < rows.positions.length; ) {
+        const to = endOfPortion(rows.values, from, BATCH);
+        yield partOf(rows, from, to, toMessage);
+        from = to;
+      }
     }
   } finally {
     await next.catch(() => {});
   }
 }
 
-function partOf({ positions, userIds, present, values }: ChangeBatch, from: number, toMessage: ToMessage): Part {
-  const part = positions.slice(from, from + BATCH);
+function partOf(
+  { positions, userIds, present, values }: ChangeBatch,
+  from: number,
+  to: number,
+  toMessage: ToMessage,
+): Part {
+  const part = positions.slice(from, to);
   const messages = part.map((position, index) => {
     const row = from + index;
     return toMessage(position, userIds[row] as string, present[row] as boolean, values[row] as string | null);

@@ -24,7 +24,10 @@ export interface Engine {
   preview(request: StageRequest, sampleSize: number): Promise<Preview>;
   /** The counts of a plan staged earlier; null when there is none of that name. */
   staged(plan: string): Promise<Staged | null>;
-  /** At most `limit` rows of a plan after position `after` (0 for the start), in order; no rows at its end. */
+  /**
+   * At most `limit` rows of a plan after position `after` (0 for the start), in order; fewer where values are long, but none at its
+   * end only.
+   */
   changes(plan: string, after: number, limit: number): Promise<ChangeBatch>;
   /**
    * Moves the snapshot to the plan's version in one transaction; again is harmless. The plan stays until `discard`.

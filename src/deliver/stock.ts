@@ -137,7 +137,8 @@ export class Stock {
   /** Remembers how much the store had. */
   private looked(destination: string, found: number, quota: number, nextDue: number | null): void {
     const shelf = this.shelfOf(destination);
-    shelf.drained = found < quota;
+    // What is due and was not claimed had no room beside the others.
+    shelf.drained = found < quota && (nextDue === null || this.clock.now() < nextDue);
     shelf.lookedAt = this.clock.monotonic();
     shelf.nextDue = nextDue;
   }

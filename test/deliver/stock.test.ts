@@ -16,12 +16,12 @@ function scene() {
   const stock = new Stock(clock, 1);
   const stored: Claim[] = [];
   const asked: number[] = [];
-  const claim = async (limit: number, over: Partial<ClaimRequest> = {}) => {
+  const claim = async (limit: number, over: Partial<ClaimRequest> = {}, next: number | null = null) => {
     const request = { destination: 'crm', limit, order: 'usual', ...over } as const;
     const fromStore = async ([look]: readonly ClaimRequest[]): Promise<ClaimResult> => {
       asked.push(look?.limit ?? 0);
       const claims = stored.splice(0, look?.limit);
-      return { claims: [claims], nextDue: new Map([['crm', null]]) };
+      return { claims: [claims], nextDue: new Map([['crm', next]]) };
     };
     const { claims, nextDue } = await stock.serve([request], fromStore);
     return { bodies: (claims[0] ?? []).map(({ body }) => body), nextDue: nextDue.get('crm') };
@@ -54,6 +54,14 @@ t.test('what was asked for in vain is taken as it is accepted, and no more', asy
   t.equal(accept('4'), 0, 'the third still waits in the store');
   t.same((await claim(3)).bodies, ['3', '4']);
   t.equal(accept('5'), 1);
+});
+
+t.test('nothing is taken while some that is due had no room in the last claim', async (t) => {
+  const { accept, claim, clock } = scene();
+  await claim(2, {}, clock.now());
+  t.equal(accept('1'), 0);
+  await claim(2, {}, clock.now() + 1);
+  t.equal(accept('2'), 1);
 });
 
 t.test('room that is promised to one accept is not promised to another', async (t) => {

@@ -31,6 +31,28 @@ t.test('the first sync tells every member true, later ones only what changed', a
   t.same(values((await rig.deliver()).get('crm'), 'big_spenders'), { a: true }, 'who comes back is told again');
 });
 
+t.test('long values are read, sent and offered again in portions that fit into memory', async (t) => {
+  const rig = await createRig(t);
+  const portions: number[] = [];
+  const accept: typeof rig.accept = (source, messages, options) => {
+    portions.push(messages.reduce((sum, { body }) => sum + body.length, 0));
+    return rig.accept(source, messages, options);
+  };
+  const sync = rig.another({ accept });
+  const users = 'range(150) as list(n)';
+  rig.config.traits = [trait('text', `select n as user_id, repeat('x', 200000) as value from ${users}`)];
+  const [first] = await sync.run();
+  t.match(first?.runs, [{ state: 'done', entered: 150, sent: 150 }]);
+  t.equal(portions.length, 2);
+  const refused = { kind: 'dead', reason: 'refused', status: 400, firstAt: rig.time() } as const;
+  await rig.deliver(() => refused);
+
+  rig.setTime('2026-03-01T13:00:00Z');
+  await sync.run();
+  t.equal(new Set((await rig.deliver()).get('crm')?.map(({ userId }) => userId)).size, 150);
+  t.ok(Math.max(...portions) < 21_000_000, `${portions}`);
+});
+
 t.test('no receiver gets a key named __proto__, wherever a definition has it', async (t) => {
   const rig = await createRig(t);
   const traps = `{'__proto__': {'admin': true}, 'kept': [{'__proto__': 1, 'b': 2}]} as struct`;

@@ -32,6 +32,24 @@ t.test('a lock that another process holds too long is told as such, and passes',
   t.same(await backlogOf(store), { pending: 2, dead: 0 });
 });
 
+t.test('a claim of long bodies brings as many as cross at once, and says that more are due', async (t) => {
+  const store = await openSqliteStore({ path: ':memory:', maxQueued: 1_000, clock: systemClock });
+  t.teardown(() => store.close());
+  const body = JSON.stringify('x'.repeat(100_000));
+  await accept(store, ...Array.from({ length: 300 }, () => message({ body })));
+  const owner = await store.join(60_000);
+  const request = (destination: string) => ({ destination, limit: 500, order: 'usual' }) as const;
+  const first = await store.claim(owner, [request('crm'), request('erp')]);
+  t.same(
+    first.claims.map(({ length }) => length),
+    [256, 0],
+  );
+  t.ok((first.nextDue.get('crm') ?? Number.POSITIVE_INFINITY) <= store.time.now());
+  const second = await store.claim(owner, [request('crm')]);
+  t.equal(second.claims[0]?.length, 44);
+  t.equal(second.nextDue.get('crm'), null);
+});
+
 t.test('everyday statements find their rows by an index', async (t) => {
   const { store, path } = await open(t);
   await accept(store, message());

@@ -73,6 +73,8 @@ function describe(database: SqlDatabase, definition: Definition): Promise<readon
 export function createSqlEngine(database: SqlDatabase): Engine {
   const { session } = database;
   let isPrepared = false;
+  /** Plans of audiences: they have no values, whose length would have to be known before they are read. */
+  const plain = new Set<string>();
 
   async function prepare(): Promise<void> {
     if (isPrepared || !database.writable) return;
@@ -93,13 +95,18 @@ export function createSqlEngine(database: SqlDatabase): Engine {
       yield* read(...given);
     };
 
+  const known = <T extends Staged | null>(staged: T): T => {
+    if (staged?.kind === 'audience') plain.add(staged.plan);
+    return staged;
+  };
+
   return {
     snapshot: prepared((key) => readSnapshot(database, key)),
-    stage: prepared((request) => overEvents(database, request, () => stage(database, request))),
+    stage: prepared(async (request) => known(await overEvents(database, request, () => stage(database, request)))),
     describe: (definition) => overEvents(database, definition, () => describe(database, definition)),
     preview: (request, sampleSize) => overEvents(database, request, () => previewPlan(database, request, sampleSize)),
-    staged: prepared((plan) => readStaged(database, plan)),
-    changes: (plan, after, limit) => readChanges(session, plan, after, limit),
+    staged: prepared(async (plan) => known(await readStaged(database, plan))),
+    changes: (plan, after, limit) => readChanges(session, plan, after, limit, !plain.has(plan)),
     commit: prepared((plan) => transaction(session, () => commitPlan(database, plan))),
     cut: prepared(async (plan, after) => {
       await session.run(`DELETE FROM ${planTable(plan)} WHERE user_id IS NOT NULL AND n > ${after}`);

@@ -130,13 +130,43 @@ async function count(session: Session, request: StageRequest, table: string, sna
   };
 }
 
-/** At most `limit` rows of a plan after position `after`. */
-export async function readChanges(session: Session, plan: string, after: number, limit: number): Promise<ChangeBatch> {
-  const rows = `SELECT n, user_id, now, value FROM ${planTable(plan)} WHERE user_id IS NOT NULL AND n > ${after}`;
+/** At most `limit` rows of a plan after position `after`; fewer where it has values that are long. */
+export async function readChanges(
+  session: Session,
+  plan: string,
+  after: number,
+  limit: number,
+  hasValues: boolean,
+): Promise<ChangeBatch> {
+  const rows = (columns: string, from: number) =>
+    `SELECT ${columns} FROM ${planTable(plan)} WHERE user_id IS NOT NULL AND n > ${from}`;
+  const page = async (from: number) => {
+    const sizes = `${rows('n, bit_length(value) AS bits', from)} AND n <= ${from + limit}`;
+    const to = hasValues ? await lastThatFits(session, sizes, from + limit) : from + limit;
+    return readBatch(session, `${rows('n, user_id, now, value', from)} AND n <= ${to} ORDER BY n`, limit);
+  };
   // The bounded range reads no further than it must; forgotten users may have left it empty.
-  const near = await readBatch(session, `${rows} AND n <= ${after + limit} ORDER BY n`, limit);
+  const near = await page(after);
   if (near.positions.length > 0) return near;
-  return readBatch(session, `${rows} ORDER BY n LIMIT ${limit}`, limit);
+  const [[next] = []] = await session.rows(rows('min(n)', after));
+  return next === null || next === undefined ? near : page(Number(next) - 1);
+}
+
+/** Bits of values that are read at once, about. */
+const PAGE_BITS = 8 * 16_000_000;
+
+/** @param sizes - a query for positions and the sizes of their values */
+async function lastThatFits(session: Session, sizes: string, end: number): Promise<number> {
+  const [[all] = []] = await session.rows(`SELECT sum(bits) FROM (${sizes}) AS sizes`);
+  if (Number(all ?? 0) <= PAGE_BITS) return end;
+  let bits = 0;
+  let last: number | null = null;
+  for (const [n, size] of await session.rows(`${sizes} ORDER BY n`)) {
+    bits += Number(size ?? 0);
+    if (last !== null && bits > PAGE_BITS) return last;
+    last = Number(n);
+  }
+  return end;
 }
 
 /** Of more rows than these, reading by column costs less. */

@@ -19,6 +19,9 @@ export interface PackedClaims {
 export const CLAIM_COLUMNS =
   'id, source, type, lane, run, tries, accepted_at, first_at, crashes, message_id, user_id, body, conflict, marks';
 
+/** The place of the body among them. */
+export const BODY = 11;
+
 /** Names and runs are the numbers that stand for them. */
 export type ClaimTuple = readonly [
   id: number,

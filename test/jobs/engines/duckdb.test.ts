@@ -9,6 +9,7 @@ import type { Engine } from '../../../jobs/engines/port.ts';
 import { systemClock } from '../../../src/clock.ts';
 import { type EngineFixture, engineContract, request, settle, told, usersSql } from '../../contract/engine.ts';
 import { liesInOrder } from '../../contract/first-order.ts';
+import { readsLittleOfLongValues } from '../../contract/long-values.ts';
 
 const clock = systemClock;
 
@@ -268,6 +269,7 @@ t.test('nothing is loaded from the network because some SQL names it', async (t)
 });
 
 liesInOrder(t, open);
+readsLittleOfLongValues(t, open);
 
 t.test('an id that other databases would not take is none', async (t) => {
   const { engine } = await open(t);

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import { openPostgres } from '../../../jobs/engines/postgres/postgres.ts';
 import { type EngineFixture, engineContract, request, settle, told, usersSql } from '../../contract/engine.ts';
 import { liesInOrder } from '../../contract/first-order.ts';
+import { readsLittleOfLongValues } from '../../contract/long-values.ts';
 import { startFastPostgres } from '../../helpers/postgres.ts';
 
 const server = await startFastPostgres();
@@ -22,6 +23,7 @@ async function open(t: Test): Promise<EngineFixture> {
 
 engineContract(t, open);
 liesInOrder(t, open);
+readsLittleOfLongValues(t, open);
 
 t.test('many sessions that are the first on a database make its tables once', async (t) => {
   const { reopen } = await open(t);

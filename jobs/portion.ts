@@ -1,0 +1,19 @@
+/** Characters of values or bodies that are gathered at once, about: ten thousands of usual ones, and a few of the longest. */
+const CHARACTERS = 16_000_000;
+
+/** The end of a portion that begins at `from`: of `most` texts, and no more characters than fit, but of one text at least. */
+export function endOfPortion(texts: readonly (string | null)[], from: number, most: number): number {
+  const end = Math.min(texts.length, from + most);
+  let characters = 0;
+  for (let at = from; at < end; at += 1) {
+    characters += texts[at]?.length ?? 0;
+    if (characters > CHARACTERS) return Math.max(from + 1, at);
+  }
+  return end;
+}
+
+/** How many of `most` texts fit, if they are as long as these. */
+export function fitting(texts: readonly (string | null)[], most: number): number {
+  const characters = texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
+  return Math.max(1, Math.min(most, Math.floor((CHARACTERS * texts.length) / Math.max(1, characters))));
+}
