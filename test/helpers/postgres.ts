@@ -102,6 +102,11 @@ function databasesOf(admin: string, strategy = ''): Pick<OwnServer, 'database' |
   };
 }
 
+/** A pool of an app's. It ends before its connections do: what the server says to those, when a test drops the database, is nobody's. */
+export function appPool(connectionString: string, options: pg.PoolConfig = {}): pg.Pool {
+  return new pg.Pool({ connectionString, ...options }).on('error', () => undefined);
+}
+
 /** For servers whose data need not survive the machine. Fewer processes, and no more log than fits into memory. */
 const FAST = ['fsync = off', 'full_page_writes = off', 'io_method = sync', 'max_wal_size = 128MB'];
 const FILE_COPY = 'STRATEGY FILE_COPY';

@@ -1,11 +1,10 @@
 import { DatabaseSync } from 'node:sqlite';
-import pg from 'pg';
 import t, { type Test } from 'tap';
 import { createReceiver, type ReceiverStore, type StandaloneOptions } from '../../receivers/index.ts';
 import { postgresStore } from '../../receivers/postgres.ts';
 import { type SqliteStore, sqliteStore } from '../../receivers/sqlite.ts';
 import { signed, webhook } from '../../receivers/testing.ts';
-import { startFastPostgres } from '../helpers/postgres.ts';
+import { appPool, startFastPostgres } from '../helpers/postgres.ts';
 import { manualClock, signal } from './helpers/clock.ts';
 import { silent } from './helpers/hosts.ts';
 import { membership } from './helpers/samples.ts';
@@ -41,7 +40,7 @@ const fixtures: Record<string, (t: Test) => Promise<Fixture>> = {
     };
   },
   async postgres(t) {
-    const pool = new pg.Pool({ connectionString: await server.database() });
+    const pool = appPool(await server.database());
     t.teardown(() => pool.end());
     await pool.query('create table test_clock as select 1000::bigint as ms');
     const store = postgresStore({ pool, time: '(select ms from test_clock)' });

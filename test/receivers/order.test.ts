@@ -1,6 +1,5 @@
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
-import pg from 'pg';
 import t from 'tap';
 import {
   createReceiver,
@@ -13,7 +12,7 @@ import {
 import { postgresStore } from '../../receivers/postgres.ts';
 import { sqliteStore } from '../../receivers/sqlite.ts';
 import { signed, webhook } from '../../receivers/testing.ts';
-import { startFastPostgres } from '../helpers/postgres.ts';
+import { appPool, startFastPostgres } from '../helpers/postgres.ts';
 import { manualClock, signal } from './helpers/clock.ts';
 import { silent } from './helpers/hosts.ts';
 import { membership, secret } from './helpers/samples.ts';
@@ -167,7 +166,7 @@ t.test('postgres: changes of one user keep their order over three processes, how
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();
-  const app = new pg.Pool({ connectionString: url });
+  const app = appPool(url);
   await app.query('create table member (user_id text primary key, is_member boolean not null)');
   const [entering, release] = [signal(), signal()];
   const write = (user: string, member: boolean) =>
@@ -177,7 +176,7 @@ t.test('postgres: changes of one user keep their order over three processes, how
     ]);
   const pods = await Promise.all(
     [0, 1, 2].map(async () => {
-      const pool = new pg.Pool({ connectionString: url });
+      const pool = appPool(url);
       const store = postgresStore({ pool });
       await store.migrate();
       const on: StandaloneOptions['on'] = {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
-import pg from 'pg';
+import type pg from 'pg';
 import t, { type Test } from 'tap';
 import { memoryStore, type Opening, type ReceiverStore, type StoredRequest } from '../../receivers/index.ts';
 import { type PostgresStore, postgresStore } from '../../receivers/postgres.ts';
@@ -12,7 +12,7 @@ import {
   type TransactionFixture,
   transactionCases,
 } from '../../receivers/store-contract.ts';
-import { startFastPostgres } from '../helpers/postgres.ts';
+import { appPool, startFastPostgres } from '../helpers/postgres.ts';
 import { manualClock } from './helpers/clock.ts';
 
 const server = await startFastPostgres();
@@ -32,7 +32,7 @@ const fixtures: Record<string, (t: Test) => Promise<StoreFixture>> = {
     return { store: store as ReceiverStore, other: other as ReceiverStore, advance: clock.advance };
   },
   async postgres(t) {
-    const pools = await Promise.all([0, 1].map(() => new pg.Pool({ connectionString: url })));
+    const pools = await Promise.all([0, 1].map(() => appPool(url)));
     t.teardown(() => Promise.all(pools.map((pool) => pool.end())));
     const [pool] = pools as [pg.Pool, pg.Pool];
     await pool.query(
@@ -83,7 +83,7 @@ const transactions: Record<string, (t: Test) => Promise<TransactionFixture>> = {
   },
   async postgres(t) {
     const fixture = await (fixtures['postgres'] as (t: Test) => Promise<StoreFixture>)(t);
-    const pool = new pg.Pool({ connectionString: url });
+    const pool = appPool(url);
     t.teardown(() => pool.end());
     await pool.query('drop table if exists written; create table written (at serial, text text)');
     return {
@@ -108,7 +108,7 @@ for (const [name, open] of Object.entries(transactions)) {
 }
 
 t.test('times that are no numbers, as those of a configuration, are refused at once', async (t) => {
-  const pool = new pg.Pool({ connectionString: url });
+  const pool = appPool(url);
   t.teardown(() => pool.end());
   const made = {
     memory: (times: object) => memoryStore(times),
@@ -125,7 +125,7 @@ t.test('times that are no numbers, as those of a configuration, are refused at o
 });
 
 t.test('a store that is given no pool, or no file, is refused at once', async (t) => {
-  const pool = new pg.Pool({ connectionString: url });
+  const pool = appPool(url);
   t.teardown(() => pool.end());
   for (const given of [undefined, {}, pool, { pool: url }, { pool: {} }])
     t.throws(() => postgresStore(given as never), { name: 'TypeError', message: /^pool is a Pool of pg: / });
@@ -208,7 +208,7 @@ t.test('sqlite: only the owner of its file may read it', { skip: process.platfor
 });
 
 t.test('postgres: a table may have another name and schema, and nothing else may be put there', async (t) => {
-  const pool = new pg.Pool({ connectionString: url });
+  const pool = appPool(url);
   t.teardown(() => pool.end());
   await pool.query('create schema if not exists crm');
   const store = postgresStore({ pool, table: 'crm.webhooks' });
@@ -220,7 +220,7 @@ t.test('postgres: a table may have another name and schema, and nothing else may
 });
 
 t.test('postgres: handled requests are forgotten after a while, sequences are not', async (t) => {
-  const pool = new pg.Pool({ connectionString: url });
+  const pool = appPool(url);
   t.teardown(() => pool.end());
   const store = postgresStore({ pool, table: 'pruned', keep: 0 });
   await store.migrate();
@@ -386,8 +386,8 @@ t.test('sqlite: what a killed process had begun is free at once', async (t) => {
 
 t.test('postgres: connections that break, idle or at work, do not end the process', async (t) => {
   const application_name = 'breaks';
-  const pool = new pg.Pool({ connectionString: url, application_name });
-  const admin = new pg.Pool({ connectionString: url });
+  const pool = appPool(url, { application_name });
+  const admin = appPool(url);
   t.teardown(() => Promise.all([pool.end(), admin.end()]));
   const breakAll = () =>
     admin.query('select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1', [
@@ -410,7 +410,7 @@ t.test('postgres: connections that break, idle or at work, do not end the proces
 });
 
 t.test('postgres: requests of a database that is serializable by default get in no other way', async (t) => {
-  const pool = new pg.Pool({ connectionString: url, options: '-c default_transaction_isolation=serializable' });
+  const pool = appPool(url, { options: '-c default_transaction_isolation=serializable' });
   t.teardown(() => pool.end());
   const store = postgresStore({ pool, table: 'serial' });
   await store.migrate();
