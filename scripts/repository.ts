@@ -11,7 +11,8 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '..');
 export const FILES = [
   ...['package.json', 'receivers/package.json', 'src/client/package.json', '.github/ISSUE_TEMPLATE/config.yml'],
-  ...['deploy/prometheus/rollcall.rules.yaml', 'deploy/prometheus/rollcall.rules.test.yaml', 'receivers/README.md'],
+  ...['deploy/prometheus/rollcall.rules.yaml', 'receivers/README.md'],
+  ...['deploy/prometheus/rollcall.rules.test.yaml', 'deploy/prometheus/rollcall.rules.days.test.yaml'],
 ];
 const PLACE = /(?<=github\.com\/)[\w.-]+\/[\w.-]+?(?=\.git\b|[/#"\s]|$)/gm;
 

@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import once from 'lodash/once.js';
 import t from 'tap';
 import { parse } from 'yaml';
 import { complaint, FILES } from '../scripts/repository.ts';
@@ -10,13 +11,24 @@ const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 const FOLDERS = ['', 'receivers', 'src/client'];
 const manifests = FOLDERS.map((folder) => JSON.parse(read(join(folder, 'package.json'))));
 
-/** What npm would publish of this folder. */
-function pack(folder: string): { packed: readonly string[]; has: (path: string) => boolean } {
-  const args = ['pack', '--dry-run', '--ignore-scripts', '--json'];
-  const [{ files }] = JSON.parse(execFileSync('npm', args, { cwd: join(ROOT, folder), encoding: 'utf8' }));
-  const packed: readonly string[] = files.map(({ path }: { path: string }) => path);
-  return { packed, has: (path) => packed.some((each) => each === path || each.startsWith(`${path}/`)) };
+/** What npm would publish, by folder. */
+const packs = once(() => {
+  const which = ['--include-workspace-root', ...FOLDERS.flatMap((folder) => (folder === '' ? [] : ['-w', folder]))];
+  const args = ['pack', '--dry-run', '--ignore-scripts', '--json', ...which];
+  const found: Packed[] = JSON.parse(execFileSync('npm', args, { cwd: ROOT, encoding: 'utf8' }));
+  return FOLDERS.map((folder, index) => {
+    const pack = found.find(({ name }) => name === manifests[index].name);
+    return { folder, packed: pack?.files.map(({ path }) => path) ?? [] };
+  });
+});
+
+interface Packed {
+  readonly name: string;
+  readonly files: readonly { readonly path: string }[];
 }
+
+const has = (packed: readonly string[], path: string) =>
+  packed.some((each) => each === path || each.startsWith(`${path}/`));
 
 t.test('the three packages say alike whose they are, and each carries its licence and a README', async (t) => {
   const [first] = manifests;
@@ -35,21 +47,21 @@ t.test('the three packages say alike whose they are, and each carries its licenc
 });
 
 t.test('whoever installs the package has what its messages and documents name, and the files to deploy', async (t) => {
-  const { has } = pack('');
+  const { packed = [] } = packs().find(({ folder }) => folder === '') ?? {};
   const named = globSync('src/**/*.ts', { cwd: ROOT }).flatMap((file) =>
     [...read(file).matchAll(/\bdocs\/[\w/-]+\.md\b/g)].map(([path]) => path),
   );
   t.ok(named.length > 20);
-  for (const path of [...named, 'deploy/systemd/rollcall.service']) t.ok(has(path), path);
+  for (const path of [...named, 'deploy/systemd/rollcall.service']) t.ok(has(packed, path), path);
 });
 
 t.test('links and pictures of the documents that a package brings lead to what it brings', async (t) => {
-  for (const folder of FOLDERS) {
-    const { packed, has } = pack(folder);
+  for (const { folder, packed } of packs()) {
+    t.ok(packed.length > 0);
     for (const page of packed.filter((path) => path.endsWith('.md'))) {
       for (const [, link = ''] of read(join(folder, page)).matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)/g)) {
         const path = join(page, '..', link);
-        t.ok(has(path), `${join(folder, page)} links to ${path}`);
+        t.ok(has(packed, path), `${join(folder, page)} links to ${path}`);
       }
     }
   }

@@ -248,7 +248,9 @@ t.test('the dashboard and the alert rules ask for metrics and labels that there 
   const known = new Set([...table.matchAll(/^\| `(\w+)`/gm)].map(([, name = '']) => name));
   const board = JSON.parse(read('deploy/grafana/rollcall.json'));
   const rules = parse(read('deploy/prometheus/rollcall.rules.yaml'));
-  const { tests } = parse(read('deploy/prometheus/rollcall.rules.test.yaml'));
+  const tests = ['rollcall.rules.test.yaml', 'rollcall.rules.days.test.yaml'].flatMap(
+    (name) => parse(read(`deploy/prometheus/${name}`)).tests,
+  );
   const asked = [
     ...board.panels.flatMap(({ targets }: { targets: { expr: string }[] }) => targets.map(({ expr }) => expr)),
     ...rules.groups[0].rules.map(({ expr }: { expr: string }) => expr),
@@ -268,10 +270,10 @@ const promtool = spawnSync('promtool', ['--version']).error ? 'promtool (Debian 
 
 t.test('promtool takes the alert rules, and they fire when they should', { skip: promtool }, async (t) => {
   const rules = resolve(ROOT, 'deploy/prometheus/rollcall.rules.yaml');
-  const tests = rules.replace('.yaml', '.test.yaml');
+  const tests = ['.test.yaml', '.days.test.yaml'].map((end) => rules.replace('.yaml', end));
   for (const args of [
     ['check', 'rules', rules],
-    ['test', 'rules', tests],
+    ['test', 'rules', ...tests],
   ]) {
     const { status, stdout, stderr } = spawnSync('promtool', args, { encoding: 'utf8' });
     t.equal(status, 0, `${stdout}${stderr}`);
