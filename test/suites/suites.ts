@@ -28,6 +28,7 @@ export const SUITES = {
   '1-on-postgres-live': ['live/on-postgres.test.ts'],
   '1-store': filesOf('store'),
   '2-app': ['alerts', 'app', 'deletion'].flatMap((folder) => filesOf(folder)),
+  '2-cluster': filesOf('cluster'),
   '2-collect': ['collect', 'config', 'definitions'].flatMap((folder) => filesOf(folder)),
   '2-deliver': filesOf('deliver'),
   '2-e2e-duckdb': ['e2e/cdnow.test.ts'],
@@ -36,7 +37,6 @@ export const SUITES = {
   '2-on-postgres-deliver': ['deliver/on-postgres.test.ts'],
   '2-property': ['property', '.'].flatMap((folder) => filesOf(folder)),
   '2-receivers': filesOf('receivers'),
-  '3-cluster': filesOf('cluster'),
   '3-e2e-postgres': ['e2e/cdnow-postgres.test.ts'],
   '3-on-postgres-events': ['events/on-postgres.test.ts'],
 } as const;

@@ -1,4 +1,4 @@
 import { runTogether } from '../helpers/together.ts';
 import { SUITES } from './suites.ts';
 
-await runTogether(SUITES['3-cluster']);
+await runTogether(SUITES['2-cluster']);
