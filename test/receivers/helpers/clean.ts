@@ -39,7 +39,7 @@ export async function typeErrors(dir: string, file: string): Promise<string> {
 export async function oldTypeErrors(dir: string, file: string): Promise<string> {
   const compiler = join(root, 'test/receivers/typescript-5.9/node_modules/typescript/bin/tsc');
   const old = ['--module', 'commonjs', '--moduleResolution', 'node10', '--target', 'es2022', '--esModuleInterop'];
-  const args = [compiler, '--noEmit', '--strict', '--skipDefaultLibCheck', ...old, ...typesOf, file];
+  const args = [compiler, '--noEmit', '--strict', '--skipLibCheck', ...old, ...typesOf, file];
   return outputOf(clean(process.execPath, args, dir));
 }
 
