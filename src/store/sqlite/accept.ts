@@ -5,7 +5,7 @@ import type { LiveCommit } from '../live.ts';
 import type { AcceptResult, PlanStep, Take } from '../port.ts';
 import { moveCursor, takeBackSent } from '../records/fence.ts';
 import { commitLive } from '../records/live-members.ts';
-import { ownId } from '../seen-key.ts';
+import { seenId } from '../seen-key.ts';
 import { CLAIMED, DELETION_LANE, NOTICE, READY } from '../states.ts';
 import { userHash, usersIn } from '../users.ts';
 import { ConflictGap, dropDeadChange, supersede } from './conflicts.ts';
@@ -202,8 +202,7 @@ function write(
       continue;
     }
     const sourceId = db.nameId(source);
-    const isOwn = conflict !== null || type === NOTICE;
-    if (!isPlanned && !db.seen.add(source, isOwn ? ownId(messageId) : messageId)) {
+    if (!isPlanned && !db.seen.add(source, seenId(messageId, conflict, type === NOTICE))) {
       duplicates += 1;
       continue;
     }
