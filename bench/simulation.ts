@@ -6,7 +6,7 @@
  * Endpoints do not influence each other in the model (claims go per destination), so a sample of them is played, each
  * with the processes that serve it, which hear of each other's findings once a second. Two messages arrive per endpoint and second; an
  * endpoint answers within one step while no more than `capacity` are in flight to it, and 503 beyond that. A delivery that
- * failed comes back by the backoff of `src/retry.ts`; one that is held back by the windows stays pending, uncharged.
+ * failed comes back by the backoff of `src/kernel/retry.ts`; one that is held back by the windows stays pending, uncharged.
  *
  * Few retries wait when the endpoint comes back, some ten: most of those after the outage come from the drain itself,
  * whose windows feel for what the endpoint can take. There are the more of them the less it can take. Ten seconds hold
@@ -16,7 +16,7 @@
 import { parseArgs } from 'node:util';
 import { shareOf } from '../src/deliver/share.ts';
 import { Window } from '../src/deliver/window.ts';
-import { backoff } from '../src/retry.ts';
+import { backoff } from '../src/kernel/retry.ts';
 
 const { values } = parseArgs({
   options: {

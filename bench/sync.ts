@@ -20,7 +20,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import pg from 'pg';
 import { openDuckdb } from '../jobs/engines/duckdb/duckdb.ts';
 import { openPostgres } from '../jobs/engines/postgres/postgres.ts';
-import { systemClock } from '../src/clock.ts';
+import { systemClock } from '../src/kernel/clock.ts';
 import { type PostgresServer, startPostgres } from '../test/helpers/postgres.ts';
 import { type Contender, compare, type Figures, only, startPart } from './harness.ts';
 import { contenders as all, type Data, moveSnapshot } from './sync/contenders.ts';

@@ -1,4 +1,4 @@
-import type { RollcallError } from '../src/errors.ts';
+import type { RollcallError } from '../src/kernel/errors.ts';
 import type { Run, Store } from '../src/store/port.ts';
 import type { Log, RunAlert, Subject } from './context.ts';
 

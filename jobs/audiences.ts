@@ -1,6 +1,6 @@
 import memoize from 'lodash/memoize.js';
-import type { Clock } from '../src/clock.ts';
 import type { Config } from '../src/config/config.ts';
+import type { Clock } from '../src/kernel/clock.ts';
 import type { LiveAudience } from '../src/store/live.ts';
 import type { AudiencePause, AudienceRecord, Run, RunState, Store } from '../src/store/port.ts';
 import { changesMembership } from './changes.ts';

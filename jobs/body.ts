@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
+import { isoTime } from '../src/kernel/timestamp.ts';
 import { withoutTraps } from '../src/message.ts';
-import { isoTime } from '../src/timestamp.ts';
 import type { Kind } from './engines/port.ts';
 
 interface BodySpec {

@@ -1,6 +1,6 @@
-import type { Clock } from '../src/clock.ts';
 import type { ExpectConfig, GuardConfig } from '../src/config/config.ts';
-import type { Lease } from '../src/keep-lease.ts';
+import type { Clock } from '../src/kernel/clock.ts';
+import type { Lease } from '../src/kernel/keep-lease.ts';
 import type { Message } from '../src/message.ts';
 import type { LiveCommit } from '../src/store/live.ts';
 import type { AcceptResult, AudienceRecord, Fence, Lane, PlanStep, Run, Store } from '../src/store/port.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../src/clock.ts';
-import { RollcallError } from '../src/errors.ts';
+import type { Clock } from '../src/kernel/clock.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 import type { AudienceRecord, DeadLetter, Run, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
 import { connectedTo, parseConflictKey, type SyncConfig, wants } from './computation.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { audiencesIn } from '../src/definition/definition.ts';
-import { RollcallError } from '../src/errors.ts';
-import { nothingNamed } from '../src/spelling.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
+import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig } from './computation.ts';
 import { compile, type Definition } from './engines/definitions/compile.ts';
 import { readStatement, singleStatement } from './engines/sql/statement.ts';

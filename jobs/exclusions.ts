@@ -1,4 +1,4 @@
-import { RollcallError } from '../src/errors.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 import type { Deletions, Run } from '../src/store/port.ts';
 import type { RunContext } from './context.ts';
 

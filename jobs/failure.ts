@@ -1,4 +1,4 @@
-import { RollcallError } from '../src/errors.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 
 /** Errors that are not ours come from an engine. */
 export function asRollcallError(error: unknown): RollcallError {

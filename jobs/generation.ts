@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { RollcallError } from '../src/errors.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 import type { Fence, Store } from '../src/store/port.ts';
 import { type Computation, computations, connectedTo, type SyncConfig } from './computation.ts';
 import type { Log } from './context.ts';

@@ -1,4 +1,4 @@
-import { RollcallError } from '../src/errors.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 import type { Definition, Engine } from './engines/port.ts';
 
 /** Values that variables put into SQL, and the variables' names: engines quote them in errors, which hooks and pages show. */

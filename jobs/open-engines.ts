@@ -1,7 +1,7 @@
-import type { Clock } from '../src/clock.ts';
 import type { EngineConfig } from '../src/config/config.ts';
-import { RollcallError } from '../src/errors.ts';
-import type { Remark } from '../src/remark.ts';
+import type { Clock } from '../src/kernel/clock.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
+import type { Remark } from '../src/kernel/remark.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';

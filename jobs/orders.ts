@@ -1,6 +1,6 @@
-import type { Clock } from '../src/clock.ts';
-import { RollcallError } from '../src/errors.ts';
-import { suggestion } from '../src/spelling.ts';
+import type { Clock } from '../src/kernel/clock.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
+import { suggestion } from '../src/kernel/spelling.ts';
 import type { Run, RunState, Store } from '../src/store/port.ts';
 import type { LeasedContext, OnRun, Order, RunContext, Subject } from './context.ts';
 import { holdRejected, whileHeld } from './live/hold.ts';

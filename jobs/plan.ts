@@ -1,6 +1,6 @@
 import sumBy from 'lodash/sumBy.js';
-import type { Clock } from '../src/clock.ts';
 import type { Destination } from '../src/destination.ts';
+import type { Clock } from '../src/kernel/clock.ts';
 import type { AudiencePause, AudienceRecord, RunCounts, RunState, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
 import { connectedTo, reachedBy, type SyncConfig } from './computation.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../src/clock.ts';
-import { RollcallError } from '../src/errors.ts';
+import type { Clock } from '../src/kernel/clock.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 import type { Run, Store } from '../src/store/port.ts';
 import { type AudienceStatus, audienceStatuses } from './audiences.ts';
 import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds } from './changes.ts';

@@ -1,4 +1,4 @@
-import { failpoint } from '../src/failpoint.ts';
+import { failpoint } from '../src/kernel/failpoint.ts';
 import type { Run, RunPhase } from '../src/store/port.ts';
 import { computations } from './computation.ts';
 import type { LeasedContext, OnRun, Order, RunContext, RunPlace } from './context.ts';

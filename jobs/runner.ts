@@ -1,7 +1,7 @@
-import type { Clock } from '../src/clock.ts';
-import { RollcallError } from '../src/errors.ts';
-import { type Lease, waitForLease } from '../src/keep-lease.ts';
-import type { Remark } from '../src/remark.ts';
+import type { Clock } from '../src/kernel/clock.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
+import { type Lease, waitForLease } from '../src/kernel/keep-lease.ts';
+import type { Remark } from '../src/kernel/remark.ts';
 import type { Fence, Run, Store } from '../src/store/port.ts';
 import { type Alerts, createAlerts } from './alerts.ts';
 import type { SyncConfig } from './computation.ts';

@@ -1,5 +1,5 @@
 import cron, { type ScheduledTask } from 'node-cron';
-import type { Clock } from '../src/clock.ts';
+import type { Clock } from '../src/kernel/clock.ts';
 import type { Run } from '../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from './computation.ts';
 import type { Log } from './context.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../src/clock.ts';
-import { RollcallError } from '../src/errors.ts';
-import { failpoint } from '../src/failpoint.ts';
+import type { Clock } from '../src/kernel/clock.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
+import { failpoint } from '../src/kernel/failpoint.ts';
 import type { Message } from '../src/message.ts';
 import type { AcceptResult, AudienceRecord, Lane, Run } from '../src/store/port.ts';
 import { type BodyBuilder, bodyBuilder } from './body.ts';

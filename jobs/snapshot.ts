@@ -1,4 +1,4 @@
-import { RollcallError } from '../src/errors.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 import type { AudienceRecord, Store } from '../src/store/port.ts';
 import type { RunContext } from './context.ts';
 import type { Action } from './engines/port.ts';

@@ -1,4 +1,4 @@
-import { failpoint } from '../src/failpoint.ts';
+import { failpoint } from '../src/kernel/failpoint.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
 import { newRecord, type Order, type RunContext, type RunPlace, type Subject } from './context.ts';
 import type { Debt } from './debts.ts';

@@ -1,5 +1,5 @@
-import { RollcallError } from '../src/errors.ts';
-import { nothingNamed } from '../src/spelling.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
+import { nothingNamed } from '../src/kernel/spelling.ts';
 import type { AudienceRecord, Store } from '../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';

@@ -1,5 +1,5 @@
-import { RollcallError } from '../src/errors.ts';
-import type { Remark } from '../src/remark.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
+import type { Remark } from '../src/kernel/remark.ts';
 import type { AudienceRecord } from '../src/store/port.ts';
 import { type Background, createBackground } from './background.ts';
 import { computations } from './computation.ts';

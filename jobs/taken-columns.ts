@@ -1,4 +1,4 @@
-import { RollcallError } from '../src/errors.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 import { computations } from './computation.ts';
 import type { RunContext } from './context.ts';
 

@@ -1,6 +1,6 @@
 import ms from 'ms';
-import type { Clock } from '../src/clock.ts';
-import { RollcallError } from '../src/errors.ts';
+import type { Clock } from '../src/kernel/clock.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 
 /** As long as a timer can be. */
 const LONGEST = 2 ** 31 - 1;

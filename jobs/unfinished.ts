@@ -1,4 +1,4 @@
-import { RollcallError } from '../src/errors.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
 import type { RunContext, RunPlace } from './context.ts';
 import type { Staged } from './engines/port.ts';

@@ -10,7 +10,7 @@ const PLACES: readonly (readonly [file: string, place: RegExp, text: string])[] 
   ['deploy/kubernetes/migration.yaml', /(?<=name: rollcall-migrate-)[\w-]+/, version.replaceAll('.', '-')],
   ['deploy/README.md', /(?<=-t rollcall:)[\w.-]+/, version],
   ['examples/deletion-automation/package.json', /(?<="@rollcall\/receivers": "\^)[\w.-]+/, version],
-  ['src/version.ts', /(?<=VERSION = ')[\w.-]+/, version],
+  ['src/kernel/version.ts', /(?<=VERSION = ')[\w.-]+/, version],
   ['src/client/version.ts', /(?<=version = ')[\w.-]+/, version],
 ];
 

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createMetrics } from '../src/admin/metrics/metrics.ts';
-import { systemClock } from '../src/clock.ts';
+import { systemClock } from '../src/kernel/clock.ts';
 
 /** Writes the table of docs/metrics.md anew: `node scripts/write-metrics.ts`. */
 

@@ -10,7 +10,6 @@ import { isFailure } from './admin/metrics/syncs.ts';
 import { awaitDeliveries } from './admin/run-deliveries.ts';
 import { alertDestinations } from './alerts/announcement.ts';
 import { AlertWatch } from './alerts/watch.ts';
-import { type Clock, systemClock } from './clock.ts';
 import { Discards } from './collect/discards.ts';
 import type { Concern } from './concern.ts';
 import type { Config } from './config/config.ts';
@@ -21,10 +20,11 @@ import { createAgent } from './deliver/http/agent.ts';
 import { Worker } from './deliver/worker.ts';
 import { DeliveryLog } from './delivery-log.ts';
 import { type Destination, redactUrl } from './destination.ts';
-import { RollcallError } from './errors.ts';
 import type { Erasure } from './events/erasure.ts';
 import { EventLogKeeper } from './events/keeper.ts';
 import { History } from './history/history.ts';
+import { type Clock, systemClock } from './kernel/clock.ts';
+import { RollcallError } from './kernel/errors.ts';
 import { observedAccept } from './observed-accept.ts';
 import { NOTIFY_DESTINATION, notifyDestination, sendEndpointAlert, sendRunAlert } from './run-alerts.ts';
 import { openStore } from './store/open.ts';
@@ -427,8 +427,8 @@ export class App {
     const { clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards } = this;
     const health = { alive: () => this.alive(), ready: () => this.ready() };
     // Loaded only here: commands that answer no requests start in four fifths of the time.
-    const { createHttpServer, startListening } = await import('./http-server.ts');
-    const { registerRoutes } = await import('./routes.ts');
+    const { createHttpServer, startListening } = await import('./http/server.ts');
+    const { registerRoutes } = await import('./http/routes.ts');
     const server = createHttpServer(log, health, this.config.listen.trustedProxies, clock);
     await registerRoutes(server, {
       ...{ log, clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards },

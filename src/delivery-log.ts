@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { Clock } from './clock.ts';
+import type { Clock } from './kernel/clock.ts';
 import type { Settlement } from './store/port.ts';
 
 /** Between two summaries, in milliseconds. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { IpMode } from './ip.ts';
+import type { IpMode } from './kernel/ip.ts';
 import type { MessageType } from './message-types.ts';
 
 /** How deliveries of an endpoint are put together into requests. */

@@ -1,9 +1,9 @@
 import * as z from 'zod';
-import type { ErrorCode } from './errors.ts';
-import { type IpRule, withIp } from './ip.ts';
+import type { ErrorCode } from './kernel/errors.ts';
+import { type IpRule, withIp } from './kernel/ip.ts';
+import { correctedTime, isoInstant, isoTime, otherInstant } from './kernel/timestamp.ts';
 import { MAX_ID_BYTES, type MessageType } from './message-types.ts';
 import { built, RawObject } from './raw-object.ts';
-import { correctedTime, isoInstant, isoTime, otherInstant } from './timestamp.ts';
 
 /** A message as the pipeline carries it: what routing asks for, and the body made once for all. */
 export interface Message {

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import type { Accept } from './accept.ts';
 import type { Metrics } from './admin/metrics/metrics.ts';
-import type { Clock } from './clock.ts';
-import { RollcallError } from './errors.ts';
+import type { Clock } from './kernel/clock.ts';
+import { RollcallError } from './kernel/errors.ts';
 import type { AcceptResult, Lane } from './store/port.ts';
 
 interface Observer {

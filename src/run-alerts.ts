@@ -1,8 +1,8 @@
 import type { Accept } from './accept.ts';
-import type { Clock } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { type Destination, endpointId } from './destination.ts';
-import { isoTime } from './timestamp.ts';
+import type { Clock } from './kernel/clock.ts';
+import { isoTime } from './kernel/timestamp.ts';
 
 /** An alert about a run: held, failed or overdue. */
 interface RunAlert {

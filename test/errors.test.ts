@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { USAGE_CODES } from '../src/cli/program.ts';
-import { DEAD_LETTER_REASONS } from '../src/dead-reasons.ts';
-import { ERROR_CODES, HTTP_CODES, PROGRAM_CODES, STORE_CODES, SYNC_CODES } from '../src/error-codes.ts';
-import { RollcallError } from '../src/errors.ts';
-import { isFinal } from '../src/http-errors.ts';
+import { isFinal } from '../src/http/errors.ts';
+import { DEAD_LETTER_REASONS } from '../src/kernel/dead-reasons.ts';
+import { ERROR_CODES, HTTP_CODES, PROGRAM_CODES, STORE_CODES, SYNC_CODES } from '../src/kernel/error-codes.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
 import { holdPage, markdownTable } from './helpers/made-page.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const LISTS = ['src/errors.ts', 'src/error-codes.ts', 'src/dead-reasons.ts'];
+const LISTS = ['src/kernel/errors.ts', 'src/kernel/error-codes.ts', 'src/kernel/dead-reasons.ts'];
 const groups = { http: HTTP_CODES, store: STORE_CODES, sync: SYNC_CODES, program: PROGRAM_CODES };
 const codes = Object.keys(ERROR_CODES);
 

@@ -1,8 +1,8 @@
 import t from 'tap';
 import { webhookBody } from '../receivers/bodies.ts';
-import type { IpMode } from '../src/ip.ts';
+import type { IpMode } from '../src/kernel/ip.ts';
+import { instant } from '../src/kernel/timestamp.ts';
 import { deletionNotice, type Envelope, isRejection, type Message, readMessage } from '../src/message.ts';
-import { instant } from '../src/timestamp.ts';
 
 const RECEIVED = Date.parse('2026-11-21T03:00:00.000Z');
 const envelope: Envelope = { receivedAt: RECEIVED, newId: () => 'made-here' };

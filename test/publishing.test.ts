@@ -170,7 +170,7 @@ t.test('a release raises and publishes the root package too, which Changesets wo
 
 t.test('what carries the version besides the packages is raised with them', async (t) => {
   const script = read('scripts/deploy-version.ts');
-  for (const file of ['deploy/kubernetes/kustomization.yaml', 'src/version.ts', 'src/client/version.ts']) {
+  for (const file of ['deploy/kubernetes/kustomization.yaml', 'src/kernel/version.ts', 'src/client/version.ts']) {
     t.match(script, `'${file}'`);
   }
   t.match(manifests[0].scripts['version-packages'], 'node scripts/deploy-version.ts');

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { VERSION } from '../src/version.ts';
+import { VERSION } from '../src/kernel/version.ts';
 
 t.test('the three packages and the program have one version', async (t) => {
   for (const file of ['package.json', 'receivers/package.json', 'src/client/package.json']) {

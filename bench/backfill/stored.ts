@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { bodyBuilder } from '../../jobs/body.ts';
 import { conflictKey } from '../../jobs/computation.ts';
 import { createAccept } from '../../src/accept.ts';
-import { systemClock } from '../../src/clock.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
 import { Worker } from '../../src/deliver/worker.ts';
 import { type Destination, endpointId } from '../../src/destination.ts';
-import { silentLogger } from '../../src/log.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import { openStore } from '../../src/store/open.ts';
 import { BATCH, SECRET, type Work } from './work.ts';
 

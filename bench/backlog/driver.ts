@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Settlement } from '../../src/store/port.ts';
 import { item } from '../forward/work.ts';

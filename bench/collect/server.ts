@@ -2,10 +2,10 @@
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
 import { createAccept } from '../../src/accept.ts';
-import { systemClock } from '../../src/clock.ts';
 import { collect } from '../../src/collect/collect.ts';
 import { serverOptions } from '../../src/collect/server.ts';
 import type { Destination, Source } from '../../src/destination.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { NewMessage } from '../../src/store/port.ts';
 

@@ -2,11 +2,11 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createAccept } from '../../src/accept.ts';
-import { systemClock } from '../../src/clock.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
 import { Worker } from '../../src/deliver/worker.ts';
 import { type Destination, endpointId } from '../../src/destination.ts';
-import { silentLogger } from '../../src/log.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import { openStore } from '../../src/store/open.ts';
 import { item, messageId } from '../forward/work.ts';
 

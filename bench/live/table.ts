@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { NOW } from '../log/history.ts';
 

@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openSession } from '../../jobs/engines/duckdb/session.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { COLUMNS } from '../../src/store/events/columns.ts';
 import { Workbench } from '../../src/store/events/parquet.ts';
 import { openStore } from '../../src/store/open.ts';

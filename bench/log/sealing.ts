@@ -1,9 +1,9 @@
 /** Fills the tail of a log, and seals it: `sealing.ts FOLDER`. Tells its figures. */
 import { join } from 'node:path';
-import { systemClock } from '../../src/clock.ts';
 import { EventLogKeeper } from '../../src/events/keeper.ts';
 import { summaryOf } from '../../src/events/summary.ts';
-import { silentLogger } from '../../src/log.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import { openStore } from '../../src/store/open.ts';
 import { peakMemoryMb } from '../harness.ts';
 

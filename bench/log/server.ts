@@ -2,12 +2,12 @@
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
 import { type Accept, createAccept } from '../../src/accept.ts';
-import { systemClock } from '../../src/clock.ts';
 import { collect } from '../../src/collect/collect.ts';
 import { serverOptions } from '../../src/collect/server.ts';
 import type { Destination, Source } from '../../src/destination.ts';
 import { EventLogKeeper } from '../../src/events/keeper.ts';
-import { silentLogger } from '../../src/log.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import { openStore } from '../../src/store/open.ts';
 
 const [mode = '', url = '', folder = ''] = process.argv.slice(2);

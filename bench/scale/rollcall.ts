@@ -1,9 +1,9 @@
 import { createAccept } from '../../src/accept.ts';
-import { systemClock } from '../../src/clock.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
 import { Worker } from '../../src/deliver/worker.ts';
 import { endpointId } from '../../src/destination.ts';
-import { silentLogger } from '../../src/log.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { type Driver, SECRET, type Work } from './work.ts';
 

@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey } from 'node:crypto';
-import { systemClock } from '../../src/clock.ts';
 import { post } from '../../src/deliver/exchange.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 
 /** The same work for all: take messages into the queue, and post each, signed, over at most 64 connections. */
 export interface Work {

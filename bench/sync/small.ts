@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openDuckdb } from '../../jobs/engines/duckdb/duckdb.ts';
 import type { Engine } from '../../jobs/engines/index.ts';
-import { systemClock as clock } from '../../src/clock.ts';
+import { systemClock as clock } from '../../src/kernel/clock.ts';
 
 const ROUNDS = 100;
 const folder = mkdtempSync(join(tmpdir(), 'rollcall-bench-'));

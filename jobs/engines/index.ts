@@ -1,4 +1,4 @@
-export { RollcallError } from '../../src/errors.ts';
+export { RollcallError } from '../../src/kernel/errors.ts';
 export { duckdbDialect } from './duckdb/dialect.ts';
 export { type DuckdbType, duckdbType } from './duckdb/types.ts';
 export type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts';

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { isAbsolute, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ModuleConfig } from '../../src/config/config.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts';
 import type { Engine } from './port.ts';
 

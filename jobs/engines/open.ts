@@ -1,5 +1,5 @@
-import type { Clock } from '../../src/clock.ts';
 import type { EngineConfig } from '../../src/config/config.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
 import type { LoggedEvents } from '../event-log.ts';
 import type { Engine } from './port.ts';
 

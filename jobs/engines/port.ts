@@ -1,4 +1,4 @@
-import type { Remark } from '../../src/remark.ts';
+import type { Remark } from '../../src/kernel/remark.ts';
 
 /**
  * An audience engine keeps each snapshot (membership as last synced) beside the data, computes there what

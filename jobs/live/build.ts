@@ -1,6 +1,6 @@
-import type { Clock } from '../../src/clock.ts';
-import { RollcallError } from '../../src/errors.ts';
-import { failpoint } from '../../src/failpoint.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
+import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { LogScan } from '../../src/store/event-log.ts';
 import { scanFiles } from '../../src/store/events/scan.ts';
 import type { Fence, Store } from '../../src/store/port.ts';

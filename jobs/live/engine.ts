@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import { computations, type SyncConfig } from '../computation.ts';
 import { openLive } from '../engines/live/engine.ts';

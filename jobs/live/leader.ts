@@ -1,5 +1,5 @@
-import { RollcallError } from '../../src/errors.ts';
-import { keepLease, type Lease } from '../../src/keep-lease.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
+import { keepLease, type Lease } from '../../src/kernel/keep-lease.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
 import type { SyncConfig } from '../computation.ts';
 import type { AcceptChanges } from '../context.ts';

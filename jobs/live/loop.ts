@@ -1,5 +1,5 @@
-import { RollcallError } from '../../src/errors.ts';
-import { failpoint } from '../../src/failpoint.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
+import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { LiveSource } from '../../src/store/live.ts';
 import type { Engine } from '../engines/port.ts';
 import type { LiveEvent } from './event.ts';

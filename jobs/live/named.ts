@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import type { Engine } from '../engines/port.ts';
 import { idOf } from './identity.ts';

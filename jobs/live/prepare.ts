@@ -1,4 +1,4 @@
-import { failpoint } from '../../src/failpoint.ts';
+import { failpoint } from '../../src/kernel/failpoint.ts';
 import { type AskedOfAll, askedOf, isEnough } from './asked.ts';
 import { build } from './build.ts';
 import type { LiveComputation } from './definitions.ts';

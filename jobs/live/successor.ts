@@ -1,4 +1,4 @@
-import { failpoint } from '../../src/failpoint.ts';
+import { failpoint } from '../../src/kernel/failpoint.ts';
 import { build } from './build.ts';
 import { type Beside, type Computing, Loop, type LoopParts } from './loop.ts';
 import type { LivePlace } from './step.ts';

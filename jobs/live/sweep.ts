@@ -1,4 +1,4 @@
-import { failpoint } from '../../src/failpoint.ts';
+import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { Beside, Computing, Loop } from './loop.ts';
 import type { LivePlace } from './step.ts';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
 import type { LiveAudience } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import type { Log } from '../context.ts';

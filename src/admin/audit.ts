@@ -1,5 +1,5 @@
-import { RollcallError } from '../errors.ts';
-import type { Logger } from '../log.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import type { Logger } from '../kernel/log.ts';
 import type { Store } from '../store/port.ts';
 
 /** The audit log: which caller did what. It never names users, who may have to be forgotten. */

@@ -2,8 +2,8 @@ import type { AudienceStatus } from '../../jobs/index.ts';
 import type { Concern } from '../concern.ts';
 import type { AlertRules } from '../config/config.ts';
 import type { Destination } from '../destination.ts';
+import { withoutName } from '../kernel/without-name.ts';
 import { type Backlog, type HistorySum, type OldestUntried, STEP_LENGTH, type Store, stepOf } from '../store/port.ts';
-import { withoutName } from '../without-name.ts';
 import { type EndpointStatus, statusesOf } from './endpoints.ts';
 
 interface ConcernParts {

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
-import { RollcallError } from '../errors.ts';
-import { nothingNamed } from '../spelling.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import { nothingNamed } from '../kernel/spelling.ts';
 import type { Store } from '../store/port.ts';
 
 /** A destination as the configuration at hand, the live processes and the store know it. */

@@ -1,6 +1,6 @@
 import { type Destination, shownUrl } from '../destination.ts';
-import { RollcallError } from '../errors.ts';
-import { nothingNamed } from '../spelling.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import { nothingNamed } from '../kernel/spelling.ts';
 import { type Backlog, type EndpointState, type Store, whyClosed } from '../store/port.ts';
 
 /** State of an endpoint, as the status API and the command line show it. */

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import once from 'lodash/once.js';
-import { RollcallError } from '../errors.ts';
-import { answerError } from '../http-errors.ts';
+import { answerError } from '../http/errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import { type PageFile, readPageFiles } from './page-files.ts';
 
 interface PagesOptions {

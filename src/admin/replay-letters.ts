@@ -1,7 +1,7 @@
 import chunk from 'lodash/chunk.js';
 import type { CurrentBody } from '../../jobs/index.ts';
-import type { Clock } from '../clock.ts';
-import { RollcallError } from '../errors.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import type { Backlog, DeadLetter, Store } from '../store/port.ts';
 
 export interface ReplayOptions {

@@ -1,5 +1,5 @@
 import type { CurrentBody } from '../../jobs/index.ts';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import type { DeadLetter, KeptMessage, Replay, Store } from '../store/port.ts';
 
 type Sendable = Pick<KeptMessage, 'id' | 'state' | 'destination' | 'conflict' | 'messageId' | 'body'>;

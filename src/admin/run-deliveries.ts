@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
+import type { Clock } from '../kernel/clock.ts';
 import type { RunProgress, Store } from '../store/port.ts';
 import { endpointStatuses } from './endpoints.ts';
 

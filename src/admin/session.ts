@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import type { Clock } from '../clock.ts';
 import type { AdminToken } from '../config/config.ts';
+import type { Clock } from '../kernel/clock.ts';
 
 const COOKIE = 'rollcall_session';
 /** How long a browser stays signed in, in milliseconds. */

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
-import { RollcallError } from '../errors.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
 
 /** Wrong tokens that an address may send within the time before it has to wait. */
 const FAILURES = 10;

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import { answerError } from '../http-errors.ts';
+import { answerError } from '../http/errors.ts';
 import type { Store } from '../store/port.ts';
 import type { Audit } from './audit.ts';
 import { endpointStatuses } from './endpoints.ts';

@@ -1,9 +1,9 @@
 import type { Concern, ConcernKind } from '../concern.ts';
 import type { AlertHook, AlertsConfig } from '../config/config.ts';
 import { type Destination, endpointId } from '../destination.ts';
+import { isoTime } from '../kernel/timestamp.ts';
 import type { Message } from '../message.ts';
 import type { Alert } from '../store/port.ts';
-import { isoTime } from '../timestamp.ts';
 import { chatBody } from './format.ts';
 
 /** Names that no configured source or destination can have, because of the colon. */

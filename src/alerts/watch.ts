@@ -1,8 +1,8 @@
 import type { Accept } from '../accept.ts';
-import type { Clock } from '../clock.ts';
 import type { Concern } from '../concern.ts';
 import type { AlertsConfig } from '../config/config.ts';
-import { keepLease, type Lease } from '../keep-lease.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { keepLease, type Lease } from '../kernel/keep-lease.ts';
 import type { Alert, Fence, Store } from '../store/port.ts';
 import { ALERT_SOURCE, type Announcement, alertDestinations, announcementMessage } from './announcement.ts';
 import { compare, RESTLESS } from './compare.ts';

@@ -1,5 +1,5 @@
 import { ALERT_SOURCE } from '../alerts/announcement.ts';
-import { systemClock } from '../clock.ts';
+import { systemClock } from '../kernel/clock.ts';
 import { NOTIFY_DESTINATION } from '../run-alerts.ts';
 import type { Store } from '../store/port.ts';
 

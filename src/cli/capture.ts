@@ -8,7 +8,7 @@ import {
 import { type SignatureFault, type StandardFault, standardHeaders } from '../../receivers/headers.ts';
 import { verify } from '../../receivers/signature.ts';
 import { verifyStandard } from '../../receivers/standard.ts';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../kernel/clock.ts';
 
 /** A request as it was received and answered. */
 export interface Captured {

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import type { Terminal } from './terminal.ts';
 
 /**

@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { ERROR_CODES } from '../error-codes.ts';
-import type { ErrorCode } from '../errors.ts';
+import { ERROR_CODES } from '../kernel/error-codes.ts';
+import type { ErrorCode } from '../kernel/errors.ts';
 
 const error = z.object({
   // A service of another version may know codes that this one does not.

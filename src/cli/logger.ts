@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { Writable } from 'node:stream';
 import pino, { type Logger, type LoggerOptions } from 'pino';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import { forScreen, type Terminal } from './terminal.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import ms from 'ms';
 import { isSetEmpty } from '../config/variables.ts';
-import { isoInstant } from '../timestamp.ts';
+import { isoInstant } from '../kernel/timestamp.ts';
 
 const DEFAULT_CONFIG = 'rollcall.yaml';
 

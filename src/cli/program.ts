@@ -1,6 +1,6 @@
 import { type Command, CommanderError } from 'commander';
-import { RollcallError } from '../errors.ts';
-import { VERSION } from '../version.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import { VERSION } from '../kernel/version.ts';
 import { addAlerts } from './commands/alerts.ts';
 import { addApprove } from './commands/approve.ts';
 import { addAudiences } from './commands/audiences.ts';

@@ -1,6 +1,6 @@
 import cliProgress from 'cli-progress';
 import type { Progress } from '../../jobs/index.ts';
-import { type Clock, systemClock } from '../clock.ts';
+import { type Clock, systemClock } from '../kernel/clock.ts';
 import { duration } from './duration.ts';
 import { note, type Terminal } from './terminal.ts';
 

@@ -1,8 +1,8 @@
 import type { SyncReport } from '../../jobs/index.ts';
 import { deliveryCounts } from '../admin/lines.ts';
 import { awaitDeliveries } from '../admin/run-deliveries.ts';
-import { systemClock } from '../clock.ts';
-import { RollcallError } from '../errors.ts';
+import { systemClock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import type { Run, RunProgress, Store } from '../store/port.ts';
 import { awaitRunAlerts } from './await-alerts.ts';
 import { type Context, EXIT } from './context.ts';

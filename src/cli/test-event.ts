@@ -1,8 +1,8 @@
 import { alertDestinations, hookOf, sampleAnnouncement } from '../alerts/announcement.ts';
-import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
 import type { TestResult } from '../deliver/test-event.ts';
 import type { Destination } from '../destination.ts';
+import { systemClock } from '../kernel/clock.ts';
 
 /** The destinations that `rollcall test` takes, hooks of alerts included. */
 export function testable({ destinations, alerts }: Config): readonly Destination[] {

@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts';
-import { suggestion } from '../spelling.ts';
+import { suggestion } from '../kernel/spelling.ts';
 import { note, type Terminal } from './terminal.ts';
 
 interface Names {

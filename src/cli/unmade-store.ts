@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import { linked, markerOf } from '../store/sqlite/files.ts';
 
 /** Whether the next start makes the store: a log without its file, or an empty file that was in use, is a loss, and no new store. */

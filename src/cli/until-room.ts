@@ -1,6 +1,6 @@
-import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
-import { RollcallError } from '../errors.ts';
+import { systemClock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import { openStore } from '../store/open.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -24,7 +24,7 @@ export async function untilRoom(
   const { createLogger } = await import('./logger.ts');
   const log = createLogger(config.logLevel, terminal);
   log.error({ code: failure.code, err: failure }, 'The disk of the store is full; Rollcall starts once there is room');
-  const { createHttpServer, startListening } = await import('../http-server.ts');
+  const { createHttpServer, startListening } = await import('../http/server.ts');
   const refuse = async () => {
     throw failure;
   };

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Progress } from '../../jobs/index.ts';
 import type { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import { configOption, jsonOption } from './options.ts';
 import type { Terminal } from './terminal.ts';
 import { isUnmade, noStore } from './unmade-store.ts';

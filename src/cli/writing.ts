@@ -1,4 +1,4 @@
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 
 /**
  * Writes files where a person wants them.

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Source } from '../destination.ts';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import { giveBack, inflated, inflatedAtOnce, readBytes, tooLarge, USUAL_PIECE } from './body.ts';
 import { FairLimit } from './fair-limit.ts';
 import { JsonBody } from './json-body.ts';

@@ -1,7 +1,7 @@
-import { type ErrorCode, RollcallError } from '../errors.ts';
+import { type ErrorCode, RollcallError } from '../kernel/errors.ts';
+import { instant } from '../kernel/timestamp.ts';
 import { type Envelope, isRejection, type Message, type Rejection, readMessage, rejection } from '../message.ts';
 import { built } from '../raw-object.ts';
-import { instant } from '../timestamp.ts';
 import type { JsonBody, Part } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 

@@ -15,7 +15,7 @@ import {
   inflateSync,
   type ZlibOptions,
 } from 'node:zlib';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import type { Hold } from './pressure.ts';
 
 /** A chunk's cost beside its bytes. Without it, a body in chunks of one byte would hold hundreds of times its charge. */

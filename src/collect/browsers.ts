@@ -1,8 +1,8 @@
 import cors from '@fastify/cors';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Source } from '../destination.ts';
-import { RollcallError } from '../errors.ts';
-import { answerError, answerNotFound } from '../http-errors.ts';
+import { answerError, answerNotFound } from '../http/errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import type { BrowserOptions } from './options.ts';
 import { pixels } from './pixels.ts';
 import { settingsRoute, sourceConfigRoute } from './schemas.ts';

@@ -1,9 +1,9 @@
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import type { Clock } from '../clock.ts';
-import { RollcallError } from '../errors.ts';
-import { answerError, answerNotFound, knownError, statusOf } from '../http-errors.ts';
-import { type Documented, HIDDEN } from '../http-schemas.ts';
-import type { IpRule } from '../ip.ts';
+import { answerError, answerNotFound, knownError, statusOf } from '../http/errors.ts';
+import { type Documented, HIDDEN } from '../http/schemas.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import type { IpRule } from '../kernel/ip.ts';
 import type { Envelope } from '../message.ts';
 import type { MessageType } from '../message-types.ts';
 import { admit, bodyOf, letBodyGo } from './admission.ts';

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyRequest } from 'fastify';
-import type { ErrorCode } from '../errors.ts';
-import { isFinal, knownError } from '../http-errors.ts';
+import { isFinal, knownError } from '../http/errors.ts';
+import type { ErrorCode } from '../kernel/errors.ts';
 import { JsonBody, type Part } from './json-body.ts';
 import { startOf } from './sample.ts';
 import { SourceDisabled } from './write-keys.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import type { ErrorCode } from '../errors.ts';
-import type { Logger } from '../log.ts';
+import type { Clock } from '../kernel/clock.ts';
+import type { ErrorCode } from '../kernel/errors.ts';
+import type { Logger } from '../kernel/log.ts';
 
 /** A sample of what was not taken. */
 export interface DiscardSample {

@@ -1,5 +1,5 @@
 import { isAscii } from 'node:buffer';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import { type Envelope, MAX_DEPTH, MAX_MESSAGE_BYTES, type Message } from '../message.ts';
 import { RawObject } from '../raw-object.ts';
 import { CanonicalJson, PLAIN } from './canonical-json.ts';

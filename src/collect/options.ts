@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import type { Clock } from '../clock.ts';
 import type { Source } from '../destination.ts';
+import type { Clock } from '../kernel/clock.ts';
 import type { Message, TimeField } from '../message.ts';
 import type { OnDiscard } from './discarded.ts';
 import type { CollectLimits } from './limits.ts';

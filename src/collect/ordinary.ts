@@ -1,6 +1,6 @@
+import { correctedTime, isoInstant, isoTime } from '../kernel/timestamp.ts';
 import { type Envelope, MARK_TEXT, type Message } from '../message.ts';
 import { MAX_ID_BYTES, type MessageType } from '../message-types.ts';
-import { correctedTime, isoInstant, isoTime } from '../timestamp.ts';
 import { PLAIN } from './canonical-json.ts';
 import { CANONICAL, FIELD, TEXT } from './outline.ts';
 import { Words } from './words.ts';

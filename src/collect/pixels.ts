@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import { knownError, statusOf } from '../http-errors.ts';
-import { HIDDEN } from '../http-schemas.ts';
+import { knownError, statusOf } from '../http/errors.ts';
+import { HIDDEN } from '../http/schemas.ts';
 import type { MessageType } from '../message-types.ts';
 import { readCall } from './batch.ts';
 import { reportRequest } from './discarded.ts';

@@ -1,4 +1,4 @@
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 
 /** Who answers for the memory of a request: its source or, while its key is not known, all such requests together. */
 export interface Account {

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
-import type { ErrorCode } from '../errors.ts';
+import type { Clock } from '../kernel/clock.ts';
+import type { ErrorCode } from '../kernel/errors.ts';
 
 /** Milliseconds between two lines of the log that say that nothing can be taken now. */
 const LOGGED_EVERY = 10_000;

@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify';
 import * as z from 'zod';
-import { type Documented, documented, errorAnswer, jsonSchema } from '../http-schemas.ts';
+import { type Documented, documented, errorAnswer, jsonSchema } from '../http/schemas.ts';
 import { messageSchemas } from '../message.ts';
 import type { MessageType } from '../message-types.ts';
 import { DEFAULT_LIMITS } from './limits.ts';

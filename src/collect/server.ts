@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { FastifyHttpOptions } from 'fastify';
-import { answerClientError, answerError } from '../http-errors.ts';
+import { answerClientError, answerError } from '../http/errors.ts';
 
 /** Limits of the server that carries these routes, for all of them. */
 export const serverOptions = {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import type { Clock } from '../clock.ts';
-import { RollcallError } from '../errors.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import type { Account, Hold } from './pressure.ts';
 
 export interface StrangerLimits {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Source } from '../destination.ts';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 
 /**
  * Finds the source that a write key belongs to. Digests are compared, so that the time taken tells nothing about how

@@ -1,7 +1,7 @@
 import ms from 'ms';
 import * as z from 'zod';
 import { CONCERNS, type ConcernKind } from '../concern.ts';
-import { suggestion } from '../spelling.ts';
+import { suggestion } from '../kernel/spelling.ts';
 import { ALERT_FORMATS, type AlertHook, type AlertRules, type AlertsConfig } from './config.ts';
 import { duration, flag, httpUrl, label, signingSecret, variable, whole } from './formats.ts';
 import { section } from './section.ts';

@@ -7,8 +7,8 @@ import {
   type Scalar,
   type Test,
 } from '../definition/definition.ts';
-import { suggestion } from '../spelling.ts';
-import { isoInstant } from '../timestamp.ts';
+import { suggestion } from '../kernel/spelling.ts';
+import { isoInstant } from '../kernel/timestamp.ts';
 import { duration, flag, positive } from './formats.ts';
 import { section } from './section.ts';
 

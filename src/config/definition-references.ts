@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { suggestion } from '../spelling.ts';
+import { suggestion } from '../kernel/spelling.ts';
 import type { Mistake, Path } from './mistakes.ts';
 
 /** An audience or computed trait, as much of it as these rules need. */

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { SIGNINGS } from '../destination.ts';
+import { suggestion } from '../kernel/spelling.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
-import { suggestion } from '../spelling.ts';
 import {
   duration,
   flag,

@@ -1,6 +1,6 @@
 import { type Document, isMap, isPair, type LineCounter, type Node } from 'yaml';
 import type { $ZodIssue } from 'zod/v4/core';
-import { RollcallError } from '../errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 
 export type Path = readonly PropertyKey[];
 

@@ -1,4 +1,4 @@
-import { suggestion } from '../spelling.ts';
+import { suggestion } from '../kernel/spelling.ts';
 import { checkInAudience, type Outlined } from './definition-references.ts';
 import { traitKey } from './formats.ts';
 import type { Mistake, Path } from './mistakes.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { IP_MODES } from '../ip.ts';
+import { IP_MODES } from '../kernel/ip.ts';
 import { alerts } from './alerts.ts';
 import { audience, trait } from './computation-schema.ts';
 import { RIGHTS } from './config.ts';

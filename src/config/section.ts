@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { suggestion } from '../spelling.ts';
+import { suggestion } from '../kernel/spelling.ts';
 
 /**
  * A map of known keys. An unknown one is named with the key that was probably meant: one line of the message for each.

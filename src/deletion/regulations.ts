@@ -1,8 +1,8 @@
 import chunk from 'lodash/chunk.js';
 import type { AcceptOptions } from '../accept.ts';
-import type { Clock } from '../clock.ts';
 import type { Destination, Source } from '../destination.ts';
-import { keepLease, type Lease } from '../keep-lease.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { keepLease, type Lease } from '../kernel/keep-lease.ts';
 import { deletionNotice, type Message } from '../message.ts';
 import {
   deletes,

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { RollcallError } from '../errors.ts';
-import { answerError } from '../http-errors.ts';
-import { checkedPart, documented, errorAnswer, jsonSchema } from '../http-schemas.ts';
+import { answerError } from '../http/errors.ts';
+import { checkedPart, documented, errorAnswer, jsonSchema } from '../http/schemas.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import { type Confirmed, REGULATION_TYPES, type Regulation, type RegulationType } from '../store/port.ts';
 import { subjectIds } from './subjects.ts';
 

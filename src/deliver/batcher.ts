@@ -1,6 +1,6 @@
 import isEqual from 'lodash/isEqual.js';
-import type { Clock } from '../clock.ts';
 import type { BatchOptions } from '../destination.ts';
+import type { Clock } from '../kernel/clock.ts';
 import type { Claim } from '../store/port.ts';
 import { readAnswer } from './batch-answer.ts';
 import { BATCH_BYTES, envelopeBytes } from './envelope.ts';

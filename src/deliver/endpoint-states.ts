@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import type { Logger } from '../log.ts';
-import { backoff } from '../retry.ts';
+import type { Clock } from '../kernel/clock.ts';
+import type { Logger } from '../kernel/log.ts';
+import { backoff } from '../kernel/retry.ts';
 import { type EndpointState, type Store, whyClosed } from '../store/port.ts';
 import type { Loops } from './loops.ts';
 

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
-import type { Clock } from '../clock.ts';
-import { ATTEMPT_TIMEOUT, retryAfter } from '../retry.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { ATTEMPT_TIMEOUT, retryAfter } from '../kernel/retry.ts';
 import type { Outcome } from '../store/port.ts';
 import { classifyError, classifyStatus, TIMEOUT } from './classify.ts';
 import { RESPONSE_LIMIT, responseText, wholeText } from './response-text.ts';

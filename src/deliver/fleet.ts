@@ -1,6 +1,6 @@
 import isEqual from 'lodash/isEqual.js';
 import type { Destination } from '../destination.ts';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../kernel/log.ts';
 import type { Owner, Roster, RosterEntry, Store } from '../store/port.ts';
 import { type Share, shareOf } from './share.ts';
 

@@ -1,4 +1,4 @@
-import type { Logger } from '../log.ts';
+import type { Logger } from '../kernel/log.ts';
 import type { Backlog, Store } from '../store/port.ts';
 
 /** Letters queued again in one transaction, and transactions in a row at most: others want the store, too. */

@@ -1,6 +1,6 @@
 import isEqual from 'lodash/isEqual.js';
-import type { Clock } from '../clock.ts';
-import { RETRY_WINDOW } from '../retry.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { RETRY_WINDOW } from '../kernel/retry.ts';
 import type { Claim, EndpointState, Refusal } from '../store/port.ts';
 import type { Failure } from './answers.ts';
 import type { Batcher } from './batcher.ts';

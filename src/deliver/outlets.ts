@@ -1,8 +1,8 @@
 import { KeyObject } from 'node:crypto';
 import isEqual from 'lodash/isEqual.js';
 import isEqualWith from 'lodash/isEqualWith.js';
-import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
+import type { Clock } from '../kernel/clock.ts';
 import type { EndpointState, Refusal } from '../store/port.ts';
 import { Outlet } from './outlet.ts';
 import { REFUSALS } from './refusals.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import { LeaseTime, type Moment, momentOf } from '../lease-time.ts';
-import type { Logger } from '../log.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { LeaseTime, type Moment, momentOf } from '../kernel/lease-time.ts';
+import type { Logger } from '../kernel/log.ts';
 import type { Store } from '../store/port.ts';
 
 /** How long this process may be silent before others take over its claims, in milliseconds: three attempts. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../kernel/clock.ts';
 
 /** Share of a second that may be caught up in one burst. */
 const BURST = 0.1;

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import type { Logger } from '../log.ts';
-import { RETRY_WINDOW } from '../retry.ts';
+import type { Clock } from '../kernel/clock.ts';
+import type { Logger } from '../kernel/log.ts';
+import { RETRY_WINDOW } from '../kernel/retry.ts';
 import type { EndpointState, Store } from '../store/port.ts';
 import type { EndpointStates } from './endpoint-states.ts';
 import type { Loops } from './loops.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
-import { backoff } from '../retry.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { backoff } from '../kernel/retry.ts';
 import type { Settlement } from '../store/port.ts';
 
 /** Settlements written in one transaction at most. */

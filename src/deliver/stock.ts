@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../kernel/clock.ts';
 import { type Claim, type ClaimRequest, type ClaimResult, LANES, type Settlement } from '../store/port.ts';
 
 /** Claims in stock at most, over all destinations, and the characters of their bodies. */

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
-import type { Clock } from '../clock.ts';
 import { type Destination, shownUrl } from '../destination.ts';
+import type { Clock } from '../kernel/clock.ts';
 import { readAnswer } from './batch-answer.ts';
 import { type Exchange, post } from './exchange.ts';
 import { BROKEN } from './outlet.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
 import type { BatchOptions } from '../destination.ts';
-import { failpoint } from '../failpoint.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { failpoint } from '../kernel/failpoint.ts';
 import {
   type Attempt,
   type Claim,

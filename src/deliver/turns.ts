@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../kernel/clock.ts';
 import type { ClaimRequest } from '../store/port.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 

@@ -1,5 +1,5 @@
-import type { DeadReason } from '../dead-reasons.ts';
-import { BACKOFF_CAP, nextTry, RETRY_WINDOW } from '../retry.ts';
+import type { DeadReason } from '../kernel/dead-reasons.ts';
+import { BACKOFF_CAP, nextTry, RETRY_WINDOW } from '../kernel/retry.ts';
 import type { Claim, EndpointMarks, Settlement, Verdict } from '../store/port.ts';
 import type { Exchange } from './exchange.ts';
 

@@ -1,4 +1,4 @@
-import { backoff } from '../retry.ts';
+import { backoff } from '../kernel/retry.ts';
 import { Answers, type Failure } from './answers.ts';
 import { type Share, WHOLE } from './share.ts';
 

@@ -1,8 +1,8 @@
 import type { Dispatcher } from 'undici';
-import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
-import type { RollcallError } from '../errors.ts';
-import type { Logger } from '../log.ts';
+import type { Clock } from '../kernel/clock.ts';
+import type { RollcallError } from '../kernel/errors.ts';
+import type { Logger } from '../kernel/log.ts';
 import type { EndpointState, Settlement, Store } from '../store/port.ts';
 import type { MessageRetention, RecordRetention } from './housekeeping.ts';
 

@@ -1,7 +1,7 @@
-import { type Clock, withTime } from '../clock.ts';
 import type { Destination } from '../destination.ts';
-import { RollcallError } from '../errors.ts';
-import { backoff } from '../retry.ts';
+import { type Clock, withTime } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import { backoff } from '../kernel/retry.ts';
 import type { Claim, Settlement, Take } from '../store/port.ts';
 import type { BatchMemory } from './batcher.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';

@@ -1,4 +1,4 @@
-import { failpoint } from '../failpoint.ts';
+import { failpoint } from '../kernel/failpoint.ts';
 import type { LogFile } from '../store/event-log.ts';
 import { ownIds, readAliases, rowsOf } from '../store/events/erasing.ts';
 import { Workbench } from '../store/events/parquet.ts';

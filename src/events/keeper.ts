@@ -1,11 +1,11 @@
-import type { Clock } from '../clock.ts';
-import { RollcallError } from '../errors.ts';
-import { failpoint } from '../failpoint.ts';
-import { waitForLease } from '../keep-lease.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import { failpoint } from '../kernel/failpoint.ts';
+import { waitForLease } from '../kernel/keep-lease.ts';
+import { dayOf } from '../kernel/timestamp.ts';
 import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState } from '../store/event-log.ts';
 import { removeFiles } from '../store/events/parquet.ts';
 import type { Fence, Store } from '../store/port.ts';
-import { dayOf } from '../timestamp.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
 import { applyToRestored, DeletionNotes, noteInTable } from './notes.ts';
 import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';

@@ -1,4 +1,4 @@
-import { failpoint } from '../failpoint.ts';
+import { failpoint } from '../kernel/failpoint.ts';
 import type { FileLog, TableLog } from '../store/event-log.ts';
 import { userIds } from '../store/events/erasing.ts';
 import { Workbench } from '../store/events/parquet.ts';

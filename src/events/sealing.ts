@@ -1,9 +1,9 @@
-import type { Clock } from '../clock.ts';
-import { failpoint } from '../failpoint.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { failpoint } from '../kernel/failpoint.ts';
+import { dayOf } from '../kernel/timestamp.ts';
 import type { FileLog, LogFile, LogState } from '../store/event-log.ts';
 import { type Planned, Workbench } from '../store/events/parquet.ts';
 import type { Fence } from '../store/port.ts';
-import { dayOf } from '../timestamp.ts';
 
 /** Characters of bodies in one file at most, and in the tail before it is sealed. */
 const SEAL_AT = 32_000_000;

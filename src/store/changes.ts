@@ -1,4 +1,4 @@
-import type { DeadReason } from '../dead-reasons.ts';
+import type { DeadReason } from '../kernel/dead-reasons.ts';
 
 /** Counters of a destination: what waits, its dead letters, what counts towards its limit, what that held out. */
 export const BACKLOG_COUNTS = ['pending', 'dead', 'queued', 'heldOut'] as const;

@@ -1,4 +1,4 @@
-import type { DeadReason } from '../dead-reasons.ts';
+import type { DeadReason } from '../kernel/dead-reasons.ts';
 import type { MessageType } from '../message-types.ts';
 import type { Attempt, Outcome } from './queue.ts';
 

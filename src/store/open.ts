@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
 import type { StoreConfig } from '../config/config.ts';
+import type { Clock } from '../kernel/clock.ts';
 import { NO_EVENTS, type Store, type StoreEvents } from './port.ts';
 
 /**

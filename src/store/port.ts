@@ -1,5 +1,5 @@
-import type { RollcallError } from '../errors.ts';
-import type { Remark } from '../remark.ts';
+import type { RollcallError } from '../kernel/errors.ts';
+import type { Remark } from '../kernel/remark.ts';
 import type { AlertRecords } from './alerts.ts';
 import type { AuditRecords } from './audit.ts';
 import type { DeletionRecords } from './deletions.ts';

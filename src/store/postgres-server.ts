@@ -1,4 +1,4 @@
-import type { Remark } from '../remark.ts';
+import type { Remark } from '../kernel/remark.ts';
 
 /** A planned use of a server. */
 interface Use {

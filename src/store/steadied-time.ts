@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
-import { type Moment, momentOf } from '../lease-time.ts';
+import type { Clock } from '../kernel/clock.ts';
+import { type Moment, momentOf } from '../kernel/lease-time.ts';
 import type { StoreTime } from './port.ts';
 
 /** How much the wall clock may differ from the steady one since they were last compared, in milliseconds; more is a step. */

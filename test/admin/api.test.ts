@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import omitBy from 'lodash/omitBy.js';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { until } from '../helpers/until.ts';
 import type { Json } from './contract.ts';
 import { oddRequests, unknownFilters } from './hostile.ts';

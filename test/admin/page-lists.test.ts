@@ -1,5 +1,5 @@
 import t from 'tap';
-import { DEAD_REASONS } from '../../src/dead-reasons.ts';
+import { DEAD_REASONS } from '../../src/kernel/dead-reasons.ts';
 import { MESSAGE_TYPES } from '../../src/message-types.ts';
 import * as port from '../../src/store/port.ts';
 

@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { App } from '../../src/app.ts';
-import type { Clock } from '../../src/clock.ts';
 import { parseConfig } from '../../src/config/load.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
 import { storeUrl } from '../helpers/store.ts';
 import { type Contract, contractOf, type Json } from './contract.ts';
 

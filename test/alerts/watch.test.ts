@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { alertDestinations } from '../../src/alerts/announcement.ts';
 import { AlertWatch, LOOK_EVERY } from '../../src/alerts/watch.ts';
 import type { Concern } from '../../src/concern.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Store } from '../../src/store/port.ts';
 import { parse, withParts } from '../config/helpers.ts';
 import { ManualClock } from '../helpers/clock.ts';

@@ -7,8 +7,8 @@ import t, { type Test } from 'tap';
 import { receiver } from '../../receivers/fastify.ts';
 import type { TrackBody } from '../../receivers/index.ts';
 import { App } from '../../src/app.ts';
-import { type Clock, systemClock } from '../../src/clock.ts';
 import { parseConfig } from '../../src/config/load.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import { launch } from '../helpers/program.ts';
 import { until } from '../helpers/until.ts';
 

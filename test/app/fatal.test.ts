@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
-import { armFailpoint } from '../../src/failpoint.ts';
+import { armFailpoint } from '../../src/kernel/failpoint.ts';
 
 /** A service on a new store, and the lines that it logs. */
 async function service(t: Test) {

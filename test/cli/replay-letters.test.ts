@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { type ReplayOptions, replayLetters } from '../../src/admin/replay-letters.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { DeadLetter, NewMessage, Store } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { openTestStore } from '../helpers/store.ts';

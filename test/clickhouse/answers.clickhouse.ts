@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import t, { type Test } from 'tap';
 import { openSession } from '../../jobs/engines/clickhouse/session.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 
 /* What servers and proxies answer that chdb can't be brought to. */
 

@@ -2,7 +2,7 @@ import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { openClickhouse } from '../../jobs/engines/clickhouse/clickhouse.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { engineContract, request, settle, told, usersSql } from '../contract/engine.ts';
 import { startFront } from './front.ts';
 

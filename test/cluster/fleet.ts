@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { DeadLetter, Orphan, Run, Store } from '../../src/store/port.ts';
 import { program } from '../helpers/programs.ts';

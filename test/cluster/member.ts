@@ -1,11 +1,11 @@
 import { createSync, type SyncOptions } from '../../jobs/index.ts';
 import { createAccept } from '../../src/accept.ts';
-import { type Clock, systemClock } from '../../src/clock.ts';
 import { Regulations } from '../../src/deletion/regulations.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
 import { Worker } from '../../src/deliver/worker.ts';
 import { endpointId } from '../../src/destination.ts';
-import { silentLogger } from '../../src/log.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import type { Message } from '../../src/message.ts';
 import type { Run } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import type { IpMode } from '../../src/ip.ts';
+import type { IpMode } from '../../src/kernel/ip.ts';
 import { authorization, basic, SHOP, startService, track } from './service.ts';
 
 const origin = 'https://shop.example';

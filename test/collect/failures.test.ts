@@ -4,8 +4,8 @@ import { connect } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import t from 'tap';
-import { systemClock } from '../../src/clock.ts';
-import { type ErrorCode, RollcallError } from '../../src/errors.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { type ErrorCode, RollcallError } from '../../src/kernel/errors.ts';
 import { authorization, basic, startService, track } from './service.ts';
 
 const post = { method: 'POST', headers: { authorization } } as const;

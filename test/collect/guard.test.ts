@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import t, { type Test } from 'tap';
 import { Gate } from '../../src/admin/guard.ts';
 import { RIGHTS } from '../../src/config/config.ts';
-import { answerError } from '../../src/http-errors.ts';
+import { answerError } from '../../src/http/errors.ts';
 
 const createGuard = (token: () => string | null) => {
   const tokens = () =>

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { inflated, inflatedAtOnce } from '../../src/collect/body.ts';
 import { JsonBody } from '../../src/collect/json-body.ts';
-import { createHttpServer } from '../../src/http-server.ts';
+import { createHttpServer } from '../../src/http/server.ts';
 import { collectGarbage } from '../helpers/collect-garbage.ts';
 import { authorization, NOW, startService, track } from './service.ts';
 

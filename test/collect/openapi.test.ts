@@ -1,9 +1,9 @@
 import Fastify from 'fastify';
 import t from 'tap';
-import { systemClock } from '../../src/clock.ts';
 import { collect } from '../../src/collect/collect.ts';
 import { openApi } from '../../src/collect/openapi.ts';
 import { regulations } from '../../src/deletion/routes.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 
 async function documented() {
   const app = Fastify();

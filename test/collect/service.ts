@@ -1,10 +1,10 @@
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Test } from 'tap';
-import { systemClock } from '../../src/clock.ts';
 import { collect } from '../../src/collect/collect.ts';
 import type { CollectOptions } from '../../src/collect/options.ts';
 import { serverOptions } from '../../src/collect/server.ts';
 import type { Source } from '../../src/destination.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import type { Message } from '../../src/message.ts';
 
 /** When everything arrives. */

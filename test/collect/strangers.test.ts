@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { authorization, type Service, startService, track } from './service.ts';
 
 const batch = JSON.stringify({ batch: [track] });

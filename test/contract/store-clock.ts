@@ -1,4 +1,4 @@
-import { RETRY_WINDOW } from '../../src/retry.ts';
+import { RETRY_WINDOW } from '../../src/kernel/retry.ts';
 import type { Cases } from './store.ts';
 import { accept, claim, claimOne, leaseOf, message, retryAt, settle } from './store-fixture.ts';
 

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import type {
   Attempt,
   AudienceRecord,

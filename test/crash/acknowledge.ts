@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 
 // Accepts one message after the other, then batches so large that they are synced outside of SQLite, and says so on standard

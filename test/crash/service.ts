@@ -1,9 +1,9 @@
 import { subscribe } from 'node:diagnostics_channel';
 import { pino } from 'pino';
 import { App } from '../../src/app.ts';
-import { systemClock } from '../../src/clock.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { armFailpoint, type Failpoint } from '../../src/failpoint.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { armFailpoint, type Failpoint } from '../../src/kernel/failpoint.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 
 /** The arguments that the parent gives this process on its command line. */

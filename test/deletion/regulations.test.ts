@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { alertDestinations } from '../../src/alerts/announcement.ts';
-import { systemClock } from '../../src/clock.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { type RegulationParts, Regulations } from '../../src/deletion/regulations.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Message } from '../../src/message.ts';
 import { notifyDestination } from '../../src/run-alerts.ts';
 import type { Regulation } from '../../src/store/port.ts';

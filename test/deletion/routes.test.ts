@@ -1,7 +1,7 @@
 import Fastify from 'fastify';
 import t, { type Test } from 'tap';
 import { type RegulationRequest, type RegulationsOptions, regulations } from '../../src/deletion/routes.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Regulation } from '../../src/store/port.ts';
 
 function startRoutes(t: Test, options: Partial<RegulationsOptions> = {}) {

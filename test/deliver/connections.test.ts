@@ -1,7 +1,7 @@
 import t from 'tap';
-import { systemClock } from '../../src/clock.ts';
 import { post } from '../../src/deliver/exchange.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { Receiver } from './helpers/receiver.ts';
 
 t.test('a connection whose request ended twice is not given back twice', async (t) => {

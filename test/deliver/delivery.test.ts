@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
-import { RETRY_WINDOW } from '../../src/retry.ts';
+import { RETRY_WINDOW } from '../../src/kernel/retry.ts';
 import { isOnPostgres } from '../helpers/store.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { RETRY_WINDOW } from '../../src/retry.ts';
+import { RETRY_WINDOW } from '../../src/kernel/retry.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { testDatabase } from '../helpers/database.ts';
 import { FOUR_HOURS } from './helpers/four-hours.ts';

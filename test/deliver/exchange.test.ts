@@ -4,7 +4,7 @@ import { Dispatcher } from 'undici';
 import { classifyError } from '../../src/deliver/classify.ts';
 import { type Exchange, post } from '../../src/deliver/exchange.ts';
 import { responseText } from '../../src/deliver/response-text.ts';
-import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
+import { ATTEMPT_TIMEOUT } from '../../src/kernel/retry.ts';
 import { ManualClock } from '../helpers/clock.ts';
 
 const REQUEST = { origin: 'http://crm.example', path: '/', headers: [], body: Buffer.from('{}') };

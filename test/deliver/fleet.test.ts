@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import type { Logger } from '../../src/log.ts';
-import { silentLogger } from '../../src/log.ts';
+import type { Logger } from '../../src/kernel/log.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { type TestDatabase, testDatabase } from '../helpers/database.ts';
 import { Receiver, status } from './helpers/receiver.ts';

@@ -4,9 +4,9 @@ import { createServer as createTlsServer } from 'node:tls';
 import * as fc from 'fast-check';
 import t, { type Test } from 'tap';
 import type { Dispatcher } from 'undici';
-import { systemClock } from '../../src/clock.ts';
 import { post } from '../../src/deliver/exchange.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { Authority } from './helpers/certificates.ts';
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
-import { type Logger, silentLogger } from '../../src/log.ts';
+import { type Logger, silentLogger } from '../../src/kernel/log.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { testDatabase } from '../helpers/database.ts';
 import { Receiver, status } from './helpers/receiver.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { WorkerStore } from '../../src/deliver/worker-options.ts';
-import type { RollcallError } from '../../src/errors.ts';
-import { silentLogger } from '../../src/log.ts';
+import type { RollcallError } from '../../src/kernel/errors.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import { Receiver } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
 

@@ -1,8 +1,8 @@
 import nock from 'nock';
 import t from 'tap';
-import { systemClock } from '../../src/clock.ts';
 import { post } from '../../src/deliver/exchange.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 
 const agent = createAgent({ allow: [], ca: [], proxy: null });
 t.before(() => nock.disableNetConnect());

@@ -2,7 +2,7 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { createResolve } from '../../src/deliver/http/resolve.ts';
-import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
+import { ATTEMPT_TIMEOUT } from '../../src/kernel/retry.ts';
 
 const A = 1;
 const AAAA = 28;

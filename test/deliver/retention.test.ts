@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
-import { withTime } from '../../src/clock.ts';
 import { housekeeping } from '../../src/deliver/housekeeping.ts';
 import type { WorkerStore } from '../../src/deliver/worker-options.ts';
+import { withTime } from '../../src/kernel/clock.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { audience, leaseOf, run } from '../contract/store-fixture.ts';
 import { ManualClock } from '../helpers/clock.ts';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { DestinationQueue } from '../../src/deliver/destination-queue.ts';
 import { Suspects } from '../../src/deliver/suspects.ts';
-import { silentLogger } from '../../src/log.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import type { Claim } from '../../src/store/port.ts';
 import { accept, claim, message } from '../contract/store-fixture.ts';
 import { ManualClock } from '../helpers/clock.ts';

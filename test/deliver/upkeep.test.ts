@@ -1,7 +1,7 @@
 import t from 'tap';
 import { createAccept } from '../../src/accept.ts';
 import type { WorkerStore } from '../../src/deliver/worker-options.ts';
-import { RETRY_WINDOW } from '../../src/retry.ts';
+import { RETRY_WINDOW } from '../../src/kernel/retry.ts';
 import type { Claim, Store } from '../../src/store/port.ts';
 import { FOUR_HOURS } from './helpers/four-hours.ts';
 import { Receiver } from './helpers/receiver.ts';

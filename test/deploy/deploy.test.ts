@@ -9,7 +9,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { runProgram } from '../../src/cli/program.ts';
 import { CONCERNS } from '../../src/concern.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
+import { ATTEMPT_TIMEOUT } from '../../src/kernel/retry.ts';
 import { needs } from '../helpers/installed.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

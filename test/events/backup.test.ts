@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { backup } from '../../src/store/copy/backup.ts';
 import { keptLog } from './helpers/kept-log.ts';
 

@@ -1,4 +1,4 @@
-import { armFailpoint, type Failpoint, type Fault } from '../../src/failpoint.ts';
+import { armFailpoint, type Failpoint, type Fault } from '../../src/kernel/failpoint.ts';
 
 // Has a fault happen in a program that knows nothing of tests. FAULT is "memory commit 20".
 const [fault, name, passes] = (process.env['FAULT'] ?? '').split(' ');

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 
 interface Timer {
   readonly at: number;

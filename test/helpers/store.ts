@@ -1,6 +1,6 @@
 import pg from 'pg';
 import type { Test } from 'tap';
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';

@@ -4,7 +4,7 @@ import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t, { type Test } from 'tap';
-import { disarmFailpoint } from '../../src/failpoint.ts';
+import { disarmFailpoint } from '../../src/kernel/failpoint.ts';
 
 const TESTS = resolve(import.meta.dirname, '..');
 /** Longest run of one file, in milliseconds. A machine whose processor is shared may take several times as long as usual. */

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import type { Progress } from '../../jobs/index.ts';
 import { waitForRoom } from '../../jobs/room.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { EndpointState, Run } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { audience, createRig, destination, type Rig, type Told, values } from './helpers/rig.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { runLine } from '../../src/admin/run-line.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Run } from '../../src/store/port.ts';
 import { until } from '../helpers/until.ts';
 import { audience, createRig, trait, values } from './helpers/rig.ts';

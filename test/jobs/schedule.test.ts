@@ -2,8 +2,8 @@ import cron from 'node-cron';
 import t, { type Test } from 'tap';
 import { createSchedules } from '../../jobs/schedule.ts';
 import { Ticks } from '../../jobs/ticks.ts';
-import { type Clock, systemClock } from '../../src/clock.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Store } from '../../src/store/port.ts';
 import { audience, createRig, type Rig } from './helpers/rig.ts';
 

@@ -4,8 +4,8 @@ import t, { type Test } from 'tap';
 import { openEngine } from '../../jobs/engines/open.ts';
 import type { Engine } from '../../jobs/engines/port.ts';
 import { waitAfter } from '../../jobs/tries.ts';
-import { type Clock, systemClock } from '../../src/clock.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import { audience, createRig, duckdbAt, type Rig, trait, values } from './helpers/rig.ts';
 
 const ENDLESS = `with recursive n as (select 1 as i union all select i + 1 from n where i < 2000000000) select i as user_id from n`;

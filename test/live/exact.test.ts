@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
 import { EventLogKeeper } from '../../src/events/keeper.ts';
-import { silentLogger } from '../../src/log.ts';
+import { silentLogger } from '../../src/kernel/log.ts';
 import { type LoggingService, loggingService, send } from '../events/helpers/logging-app.ts';
 import { randomEvents, seeded } from './helpers/events.ts';
 import { startReceiver } from './helpers/receiver.ts';

@@ -2,7 +2,7 @@ import { deepStrictEqual, strictEqual } from 'node:assert';
 import * as fc from 'fast-check';
 import t from 'tap';
 import { JsonBody } from '../../src/collect/json-body.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import { isRejection, readMessage } from '../../src/message.ts';
 import { RawObject } from '../../src/raw-object.ts';
 

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { webhookBody } from '../../receivers/bodies.ts';
-import { IP_MODES } from '../../src/ip.ts';
+import { IP_MODES } from '../../src/kernel/ip.ts';
+import { instant } from '../../src/kernel/timestamp.ts';
 import { isRejection, readMessage } from '../../src/message.ts';
 import { MESSAGE_TYPES } from '../../src/message-types.ts';
-import { instant } from '../../src/timestamp.ts';
 import { anyCharacter } from '../helpers/any-character.ts';
 
 const RECEIVED = Date.parse('2026-11-21T03:00:00.000Z');

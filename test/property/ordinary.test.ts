@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import t from 'tap';
 import { JsonBody } from '../../src/collect/json-body.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import { type Envelope, isRejection, type Message, readMessage } from '../../src/message.ts';
 import type { MessageType } from '../../src/message-types.ts';
 

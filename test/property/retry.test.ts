@@ -8,7 +8,7 @@ import {
   nextTry,
   RETRY_WINDOW,
   retryAfter,
-} from '../../src/retry.ts';
+} from '../../src/kernel/retry.ts';
 
 const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 const time = fc.integer({ min: 0, max: 4_102_444_800_000 });

@@ -4,7 +4,7 @@ import t from 'tap';
 import { openDuckdb } from '../../jobs/engines/duckdb/duckdb.ts';
 import type { Action, Engine, StageRequest } from '../../jobs/engines/port.ts';
 import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { request, told } from '../contract/engine.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 

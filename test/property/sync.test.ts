@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { openDuckdb } from '../../jobs/engines/duckdb/duckdb.ts';
 import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
 import type { Engine } from '../../jobs/index.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import type { Claim, Store, Verdict } from '../../src/store/port.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 import { audience, createRig, destination, NO_GUARD, type Rig, trait } from '../jobs/helpers/rig.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Engine, Sync } from '../../jobs/index.ts';
-import { type Clock, systemClock } from '../../src/clock.ts';
 import { Regulations } from '../../src/deletion/regulations.ts';
 import type { Destination } from '../../src/destination.ts';
-import { RollcallError } from '../../src/errors.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Claim, Store, Verdict } from '../../src/store/port.ts';
 import { audience, destination, NO_GUARD, type Rig, trait } from '../jobs/helpers/rig.ts';
 

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { openDuckdb } from '../../jobs/engines/duckdb/duckdb.ts';
 import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
 import type { Engine } from '../../jobs/index.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { randomNumbers } from '../cluster/fleet.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 import { createRig } from '../jobs/helpers/rig.ts';

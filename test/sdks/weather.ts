@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import { request } from 'undici';
-import type { ErrorCode } from '../../src/errors.ts';
-import { errorBody, statusOf } from '../../src/http-errors.ts';
+import { errorBody, statusOf } from '../../src/http/errors.ts';
+import type { ErrorCode } from '../../src/kernel/errors.ts';
 
 /** The fate of the first request: an answer of Rollcall's with this code, one of a proxy before it, or none at all. */
 export type Trouble = ErrorCode | 'too large for a proxy' | 'connection lost' | 'answer lost';

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import { backup } from '../../src/store/copy/backup.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, audience, backlogOf, claim, codeOf, leaseOf, message, run } from '../contract/store-fixture.ts';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { MESSAGE_TYPES } from '../../src/message-types.ts';
 import { LANES, OUTCOMES, type Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import pg from 'pg';
 import t from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { backupPostgres } from '../../src/store/copy/backup-postgres.ts';
 import { restorePostgres } from '../../src/store/copy/restore-postgres.ts';
 import { Database } from '../../src/store/postgres/database.ts';

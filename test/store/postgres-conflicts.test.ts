@@ -1,6 +1,6 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { Database } from '../../src/store/postgres/database.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { seenKey } from '../../src/store/seen-key.ts';

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/clock.ts';
-import type { RollcallError } from '../../src/errors.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import type { RollcallError } from '../../src/kernel/errors.ts';
 import { NO_EVENTS } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';

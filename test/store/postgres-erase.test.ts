@@ -1,6 +1,6 @@
 import pg from 'pg';
 import t from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { accept, backlogOf, claimOne, message } from '../contract/store-fixture.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';

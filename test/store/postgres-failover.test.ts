@@ -1,6 +1,6 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { startProxy } from '../cluster/proxy.ts';
 import { accept, backlogOf, change, claim, codeOf, DELIVERED, message, settlement } from '../contract/store-fixture.ts';

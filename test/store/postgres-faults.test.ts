@@ -1,6 +1,6 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import { Database } from '../../src/store/postgres/database.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';

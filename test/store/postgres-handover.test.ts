@@ -1,6 +1,6 @@
 import pg from 'pg';
 import t from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { bodies, message } from '../contract/store-fixture.ts';

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import { DeliveryIds } from '../../src/store/delivery-ids.ts';
 import type { Claim, ClaimRequest } from '../../src/store/port.ts';
 import { ClaimStatement } from '../../src/store/postgres/claim-statement.ts';

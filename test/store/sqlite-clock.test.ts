@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, claim, message, retryAt, settle } from '../contract/store-fixture.ts';

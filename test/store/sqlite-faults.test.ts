@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
 import type { RunFilter } from '../../src/store/port.ts';
 import { prunableRegulations, prunableRuns } from '../../src/store/records/prune-records.ts';
 import { performRecord, recordsBy } from '../../src/store/records/records.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../../../src/clock.ts';
 import type { ClickhouseConfig } from '../../../src/config/config.ts';
+import type { Clock } from '../../../src/kernel/clock.ts';
 import type { Engine, Snapshot, StageRequest } from '../port.ts';
 import { commitPlan } from './commit.ts';
 import { examineClickhouse } from './examine.ts';

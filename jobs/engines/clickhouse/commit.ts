@@ -1,4 +1,4 @@
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { Staged } from '../port.ts';
 import type { Session } from './session.ts';
 import { latestStates, readPlan, readSnapshot, tablesOf, writeSnapshot } from './tables.ts';

@@ -1,5 +1,5 @@
-import { RollcallError } from '../../../src/errors.ts';
-import type { Remark } from '../../../src/remark.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
+import type { Remark } from '../../../src/kernel/remark.ts';
 import type { Session } from './session.ts';
 import { plainName } from './tables.ts';
 

@@ -3,7 +3,7 @@ import { createRequire, findPackageJSON } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ClickhouseConfig } from '../../../src/config/config.ts';
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import { interruptedBy } from '../insist.ts';
 import { literal } from './types.ts';
 

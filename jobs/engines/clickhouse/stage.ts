@@ -1,4 +1,4 @@
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import { latestKnown } from '../freshness.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { LONGEST_VALUE } from '../sql/plan-query.ts';

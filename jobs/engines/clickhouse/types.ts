@@ -1,4 +1,4 @@
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import { MAX_ID_BYTES } from '../../../src/message-types.ts';
 import type { TraitColumn } from '../port.ts';
 import { whiteSpace } from '../sql/plan-query.ts';

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Clock } from '../../../src/clock.ts';
 import type { DuckdbConfig } from '../../../src/config/config.ts';
-import type { Remark } from '../../../src/remark.ts';
+import type { Clock } from '../../../src/kernel/clock.ts';
+import type { Remark } from '../../../src/kernel/remark.ts';
 import type { LoggedEvents } from '../../event-log.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';

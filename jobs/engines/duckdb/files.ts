@@ -1,8 +1,8 @@
 import { basename } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { Clock } from '../../../src/clock.ts';
 import { type AttachedDatabase, attachDatabase, type DuckdbSettings, differingSettings } from '../../../src/duckdb.ts';
-import { RollcallError } from '../../../src/errors.ts';
+import type { Clock } from '../../../src/kernel/clock.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 
 const LOCK_RETRY = 200;
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../src/clock.ts';
+import type { Clock } from '../../../src/kernel/clock.ts';
 import type { Session } from '../sql/session.ts';
 
 /** A block is 256 KB: this many random numbers of 8 bytes, which don't compress. */

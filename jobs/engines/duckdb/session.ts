@@ -1,5 +1,5 @@
 import { type DuckDBConnection, DuckDBDataChunk, type DuckDBResult, LIST, listValue, VARCHAR } from '@duckdb/node-api';
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { Session } from '../sql/session.ts';
 import { type Held, holdFile, type OpenOptions } from './files.ts';
 import { type DuckdbType, duckdbType } from './types.ts';

@@ -1,4 +1,4 @@
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import { valueColumn } from '../definitions/value-column.ts';
 import type { Engine } from '../port.ts';
 import type { LiveContext } from './context.ts';

@@ -1,4 +1,4 @@
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { LiveAudience, LiveMember, LivePlanRow, LiveWhich } from '../../../src/store/live.ts';
 import type { Preview, StageRequest } from '../port.ts';
 import type { LiveContext } from './context.ts';

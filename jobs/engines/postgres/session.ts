@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import { beginWith, connectionTo, ownsSession, PLAIN, type Settings } from '../../../src/store/postgres-session.ts';
 import type { Session } from '../sql/session.ts';
 import { createCanceller } from './cancel.ts';

@@ -1,4 +1,4 @@
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { Staged } from '../port.ts';
 import { hasPlaces, literal } from './plan-query.ts';
 import type { Session, SqlDatabase } from './session.ts';

@@ -1,4 +1,4 @@
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import { latestKnown } from '../freshness.ts';
 import type { Definition, TraitColumn } from '../port.ts';
 import { type Column, type Dialect, freshAudience, freshTrait, newestValue } from './plan-query.ts';

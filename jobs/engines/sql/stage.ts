@@ -1,4 +1,4 @@
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { type Described, describe } from './describe.ts';
 import { hasPlaces, planQuery, type Tables } from './plan-query.ts';

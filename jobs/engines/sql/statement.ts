@@ -1,4 +1,4 @@
-import { RollcallError } from '../../../src/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 
 /** Strings, quoted names, comments and dollar quotes, within which nothing has a meaning; then what has. */
 const TOKENS = tokens(/[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'/, /--/);

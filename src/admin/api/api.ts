@@ -1,7 +1,7 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
-import { answerError } from '../../http-errors.ts';
-import { HIDDEN } from '../../http-schemas.ts';
+import { answerError } from '../../http/errors.ts';
+import { HIDDEN } from '../../http/schemas.ts';
 import type { Audit } from '../audit.ts';
 import type { Gate } from '../guard.ts';
 import { type AlertParts, alertRoutes } from './alerts.ts';

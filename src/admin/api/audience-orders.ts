@@ -1,4 +1,4 @@
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { asOf, details, audienceParams as params, audienceTag as tag } from './audience-shapes.ts';
 import { type AudienceParts, audienceDetails, configuredAudience, oneAudience } from './audiences.ts';
 import { type ApiRoutes, ordering } from './route.ts';

@@ -1,8 +1,8 @@
 import type * as z from 'zod';
-import type { Clock } from '../../clock.ts';
 import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts';
-import { RollcallError } from '../../errors.ts';
-import { nothingNamed } from '../../spelling.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { nothingNamed } from '../../kernel/spelling.ts';
 import type { Store } from '../../store/port.ts';
 import { audienceLine, planLine, storyLine } from '../lines.ts';
 import {

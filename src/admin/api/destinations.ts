@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Config } from '../../config/config.ts';
 import type { Destination } from '../../destination.ts';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Store } from '../../store/port.ts';
 import { destinationStatuses, dropDestination, goneDestination } from '../destinations.ts';
 import { listPaging, pageThrough } from './list.ts';

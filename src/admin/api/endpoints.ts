@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Destination } from '../../destination.ts';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Store } from '../../store/port.ts';
 import { type EndpointStatus, endpointStatuses, pauseEndpoints, resumeEndpoints } from '../endpoints.ts';
 import { listPaging, pageThrough } from './list.ts';

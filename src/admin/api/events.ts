@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
-import type { Clock } from '../../clock.ts';
-import { RollcallError } from '../../errors.ts';
-import { documented } from '../../http-schemas.ts';
-import type { Logger } from '../../log.ts';
+import { documented } from '../../http/schemas.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import type { Logger } from '../../kernel/log.ts';
 import type { HistoryFilter, Store } from '../../store/port.ts';
 import { type ApiRoutes, failures } from './route.ts';
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import type { Clock } from '../../clock.ts';
-import { RollcallError } from '../../errors.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import {
   ATTEMPT_BOUNDS,
   DELIVERY_BOUNDS,

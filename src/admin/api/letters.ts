@@ -1,7 +1,7 @@
 import * as z from 'zod';
-import type { Clock } from '../../clock.ts';
-import { DEAD_REASONS } from '../../dead-reasons.ts';
-import { RollcallError } from '../../errors.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { DEAD_REASONS } from '../../kernel/dead-reasons.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import type { Store } from '../../store/port.ts';
 import { letterLine, letterScope } from '../lines.ts';

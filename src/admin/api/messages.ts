@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { MESSAGE_STATES, type Store } from '../../store/port.ts';
 import { attemptLine, messageLine } from '../lines.ts';

@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import type { Right } from '../../config/config.ts';
-import { RollcallError } from '../../errors.ts';
-import { checkedPart, documented, errorAnswer, jsonSchema } from '../../http-schemas.ts';
-import { suggestion } from '../../spelling.ts';
+import { checkedPart, documented, errorAnswer, jsonSchema } from '../../http/schemas.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { suggestion } from '../../kernel/spelling.ts';
 import type { Audit } from '../audit.ts';
 import type { Caller, Gate } from '../guard.ts';
 

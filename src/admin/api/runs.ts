@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { ChangePlace } from '../../../jobs/index.ts';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { RUN_STATES, type Run, type Store } from '../../store/port.ts';
 import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';

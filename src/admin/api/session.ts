@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { RIGHTS } from '../../config/config.ts';
-import { RollcallError } from '../../errors.ts';
-import { documented, jsonSchema } from '../../http-schemas.ts';
+import { documented, jsonSchema } from '../../http/schemas.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Gate } from '../guard.ts';
 import type { Session } from '../session.ts';
 import { type ApiRoutes, failures } from './route.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 
 /** Parts that several resources share. */
 

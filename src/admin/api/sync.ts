@@ -10,8 +10,8 @@ import type {
   SyncReport,
   SyncTime,
 } from '../../../jobs/index.ts';
-import { RollcallError } from '../../errors.ts';
-import type { Logger } from '../../log.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import type { Logger } from '../../kernel/log.ts';
 import type { RunProgress } from '../../store/port.ts';
 import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';

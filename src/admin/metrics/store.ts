@@ -1,6 +1,6 @@
 import type { AudienceStatus } from '../../../jobs/index.ts';
-import type { Clock } from '../../clock.ts';
 import type { Destination } from '../../destination.ts';
+import type { Clock } from '../../kernel/clock.ts';
 import { type Backlog, isClosed, type Store, whyClosed } from '../../store/port.ts';
 import type { Instruments } from './instruments.ts';
 

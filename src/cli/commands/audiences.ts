@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import type { AudienceStatus } from '../../../jobs/index.ts';
 import { audienceLine } from '../../admin/lines.ts';
-import { RollcallError } from '../../errors.ts';
-import { nothingNamed } from '../../spelling.ts';
-import { withoutName } from '../../without-name.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { nothingNamed } from '../../kernel/spelling.ts';
+import { withoutName } from '../../kernel/without-name.ts';
 import { asUser, cliUser } from '../as-user.ts';
 import type { Context } from '../context.ts';
 import { duration } from '../duration.ts';

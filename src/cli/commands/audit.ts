@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { auditLine } from '../../admin/lines.ts';
-import { suggestion } from '../../spelling.ts';
+import { suggestion } from '../../kernel/spelling.ts';
 import type { AuditRecord } from '../../store/port.ts';
 import type { Context } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';

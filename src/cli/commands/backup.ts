@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { systemClock } from '../../clock.ts';
 import type { Config, EngineConfig } from '../../config/config.ts';
+import { systemClock } from '../../kernel/clock.ts';
 import type { EngineFile } from '../../store/copy/backup.ts';
 import type { Context } from '../context.ts';
 import { withProgress } from '../progress.ts';

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { CONCERNS } from '../../concern.ts';
 import type { AlertsConfig, Config } from '../../config/config.ts';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { type Context, EXIT } from '../context.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
 import { configOption, jsonOption, tokenOption } from '../options.ts';

@@ -1,10 +1,10 @@
 import { type Command, Option } from 'commander';
 import { letterLine, letterScope } from '../../admin/lines.ts';
 import { type ReplayResult, replayLetters } from '../../admin/replay-letters.ts';
-import { systemClock } from '../../clock.ts';
 import type { Config } from '../../config/config.ts';
-import { DEAD_REASONS, type DeadReason } from '../../dead-reasons.ts';
-import { RollcallError } from '../../errors.ts';
+import { systemClock } from '../../kernel/clock.ts';
+import { DEAD_REASONS, type DeadReason } from '../../kernel/dead-reasons.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import type { DeadLetter, DeadLetterFilter, Store } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';

@@ -1,6 +1,6 @@
 import { relative, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Context } from '../context.ts';
 import { jsonOption, wholeNumber } from '../options.ts';
 import { print } from '../terminal.ts';

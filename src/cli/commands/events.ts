@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { RollcallError } from '../../errors.ts';
 import type { LogFault, LogSummary } from '../../events/summary.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { type Context, EXIT } from '../context.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
@@ -27,7 +27,7 @@ export function addEvents(program: Command, context: Context): void {
 
 async function events(options: EventsOptions, { terminal, setExitCode }: Context): Promise<void> {
   const { summaryOf, verifyFiles } = await import('../../events/summary.ts');
-  const { systemClock } = await import('../../clock.ts');
+  const { systemClock } = await import('../../kernel/clock.ts');
   await withApp(options, { terminal }, async ({ app, config }) => {
     const { eventLog } = config;
     if (!eventLog) throw new RollcallError('bad_usage', 'No event log is kept: see eventLog in docs/event-log.md.');

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
-import { systemClock } from '../../clock.ts';
-import { RollcallError } from '../../errors.ts';
-import { nothingNamed } from '../../spelling.ts';
+import { systemClock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { nothingNamed } from '../../kernel/spelling.ts';
 import { deletes, REGULATION_TYPES, type Regulation, type RegulationType } from '../../store/port.ts';
 import { asUser, cliUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';

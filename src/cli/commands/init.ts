@@ -2,9 +2,9 @@ import { appendFileSync, existsSync, lstatSync, mkdirSync, readFileSync, writeFi
 import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { Command } from 'commander';
-import { systemClock } from '../../clock.ts';
 import { readUtf8 } from '../../config/load.ts';
-import { RollcallError } from '../../errors.ts';
+import { systemClock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { ask, canAsk } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { inShell, jsonOption, wholeNumber } from '../options.ts';

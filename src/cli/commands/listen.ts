@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { systemClock } from '../../clock.ts';
-import { RollcallError } from '../../errors.ts';
+import { systemClock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Captured } from '../capture.ts';
 import type { Context } from '../context.ts';
 import { describeRequest } from '../describe-request.ts';

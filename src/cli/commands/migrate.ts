@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { systemClock } from '../../clock.ts';
 import type { StoreConfig } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
-import { RollcallError } from '../../errors.ts';
+import { systemClock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { withProgress } from '../progress.ts';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { SyncPlan } from '../../../jobs/index.ts';
 import { planLine } from '../../admin/lines.ts';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { AudienceRecord } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { ChangePage, ChangePlace, RunChange, Sync } from '../../../jobs/index.ts';
 import { deliveryCounts } from '../../admin/lines.ts';
-import { RollcallError } from '../../errors.ts';
-import { nothingNamed } from '../../spelling.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { nothingNamed } from '../../kernel/spelling.ts';
 import type { Run } from '../../store/port.ts';
 import type { Context } from '../context.ts';
 import { placeOption, wholeNumber } from '../options.ts';

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { aborted, note, printJson, type Terminal } from '../terminal.ts';

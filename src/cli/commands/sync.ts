@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { SyncReport } from '../../../jobs/index.ts';
 import type { Config } from '../../config/config.ts';
-import { RollcallError } from '../../errors.ts';
-import { nothingNamed } from '../../spelling.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { nothingNamed } from '../../kernel/spelling.ts';
 import { asUser, syncOutcome } from '../as-user.ts';
 import { canAsk, confirm } from '../confirm.ts';
 import type { Context } from '../context.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { RollcallError } from '../../errors.ts';
-import { nothingNamed } from '../../spelling.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { nothingNamed } from '../../kernel/spelling.ts';
 import { type Context, EXIT } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { stateColours } from '../states.ts';

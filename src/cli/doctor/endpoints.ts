@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { createConnection, isIP } from 'node:net';
 import { connect, getCACertificates, type PeerCertificate } from 'node:tls';
-import { systemClock } from '../../clock.ts';
 import type { NetworkConfig } from '../../config/config.ts';
 import { classifyError } from '../../deliver/classify.ts';
 import { createAddressGuard, mayBeAskedFor } from '../../deliver/http/address-guard.ts';
 import { createResolve } from '../../deliver/http/resolve.ts';
 import { type Destination, shownUrl } from '../../destination.ts';
-import { dayOf } from '../../timestamp.ts';
+import { systemClock } from '../../kernel/clock.ts';
+import { dayOf } from '../../kernel/timestamp.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
 
 const TIMEOUT = 5_000;

@@ -1,5 +1,5 @@
-import { RollcallError } from '../../errors.ts';
-import { withoutName } from '../../without-name.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { withoutName } from '../../kernel/without-name.ts';
 import { howPaused } from '../paused-since.ts';
 import { count } from '../terminal.ts';
 import type { Opened } from '../with-app.ts';

@@ -1,4 +1,4 @@
-import type { Remark } from '../../remark.ts';
+import type { Remark } from '../../kernel/remark.ts';
 
 /** One thing that was looked at: what is wrong, and what to do about it. */
 export interface Finding extends Remark {

@@ -2,7 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { buildConnector, type Dispatcher } from 'undici';
-import { ATTEMPT_TIMEOUT } from '../../retry.ts';
+import { ATTEMPT_TIMEOUT } from '../../kernel/retry.ts';
 import { type AddressGuard, addressRefused, createAddressGuard } from './address-guard.ts';
 import { Connections } from './connections.ts';
 import { withoutInterim } from './interim.ts';

@@ -1,6 +1,6 @@
 import type { SecureContext } from 'node:tls';
 import { type buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
-import { ATTEMPT_TIMEOUT } from '../../retry.ts';
+import { ATTEMPT_TIMEOUT } from '../../kernel/retry.ts';
 import { type AddressGuard, addressRefused, mayBeAskedFor } from './address-guard.ts';
 import { withoutInterim } from './interim.ts';
 

@@ -5,9 +5,9 @@ import { pipeline } from 'node:stream/promises';
 import { constants, createGzip } from 'node:zlib';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import type { Clock } from '../../clock.ts';
-import { RollcallError } from '../../errors.ts';
-import { VERSION } from '../../version.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { VERSION } from '../../kernel/version.ts';
 import { onOwnConnection } from '../postgres/own-connection.ts';
 import {
   type CopiedTable,

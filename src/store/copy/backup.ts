@@ -1,9 +1,9 @@
 import { constants, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { backup as copyDatabase, DatabaseSync } from 'node:sqlite';
-import type { Clock } from '../../clock.ts';
-import { RollcallError } from '../../errors.ts';
-import { type Lease, waitForLease } from '../../keep-lease.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { type Lease, waitForLease } from '../../kernel/keep-lease.ts';
 import { EVENT_LOG_LEASE } from '../event-log.ts';
 import type { Fence, Store } from '../port.ts';
 import { linked } from '../sqlite/files.ts';

@@ -1,7 +1,7 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
-import type { Clock } from '../../clock.ts';
-import { RollcallError } from '../../errors.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { StoreTime } from '../port.ts';
 import { hash, int2, int4, int8, text, uuid } from '../postgres/arrays.ts';
 import { Database, type Session } from '../postgres/database.ts';

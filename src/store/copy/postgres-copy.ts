@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { crc32, gunzipSync, gzipSync } from 'node:zlib';
 import pg from 'pg';
 import * as z from 'zod';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 
 /** Called with the rows of a table that are done, of how many. */
 export type CopyProgress = (table: string, done: number, total: number) => void;

@@ -2,7 +2,7 @@ import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { AttachedDatabase } from '../../duckdb.ts';
-import { failpoint } from '../../failpoint.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import type { LogFile, TailPart } from '../event-log.ts';
 import { COLUMNS, eventsOf } from './columns.ts';
 import { readable } from './readable.ts';

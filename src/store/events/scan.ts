@@ -1,4 +1,4 @@
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { FileLog, LogScan, LogState, ScannedRow, TailPart, Wanted } from '../event-log.ts';
 import { Workbench } from './parquet.ts';
 import { type StagingDialect, stagingOf } from './staging.ts';

@@ -1,5 +1,5 @@
-import type { DeadReason } from '../../dead-reasons.ts';
-import { failpoint } from '../../failpoint.ts';
+import type { DeadReason } from '../../kernel/dead-reasons.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { Changes } from '../changes.ts';
 import { type AcceptRequest, type AcceptResult, LANES, type NewMessage } from '../port.ts';

@@ -1,4 +1,4 @@
-import { failpoint } from '../../failpoint.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import type { AcceptRequest, AcceptResult, Claim, NewMessage } from '../port.ts';
 import { CLAIMED, READY } from '../states.ts';
 import { acceptAlone } from './accept-alone.ts';

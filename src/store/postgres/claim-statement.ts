@@ -1,4 +1,4 @@
-import { failpoint } from '../../failpoint.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type Claim, type ClaimRequest, type ClaimResult, type EndpointMarks, LANES, NO_MARKS } from '../port.ts';
 import { CLAIMED, READY } from '../states.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../kernel/clock.ts';
 import type { ClaimRequest } from '../port.ts';
 import { READY } from '../states.ts';
 import type { Context } from './context.ts';

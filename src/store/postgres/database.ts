@@ -1,7 +1,7 @@
 import pg from 'pg';
-import type { Clock } from '../../clock.ts';
-import { type ErrorCode, RollcallError } from '../../errors.ts';
-import type { Remark } from '../../remark.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { type ErrorCode, RollcallError } from '../../kernel/errors.ts';
+import type { Remark } from '../../kernel/remark.ts';
 import { examineServer, quoted } from '../postgres-server.ts';
 import { beginWith, connectionTo, ownsSession, PLAIN, type Settings } from '../postgres-session.ts';
 import { SteadiedTime } from '../steadied-time.ts';

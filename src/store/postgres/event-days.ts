@@ -1,5 +1,5 @@
-import { failpoint } from '../../failpoint.ts';
-import { dayOf } from '../../timestamp.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
+import { dayOf } from '../../kernel/timestamp.ts';
 import { NO_DAY } from '../event-log.ts';
 import { type Database, PATIENCE, type Session } from './database.ts';
 

@@ -1,4 +1,4 @@
-import { failpoint } from '../../failpoint.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import type { TableLog } from '../event-log.ts';
 import { personOf } from '../events/person.ts';
 import { text } from './arrays.ts';

@@ -1,4 +1,4 @@
-import { dayOf } from '../../timestamp.ts';
+import { dayOf } from '../../kernel/timestamp.ts';
 import type { LoggedRow, LogScan, ScannedRow, TablePlace, Wanted } from '../event-log.ts';
 import { parsed } from '../events/scan.ts';
 import { type StagingDialect, stagingOf } from '../events/staging.ts';

@@ -1,4 +1,4 @@
-import { RETRY_WINDOW } from '../../retry.ts';
+import { RETRY_WINDOW } from '../../kernel/retry.ts';
 import type { OwnOwners } from '../own-owners.ts';
 import { SERVED_GAP } from '../port.ts';
 import { READY } from '../states.ts';

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { systemClock } from '../../clock.ts';
-import { RollcallError } from '../../errors.ts';
-import { failpoint } from '../../failpoint.ts';
+import { systemClock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import { BEFORE_010 } from '../outdated.ts';
 import { Database, type Session } from './database.ts';
 import { EVENTS_SCHEMA, eventViews } from './event-writing.ts';

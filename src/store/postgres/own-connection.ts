@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { beginWith, connectionTo, ownsSession, PLAIN } from '../postgres-session.ts';
 import { storeError } from './database.ts';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../kernel/clock.ts';
 
 /** After work that took long, this many times as long passes before it is done again. */
 const SHARE = 100;

@@ -1,4 +1,4 @@
-import { failpoint } from '../../failpoint.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 import { NOTICE, READY } from '../states.ts';

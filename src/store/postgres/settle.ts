@@ -1,4 +1,4 @@
-import { failpoint } from '../../failpoint.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import type { Claim, Settlement } from '../port.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 import { takenOf } from '../taken.ts';

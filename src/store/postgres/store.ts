@@ -1,5 +1,5 @@
-import type { Clock } from '../../clock.ts';
-import { RollcallError } from '../../errors.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import type { Store, StoreEvents } from '../port.ts';

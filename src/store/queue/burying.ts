@@ -1,4 +1,4 @@
-import type { DeadReason } from '../../dead-reasons.ts';
+import type { DeadReason } from '../../kernel/dead-reasons.ts';
 import { Changes } from '../changes.ts';
 import type { EndpointMarks } from '../port.ts';
 import { isUnknownFor } from '../records/fleet.ts';

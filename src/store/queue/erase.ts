@@ -1,4 +1,4 @@
-import type { DeadReason } from '../../dead-reasons.ts';
+import type { DeadReason } from '../../kernel/dead-reasons.ts';
 import { Changes } from '../changes.ts';
 import { ofUsers, pageOf } from '../records/traces.ts';
 import { raw, type Sql, sql } from '../sql.ts';

@@ -1,4 +1,4 @@
-import type { DeadReason } from '../../dead-reasons.ts';
+import type { DeadReason } from '../../kernel/dead-reasons.ts';
 import { Changes } from '../changes.ts';
 import { raw, sql } from '../sql.ts';
 import { DELETION_LANE } from '../states.ts';

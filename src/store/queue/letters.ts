@@ -1,4 +1,4 @@
-import type { DeadReason } from '../../dead-reasons.ts';
+import type { DeadReason } from '../../kernel/dead-reasons.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { Changes } from '../changes.ts';
 import { LANES, type Replay } from '../port.ts';

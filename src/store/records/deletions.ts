@@ -1,4 +1,4 @@
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Deletions, Regulation } from '../port.ts';
 import { raw, sql } from '../sql.ts';
 import { userHash } from '../users.ts';

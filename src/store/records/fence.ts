@@ -1,4 +1,4 @@
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Fence, PlanStep } from '../port.ts';
 import { type Sql, sql } from '../sql.ts';
 import { checkEpoch } from './deletions.ts';

@@ -1,4 +1,4 @@
-import type { DeadReason } from '../../dead-reasons.ts';
+import type { DeadReason } from '../../kernel/dead-reasons.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import type { DeadLetter, DeadLetterFilter, DeadLetterPage } from '../port.ts';
 import { raw, type Sql, sql, where } from '../sql.ts';

@@ -1,4 +1,4 @@
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { Fence } from '../fleet.ts';
 import type { LiveCommit, LiveFill, LiveNamed, LiveRecords, LiveRow, LiveSource } from '../live.ts';
 import { raw, type Sql, sql } from '../sql.ts';

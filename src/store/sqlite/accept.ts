@@ -1,4 +1,4 @@
-import { failpoint } from '../../failpoint.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { Changes } from '../changes.ts';
 import type { LiveCommit } from '../live.ts';

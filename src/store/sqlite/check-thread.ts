@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
-import type { ErrorCode } from '../../errors.ts';
+import type { ErrorCode } from '../../kernel/errors.ts';
 import { storeError } from './connection.ts';
 import { faults } from './soundness.ts';
 

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import type { CheckData, CheckReply } from './check-thread.ts';
 import { BACKGROUND_LIMIT, LOOK_LIMIT } from './soundness.ts';
 import { THREAD_ARGUMENTS } from './store-thread.ts';

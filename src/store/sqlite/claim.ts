@@ -1,4 +1,4 @@
-import { failpoint } from '../../failpoint.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import { type ClaimRequest, LANES } from '../port.ts';
 import { CLAIM_ORDERS, CLAIMED, READY } from '../states.ts';
 import type { Connection } from './connection.ts';

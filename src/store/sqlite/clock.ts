@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../kernel/clock.ts';
 import { SERVED_GAP } from '../port.ts';
 import { UPTIME_STEP } from '../steadied-time.ts';
 import type { Connection } from './connection.ts';

@@ -1,4 +1,4 @@
-import type { DeadReason } from '../../dead-reasons.ts';
+import type { DeadReason } from '../../kernel/dead-reasons.ts';
 import type { Changes } from '../changes.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';

@@ -1,5 +1,5 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { damaged } from './files.ts';
 import { Holders } from './holder.ts';
 import { SeenIds } from './seen.ts';

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 
 const MAGIC = 'SQLite format 3\0';
 /** In the header: the size of pages, and whether a log belongs to the file (1 no, 2 yes). */

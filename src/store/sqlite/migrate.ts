@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { RollcallError } from '../../errors.ts';
-import { failpoint } from '../../failpoint.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
 import { BEFORE_010 } from '../outdated.ts';
 import type { Connection } from './connection.ts';
 

@@ -1,6 +1,6 @@
 import { closeSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../kernel/errors.ts';
 import { CHECKPOINT_AFTER, type Connection } from './connection.ts';
 import type { Operation, OperationResult, VerbName } from './verbs.ts';
 

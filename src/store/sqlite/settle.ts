@@ -1,6 +1,6 @@
 import type { SQLInputValue } from 'node:sqlite';
-import { failpoint } from '../../failpoint.ts';
-import { RETRY_WINDOW } from '../../retry.ts';
+import { failpoint } from '../../kernel/failpoint.ts';
+import { RETRY_WINDOW } from '../../kernel/retry.ts';
 import { Changes } from '../changes.ts';
 import { CLAIMED, NOTICE, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';

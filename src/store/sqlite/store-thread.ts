@@ -1,8 +1,8 @@
 import type { EventEmitter } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import type { Clock } from '../../clock.ts';
-import { type ErrorCode, RollcallError } from '../../errors.ts';
-import { armedFailpoint } from '../../failpoint.ts';
+import type { Clock } from '../../kernel/clock.ts';
+import { type ErrorCode, RollcallError } from '../../kernel/errors.ts';
+import { armedFailpoint } from '../../kernel/failpoint.ts';
 import type { StoreEvents } from '../port.ts';
 import { READING_RECORDS, type RecordVerb } from '../records/records.ts';
 import { SteadiedTime } from '../steadied-time.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../kernel/clock.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';

@@ -1,6 +1,6 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import type { ErrorCode } from '../../errors.ts';
-import { type Armed, armFailpoint, failpoint } from '../../failpoint.ts';
+import type { ErrorCode } from '../../kernel/errors.ts';
+import { type Armed, armFailpoint, failpoint } from '../../kernel/failpoint.ts';
 import { acceptAll } from './accept.ts';
 import { type StartTime, startTime } from './clock.ts';
 import { Connection, storeError } from './connection.ts';

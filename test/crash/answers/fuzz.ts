@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import type { Test } from 'tap';
 import type { Turns } from '../../../src/deliver/turns.ts';
-import { ATTEMPT_TIMEOUT } from '../../../src/retry.ts';
+import { ATTEMPT_TIMEOUT } from '../../../src/kernel/retry.ts';
 import type { AttemptRecord, Settlement } from '../../../src/store/port.ts';
 import { Receiver } from '../../deliver/helpers/receiver.ts';
 import { destination, message, Rig } from '../../deliver/helpers/rig.ts';

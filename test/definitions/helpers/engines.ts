@@ -7,7 +7,7 @@ import { describe } from '../../../jobs/engines/sql/describe.ts';
 import type { Dialect } from '../../../jobs/engines/sql/plan-query.ts';
 import type { Session } from '../../../jobs/engines/sql/session.ts';
 import { readStatement } from '../../../jobs/engines/sql/statement.ts';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/kernel/clock.ts';
 import { DUCKDB_VIEWS, eventViews, POSTGRES_VIEWS } from '../../../src/store/events/views.ts';
 import { startFastPostgres } from '../../helpers/postgres.ts';
 import type { LoggedEvent } from './event.ts';

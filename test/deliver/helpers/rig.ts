@@ -7,8 +7,8 @@ import { type AgentOptions, createAgent } from '../../../src/deliver/http/agent.
 import { Worker } from '../../../src/deliver/worker.ts';
 import type { WorkerStore } from '../../../src/deliver/worker-options.ts';
 import { type Destination, endpointId } from '../../../src/destination.ts';
-import type { RollcallError } from '../../../src/errors.ts';
-import { type Logger, silentLogger } from '../../../src/log.ts';
+import type { RollcallError } from '../../../src/kernel/errors.ts';
+import { type Logger, silentLogger } from '../../../src/kernel/log.ts';
 import type { Message } from '../../../src/message.ts';
 import type { Backlog, DeadLetter, EndpointState, Settlement, Store } from '../../../src/store/port.ts';
 import { ManualClock } from '../../helpers/clock.ts';

@@ -1,4 +1,4 @@
-import type { Failpoint } from '../../../src/failpoint.ts';
+import type { Failpoint } from '../../../src/kernel/failpoint.ts';
 
 /** Work on the log: in files on SQLite, in a table on Postgres. */
 export const STEPS = ['seal', 'merge', 'drop', 'tidy', 'erase', 'prepare'] as const;

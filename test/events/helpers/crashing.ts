@@ -1,6 +1,6 @@
-import { systemClock } from '../../../src/clock.ts';
 import { EventLogKeeper } from '../../../src/events/keeper.ts';
-import { armFailpoint } from '../../../src/failpoint.ts';
+import { systemClock } from '../../../src/kernel/clock.ts';
+import { armFailpoint } from '../../../src/kernel/failpoint.ts';
 import { openStore } from '../../../src/store/open.ts';
 import { randomNumbers } from '../../crash/random.ts';
 import { DAY, dayOf, MINUTE, type News, type Orders, type Said, STEPS, type Step } from './crash-terms.ts';

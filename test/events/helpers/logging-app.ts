@@ -3,8 +3,8 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import { openEngine } from '../../../jobs/engines/open.ts';
 import { App } from '../../../src/app.ts';
-import { type Clock, systemClock } from '../../../src/clock.ts';
 import { parseConfig } from '../../../src/config/load.ts';
+import { type Clock, systemClock } from '../../../src/kernel/clock.ts';
 import { isOnPostgres, unsharedPostgres } from '../../helpers/store.ts';
 
 export const AUTHORIZATION = `Basic ${btoa('key:')}`;

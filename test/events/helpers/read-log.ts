@@ -2,7 +2,7 @@ import pg from 'pg';
 import { eventsOf } from '../../../jobs/engines/duckdb/event-log.ts';
 import { openSession } from '../../../jobs/engines/duckdb/session.ts';
 import { eventLogFor } from '../../../jobs/event-log.ts';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/kernel/clock.ts';
 import { openStore } from '../../../src/store/open.ts';
 
 const CONTENTS = `SELECT message_id, user_id, CAST(day AS varchar), CAST(count(*) AS varchar) FROM`;

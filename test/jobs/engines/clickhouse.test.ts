@@ -2,7 +2,7 @@ import t from 'tap';
 import { openClickhouse } from '../../../jobs/engines/clickhouse/clickhouse.ts';
 import { bare, jsonText, jsonType } from '../../../jobs/engines/clickhouse/types.ts';
 import { singleStatement } from '../../../jobs/engines/sql/statement.ts';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/kernel/clock.ts';
 
 /* Tests that need a ClickHouse are in test/clickhouse; run them with `npm run test:clickhouse`. */
 

@@ -3,7 +3,7 @@ import t from 'tap';
 import { engineCases } from '../../../jobs/engines/contract/index.ts';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/kernel/clock.ts';
 
 /** Engines with one fault each, and a case that must find it. */
 const FAULTS: Readonly<Record<string, (engine: Engine) => Partial<Engine>>> = {

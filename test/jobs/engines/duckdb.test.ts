@@ -6,7 +6,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import t, { type Test } from 'tap';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/kernel/clock.ts';
 import { type EngineFixture, engineContract, request, settle, told, usersSql } from '../../contract/engine.ts';
 import { liesInOrder } from '../../contract/first-order.ts';
 import { readsLittleOfLongValues } from '../../contract/long-values.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/kernel/clock.ts';
 import { request, settle, usersSql } from '../../contract/engine.ts';
 
 const MANY = `select md5(i::varchar) || md5((i + 1)::varchar) as user_id from range(1000000) as t(i)`;

@@ -5,7 +5,6 @@ import { type OpenEngine, openEngine } from '../../../jobs/engines/open.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
 import { createSync, type Progress, type RunAlert, type Sync, type SyncOptions } from '../../../jobs/index.ts';
 import { createAccept } from '../../../src/accept.ts';
-import { type Clock, systemClock } from '../../../src/clock.ts';
 import type {
   AudienceConfig,
   EngineConfig,
@@ -14,6 +13,7 @@ import type {
   TraitConfig,
 } from '../../../src/config/config.ts';
 import { type Destination, endpointId } from '../../../src/destination.ts';
+import { type Clock, systemClock } from '../../../src/kernel/clock.ts';
 import type { Claim, Store, Verdict } from '../../../src/store/port.ts';
 import { openTestStore } from '../../helpers/store.ts';
 

@@ -1,4 +1,4 @@
-import type { Failpoint } from '../../../src/failpoint.ts';
+import type { Failpoint } from '../../../src/kernel/failpoint.ts';
 
 export interface Crash {
   readonly failpoint: Failpoint;

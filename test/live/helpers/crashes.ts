@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
 import type { Test } from 'tap';
-import type { Failpoint } from '../../../src/failpoint.ts';
+import type { Failpoint } from '../../../src/kernel/failpoint.ts';
 import { type Crash, KEYS, type Orders, type Said } from './crash-terms.ts';
 import { seeded } from './events.ts';
 import { feed, forkLife } from './fork-life.ts';

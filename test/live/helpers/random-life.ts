@@ -1,10 +1,10 @@
 import { pino } from 'pino';
 import { readNews } from '../../../jobs/live/news.ts';
 import { App } from '../../../src/app.ts';
-import { systemClock } from '../../../src/clock.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import type { Condition, Value } from '../../../src/definition/definition.ts';
-import { armFailpoint } from '../../../src/failpoint.ts';
+import { systemClock } from '../../../src/kernel/clock.ts';
+import { armFailpoint } from '../../../src/kernel/failpoint.ts';
 import { migratePostgres } from '../../../src/store/postgres/migrate.ts';
 import { type Answer, type Asked, definitionsOf, type Orders } from './random-terms.ts';
 import { openSql } from './sql.ts';

@@ -5,8 +5,8 @@ import { openSession as openDuckdb } from '../../../jobs/engines/duckdb/session.
 import { postgresDialect } from '../../../jobs/engines/postgres/dialect.ts';
 import { openSession as openPostgres } from '../../../jobs/engines/postgres/session.ts';
 import { eventLogFor } from '../../../jobs/event-log.ts';
-import { systemClock } from '../../../src/clock.ts';
 import type { Config } from '../../../src/config/config.ts';
+import { systemClock } from '../../../src/kernel/clock.ts';
 import type { Store } from '../../../src/store/port.ts';
 import { resultOf } from '../../definitions/helpers/engines.ts';
 

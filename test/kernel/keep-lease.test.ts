@@ -1,8 +1,8 @@
 import t from 'tap';
-import { RollcallError } from '../src/errors.ts';
-import { keepLease } from '../src/keep-lease.ts';
-import { codeOf } from './contract/store-fixture.ts';
-import { ManualClock } from './helpers/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
+import { keepLease } from '../../src/kernel/keep-lease.ts';
+import { codeOf } from '../contract/store-fixture.ts';
+import { ManualClock } from '../helpers/clock.ts';
 
 /** A lease of a store that gives it to others while `isTaken`. */
 async function leaseOn(clock: ManualClock) {

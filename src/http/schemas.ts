@@ -1,6 +1,6 @@
 import type { FastifyContextConfig, FastifySchema } from 'fastify';
 import * as z from 'zod';
-import { RollcallError } from './errors.ts';
+import { RollcallError } from '../kernel/errors.ts';
 
 /** How answers look, for the documentation of the service's routes. */
 

@@ -6,10 +6,10 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { type Clock, systemClock } from '../src/clock.ts';
-import { collect } from '../src/collect/collect.ts';
-import { createHttpServer, startListening } from '../src/http-server.ts';
-import { ManualClock } from './helpers/clock.ts';
+import { collect } from '../../src/collect/collect.ts';
+import { createHttpServer, startListening } from '../../src/http/server.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
+import { ManualClock } from '../helpers/clock.ts';
 
 const SOURCE = { id: 'shop', writeKey: 'WK', enabled: true };
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { ERROR_CODES } from './error-codes.ts';
-import { type ErrorCode, RollcallError } from './errors.ts';
+import { ERROR_CODES } from '../kernel/error-codes.ts';
+import { type ErrorCode, RollcallError } from '../kernel/errors.ts';
 
 // Importing that module has Node 24 load its own `fetch` as well, for names that it has from there: 40 ms of each start.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');

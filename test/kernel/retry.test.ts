@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ATTEMPT_TIMEOUT, nextTry, RETRY_WINDOW, retryAfter } from '../src/retry.ts';
+import { ATTEMPT_TIMEOUT, nextTry, RETRY_WINDOW, retryAfter } from '../../src/kernel/retry.ts';
 
 const now = Date.UTC(2026, 0, 1);
 const base = { firstAt: now, now, notBefore: null, random: 0.999999 };

@@ -2,10 +2,10 @@ import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
-import { type Clock, systemClock } from './clock.ts';
-import { serverOptions } from './collect/server.ts';
-import { RollcallError } from './errors.ts';
-import { answerError, answerExpectation, answerNotFound } from './http-errors.ts';
+import { serverOptions } from '../collect/server.ts';
+import { type Clock, systemClock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import { answerError, answerExpectation, answerNotFound } from './errors.ts';
 
 /**
  * Connections that wait to be taken; the system may allow fewer (`net.core.somaxconn`). Beyond them a client hears nothing, and
