@@ -1,12 +1,12 @@
 import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import type { AudienceRecord, DeadLetter, Run, Store } from '../src/store/port.ts';
-import { bodyBuilder } from './body.ts';
-import { connectedTo, parseConflictKey, type SyncConfig, wants } from './computation.ts';
+import { connectedTo, parseConflictKey, type SyncConfig, wants } from './audience-or-trait.ts';
+import { asRollcallError } from './engine-errors.ts';
 import type { Engine } from './engines/port.ts';
-import { asRollcallError } from './failure.ts';
 import type { WithEngine } from './open-engines.ts';
-import { bodiesOf } from './send.ts';
+import { bodyBuilder } from './run/identify-body.ts';
+import { bodiesOf } from './run/send.ts';
 
 /** The parts of a dead letter that name its destination, its user and its message. */
 export type DeadChange = Pick<DeadLetter, 'destination' | 'conflict' | 'messageId' | 'body'>;

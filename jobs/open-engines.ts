@@ -3,15 +3,15 @@ import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import type { Remark } from '../src/kernel/remark.ts';
 import type { Store } from '../src/store/port.ts';
-import type { SyncConfig } from './computation.ts';
+import type { SyncConfig } from './audience-or-trait.ts';
+import { asRollcallError } from './engine-errors.ts';
+import { Places } from './engine-slots.ts';
+import { type HiddenValues, hidingValues } from './engines/hidden-values.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
-import { eventLogFor } from './event-log.ts';
-import { asRollcallError } from './failure.ts';
-import { type HiddenValues, hidingValues } from './hidden-values.ts';
+import { eventLogFor } from './event-log-access.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
 import { liveEngine } from './live/engine.ts';
-import { Places } from './places.ts';
 
 /** Questions of people and deletions do not wait for runs: they have places of their own. */
 const ASIDE = 2;

@@ -1,20 +1,20 @@
 import { RollcallError } from '../src/kernel/errors.ts';
 import type { Remark } from '../src/kernel/remark.ts';
 import type { AudienceRecord } from '../src/store/port.ts';
-import { type Background, createBackground } from './background.ts';
-import { computations } from './computation.ts';
-import type { Log, Subject } from './context.ts';
+import { computations } from './audience-or-trait.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './current-bodies.ts';
+import { forgetUsers, type ToldUser, toldUsers } from './forget-users.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
-import { type ComputedType, createLooks } from './looks.ts';
 import { hasEngine } from './open-engines.ts';
-import { createOrders, type Orders } from './orders.ts';
-import { createPauses, type Pauses } from './pauses.ts';
-import type { SyncPlan } from './plan.ts';
-import { createReading, type Reading } from './reading.ts';
-import { Runner, type SyncOptions, type SyncReport } from './runner.ts';
-import { configured, createSubjects, orphan, type Subjects } from './subjects.ts';
-import { forgetUsers, type ToldUser, toldUsers } from './told-users.ts';
+import { configured, createSubjects, orphan, type Subjects } from './run/audience-subjects.ts';
+import type { Log, Subject } from './run/run-context.ts';
+import { Runner, type SyncOptions, type SyncReport } from './run/runner.ts';
+import { type Background, createBackground } from './schedule/background.ts';
+import { createOrders, type Orders } from './schedule/orders.ts';
+import { createPauses, type Pauses } from './schedule/pauses.ts';
+import type { SyncPlan } from './view/plan.ts';
+import { type ComputedType, createLooks } from './view/previews.ts';
+import { createReading, type Reading } from './view/queries.ts';
 
 export interface SyncTime {
   /** The run's time in milliseconds since 1970; without it, now. */

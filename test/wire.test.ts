@@ -1,6 +1,6 @@
 import t from 'tap';
 import * as z from 'zod';
-import { bodyBuilder } from '../jobs/body.ts';
+import { bodyBuilder } from '../jobs/run/identify-body.ts';
 import {
   aliasBody,
   deleteBody,

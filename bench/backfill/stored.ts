@@ -1,7 +1,7 @@
 /** Everything is in the store before it counts: what is measured is claims, posts, answers and settlements. */
 import { join } from 'node:path';
-import { bodyBuilder } from '../../jobs/body.ts';
-import { conflictKey } from '../../jobs/computation.ts';
+import { conflictKey } from '../../jobs/audience-or-trait.ts';
+import { bodyBuilder } from '../../jobs/run/identify-body.ts';
 import { createAccept } from '../../src/accept.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
 import { Worker } from '../../src/deliver/worker.ts';

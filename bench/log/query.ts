@@ -3,7 +3,7 @@ import { compile } from '../../jobs/engines/definitions/compile.ts';
 import { eventsOf } from '../../jobs/engines/duckdb/event-log.ts';
 import { type DuckdbSession, openSession } from '../../jobs/engines/duckdb/session.ts';
 import { readStatement } from '../../jobs/engines/sql/statement.ts';
-import { eventLogFor } from '../../jobs/event-log.ts';
+import { eventLogFor } from '../../jobs/event-log-access.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { ALL_VIEWS, DUCKDB_VIEWS, eventViews } from '../../src/store/events/views.ts';
 import { openStore } from '../../src/store/open.ts';

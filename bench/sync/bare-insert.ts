@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import pg from 'pg';
-import { bodyBuilder } from '../../jobs/body.ts';
-import { conflictKey } from '../../jobs/computation.ts';
+import { conflictKey } from '../../jobs/audience-or-trait.ts';
+import { bodyBuilder } from '../../jobs/run/identify-body.ts';
 import { countCpu, type Figures } from '../harness.ts';
 import type { Data } from './contenders.ts';
 

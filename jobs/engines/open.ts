@@ -1,6 +1,6 @@
 import type { EngineConfig } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
-import type { LoggedEvents } from '../event-log.ts';
+import type { LoggedEvents } from '../event-log-access.ts';
 import type { Engine } from './port.ts';
 
 interface OpenEngineOptions {

@@ -4,16 +4,16 @@ import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { LogScan } from '../../src/store/event-log.ts';
 import { scanFiles } from '../../src/store/events/scan.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
-import type { Log } from '../context.ts';
-import type { AskedOfAll } from './asked.ts';
+import type { Log } from '../run/run-context.ts';
 import { differences, withoutExcluded } from './differences.ts';
 import { standingOf } from './evaluate.ts';
+import type { AskedOfAll } from './facts.ts';
 import { idOf, isUser, userRaw } from './identity.ts';
-import { nothingKept, tidy } from './kept.ts';
+import { nothingKept, tidy } from './kept-facts.ts';
+import { isAhead } from './latest-time.ts';
 import type { Row, Standings } from './people.ts';
-import { written } from './rows.ts';
-import { rowsIn, wantedOf } from './scanned.ts';
-import { isAhead } from './time.ts';
+import { rowsIn, wantedOf } from './scan-rows.ts';
+import { written } from './state-rows.ts';
 
 interface BuildParts {
   readonly store: Store;

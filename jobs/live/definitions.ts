@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Condition } from '../../src/definition/definition.ts';
-import { type Computation, computations, type SyncConfig } from '../computation.ts';
-import { inlined, type LiveDefinition } from './asked.ts';
+import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
+import { inlined, type LiveDefinition } from './facts.ts';
 
 /** The name of the engine that has the membership of live audiences. No configured engine has it. */
 export const LIVE_ENGINE = '(live)';

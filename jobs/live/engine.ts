@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { Store } from '../../src/store/port.ts';
-import { computations, type SyncConfig } from '../computation.ts';
+import { computations, type SyncConfig } from '../audience-or-trait.ts';
 import { openLive } from '../engines/live/engine.ts';
 import type { Engine } from '../engines/port.ts';
 import { liveHash } from './definitions.ts';

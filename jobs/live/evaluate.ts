@@ -1,9 +1,9 @@
 import { LONGEST_LIST, type Value } from '../../src/definition/definition.ts';
 import { holds } from '../../src/definition/facts.ts';
-import type { Asked, AskedFact, AskedOfAll, Section } from './asked.ts';
 import { compareText } from './event.ts';
-import { compareDated, type Dated, type Kept } from './kept.ts';
-import { passesAll, valueAt } from './look.ts';
+import type { Asked, AskedFact, AskedOfAll, Section } from './facts.ts';
+import { compareDated, type Dated, type Kept } from './kept-facts.ts';
+import { passesAll, valueAt } from './tests.ts';
 
 /** A definition's value for a person, and until when it holds, as long as nothing happens. */
 interface Verdict {

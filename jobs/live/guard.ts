@@ -1,7 +1,7 @@
 import type { LiveAudience } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import type { Computation } from '../computation.ts';
-import { exceeds, shown, users } from '../guard.ts';
+import type { Computation } from '../audience-or-trait.ts';
+import { exceeds, shown, users } from '../run/guard.ts';
 
 /** Changes are counted over this time, in milliseconds. */
 const WINDOW = 3_600_000;

@@ -1,10 +1,10 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { keepLease, type Lease } from '../../src/kernel/keep-lease.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
-import type { SyncConfig } from '../computation.ts';
-import type { AcceptChanges } from '../context.ts';
-import { askedOf } from './asked.ts';
+import type { SyncConfig } from '../audience-or-trait.ts';
+import type { AcceptChanges } from '../run/run-context.ts';
 import { type LiveComputation, liveComputations } from './definitions.ts';
+import { askedOf } from './facts.ts';
 import type { LoopParts } from './loop.ts';
 import { prepare } from './prepare.ts';
 import { CLEARED } from './upkeep.ts';

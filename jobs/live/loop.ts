@@ -3,10 +3,10 @@ import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { LiveSource } from '../../src/store/live.ts';
 import type { Engine } from '../engines/port.ts';
 import type { LiveEvent } from './event.ts';
-import { Named } from './named.ts';
-import { hasReached, readNews } from './news.ts';
+import { isAhead, latest } from './latest-time.ts';
+import { hasReached, readNews } from './new-events.ts';
 import { type LiveMoved, type LivePlace, type StepInput, takeStep } from './step.ts';
-import { isAhead, latest } from './time.ts';
+import { Named } from './synced-audiences.ts';
 import { CLEARED, Upkeep, type UpkeepParts } from './upkeep.ts';
 
 export interface LoopParts extends UpkeepParts {

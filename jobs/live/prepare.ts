@@ -1,9 +1,9 @@
 import { failpoint } from '../../src/kernel/failpoint.ts';
-import { type AskedOfAll, askedOf, isEnough } from './asked.ts';
 import { build } from './build.ts';
 import type { LiveComputation } from './definitions.ts';
+import { type AskedOfAll, askedOf, isEnough } from './facts.ts';
 import { type Computing, Loop, type LoopParts } from './loop.ts';
-import { readNews } from './news.ts';
+import { readNews } from './new-events.ts';
 import { type Stateless, Successor } from './successor.ts';
 import { Sweep } from './sweep.ts';
 

@@ -1,6 +1,6 @@
 import type { LiveAudience, LiveSource } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import { readNews } from './news.ts';
+import { readNews } from './new-events.ts';
 
 /** How the live computation of a source stands. */
 export interface LiveStatus {

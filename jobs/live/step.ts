@@ -1,17 +1,17 @@
 import type { Message } from '../../src/message.ts';
 import type { LiveAudience, LiveChange, LiveCommit, LiveMember } from '../../src/store/live.ts';
 import type { AudienceRecord, Deletions, Fence, Store } from '../../src/store/port.ts';
-import { bodyBuilder } from '../body.ts';
-import { conflictKey, connectedTo, type SyncConfig } from '../computation.ts';
-import type { AcceptChanges } from '../context.ts';
-import { messageIds } from '../message-ids.ts';
-import type { AskedOfAll } from './asked.ts';
+import { conflictKey, connectedTo, type SyncConfig } from '../audience-or-trait.ts';
+import { bodyBuilder } from '../run/identify-body.ts';
+import { messageIds } from '../run/message-ids.ts';
+import type { AcceptChanges } from '../run/run-context.ts';
 import type { LiveComputation } from './definitions.ts';
 import { type Difference, differences, withoutExcluded } from './differences.ts';
+import type { AskedOfAll } from './facts.ts';
 import { whyFrozen } from './guard.ts';
-import { liveRun, traitsText } from './messages.ts';
+import { liveRun, traitsText } from './message-ids.ts';
 import { type News, step } from './people.ts';
-import { rowsOf, written } from './rows.ts';
+import { rowsOf, written } from './state-rows.ts';
 
 /** A leader's place: what it computes, and where it writes. */
 export interface LivePlace {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { LiveAudience } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import type { Log } from '../context.ts';
+import type { Log } from '../run/run-context.ts';
 import type { LivePlace } from './step.ts';
 
 export interface UpkeepParts {

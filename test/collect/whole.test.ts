@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { bodyBuilder } from '../../jobs/body.ts';
+import { bodyBuilder } from '../../jobs/run/identify-body.ts';
 import { computedOf, parseValue } from '../../receivers/messages.ts';
 import { until } from '../helpers/until.ts';
 import { startApp, startInbox, writeConfig } from './running.ts';

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import type { Progress } from '../../jobs/index.ts';
-import { waitForRoom } from '../../jobs/room.ts';
+import { waitForRoom } from '../../jobs/run/destination-room.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { EndpointState, Run } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';

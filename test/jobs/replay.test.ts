@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { conflictKey } from '../../jobs/computation.ts';
+import { conflictKey } from '../../jobs/audience-or-trait.ts';
 import { openEngine } from '../../jobs/engines/open.ts';
 import type { DeadLetter, Verdict } from '../../src/store/port.ts';
 import { audience, createRig, destination, duckdbAt, type Rig, trait, values } from './helpers/rig.ts';

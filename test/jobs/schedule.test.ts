@@ -1,7 +1,7 @@
 import cron from 'node-cron';
 import t, { type Test } from 'tap';
-import { createSchedules } from '../../jobs/schedule.ts';
-import { Ticks } from '../../jobs/ticks.ts';
+import { Ticks } from '../../jobs/schedule/due-times.ts';
+import { createSchedules } from '../../jobs/schedule/schedule.ts';
 import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Store } from '../../src/store/port.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { askedOf } from '../../jobs/live/asked.ts';
+import { askedOf } from '../../jobs/live/facts.ts';
 import { step } from '../../jobs/live/people.ts';
 import { alias, identify, NOW, order } from '../definitions/helpers/event.ts';
 import { seeded } from './helpers/events.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { DuckdbConfig } from '../../../src/config/config.ts';
 import type { Clock } from '../../../src/kernel/clock.ts';
 import type { Remark } from '../../../src/kernel/remark.ts';
-import type { LoggedEvents } from '../../event-log.ts';
+import type { LoggedEvents } from '../../event-log-access.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import type { Session } from '../sql/session.ts';

@@ -1,7 +1,7 @@
 import { eventsOf as tailEvents } from '../../../src/store/events/columns.ts';
 import { readable } from '../../../src/store/events/readable.ts';
 import { ALL_VIEWS, DUCKDB_VIEWS, EVENT_COLUMNS, eventViews } from '../../../src/store/events/views.ts';
-import type { LoggedEvents } from '../../event-log.ts';
+import type { LoggedEvents } from '../../event-log-access.ts';
 import { literal, name } from '../sql/plan-query.ts';
 import type { SqlDatabase } from '../sql/session.ts';
 import type { DuckdbSession } from './session.ts';

@@ -1,4 +1,4 @@
-import { definitionSql } from '../../../jobs/definition.ts';
+import { definitionSql } from '../../../jobs/definition-sql.ts';
 import type { AudienceConfig, Config, TraitConfig } from '../../../src/config/config.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 

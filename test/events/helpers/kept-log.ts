@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import { eventsOf } from '../../../jobs/engines/duckdb/event-log.ts';
 import { openSession } from '../../../jobs/engines/duckdb/session.ts';
-import { eventLogFor } from '../../../jobs/event-log.ts';
+import { eventLogFor } from '../../../jobs/event-log-access.ts';
 import { EventLogKeeper } from '../../../src/events/keeper.ts';
 import { type Clock, systemClock } from '../../../src/kernel/clock.ts';
 import type { MessageType } from '../../../src/message-types.ts';

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { eventsOf } from '../../../jobs/engines/duckdb/event-log.ts';
 import { openSession } from '../../../jobs/engines/duckdb/session.ts';
-import { eventLogFor } from '../../../jobs/event-log.ts';
+import { eventLogFor } from '../../../jobs/event-log-access.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { openStore } from '../../../src/store/open.ts';
 

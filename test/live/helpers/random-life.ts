@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { readNews } from '../../../jobs/live/news.ts';
+import { readNews } from '../../../jobs/live/new-events.ts';
 import { App } from '../../../src/app.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import type { Condition, Value } from '../../../src/definition/definition.ts';

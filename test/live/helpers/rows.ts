@@ -1,9 +1,9 @@
-import type { AskedOfAll } from '../../../jobs/live/asked.ts';
 import { dayNumber, type LiveEvent } from '../../../jobs/live/event.ts';
+import type { AskedOfAll } from '../../../jobs/live/facts.ts';
 import { idOf, isUser } from '../../../jobs/live/identity.ts';
-import { oldestDay, readKept, writeKept } from '../../../jobs/live/kept.ts';
+import { oldestDay, readKept, writeKept } from '../../../jobs/live/kept-facts.ts';
 import { type Row, type Rows, type Standings, step } from '../../../jobs/live/people.ts';
-import { written } from '../../../jobs/live/rows.ts';
+import { written } from '../../../jobs/live/state-rows.ts';
 
 /** Rows as a store would keep them: as text, and found by nothing but what a store has indexes for. */
 export class RowsInMemory implements Rows {

@@ -4,7 +4,7 @@ import { eventsOf } from '../../../jobs/engines/duckdb/event-log.ts';
 import { openSession as openDuckdb } from '../../../jobs/engines/duckdb/session.ts';
 import { postgresDialect } from '../../../jobs/engines/postgres/dialect.ts';
 import { openSession as openPostgres } from '../../../jobs/engines/postgres/session.ts';
-import { eventLogFor } from '../../../jobs/event-log.ts';
+import { eventLogFor } from '../../../jobs/event-log-access.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import type { Store } from '../../../src/store/port.ts';

@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto';
+import { audiencesIn } from '../src/definition/definition.ts';
+import { RollcallError } from '../src/kernel/errors.ts';
+import { nothingNamed } from '../src/kernel/spelling.ts';
+import { type Computation, computations, type SyncConfig } from './audience-or-trait.ts';
+import { compile, type Definition } from './engines/definitions/compile.ts';
+import { readStatement, singleStatement } from './engines/sql/statement.ts';
+
+/** The SQL that computes an audience or trait; a short definition is compiled to it. */
+export function definitionSql(computation: Computation, config: Pick<SyncConfig, 'engines' | 'audiences'>): string {
+  const definition = definitionOf(computation);
+  if ('sql' in definition) return definition.sql;
+  const type = config.engines[computation.engine]?.type ?? 'duckdb';
+  if (type === 'module' || type === 'clickhouse') {
+    throw new RollcallError('sql_failed', `${computation.key}: the engine ${computation.engine} takes SQL only.`);
+  }
+  return compile(definition, type, (key) => definitionOf(audienceOf(key, config)));
+}
+
+/** A definition as SQL, for people. */
+interface ShownSql {
+  readonly key: string;
+  readonly kind: Computation['kind'];
+  readonly engine: string;
+  readonly sql: string;
+}
+
+/**
+ * The SQL of these audiences and traits, of all unless given. Nothing is opened for it.
+ *
+ * @param asOf - what `$now` stands for, milliseconds since 1970; left as it is unless given
+ * @throws RollcallError `unknown_audience`
+ */
+export function shownSql(config: SyncConfig, keys: readonly string[], asOf?: number): readonly ShownSql[] {
+  const all = computations(config);
+  const known = all.map(({ key }) => key);
+  const unknown = keys.filter((key) => !known.includes(key));
+  if (unknown.length > 0) {
+    throw new RollcallError('unknown_audience', nothingNamed('audience or trait', unknown, known));
+  }
+  const wanted = keys.length > 0 ? all.filter(({ key }) => keys.includes(key)) : all;
+  return wanted.map((computation) => {
+    const { key, kind, engine } = computation;
+    const sql = definitionSql(computation, config);
+    return { key, kind, engine, sql: asOf === undefined ? singleStatement(sql) : readStatement(sql, asOf) };
+  });
+}
+
+/** Changes when the definition does, but not with its name, so that a renamed audience is known again. */
+export function definitionHash(computation: Computation): string {
+  const { kind, engine } = computation;
+  return createHash('sha256')
+    .update(`${kind}\n${engine}\n${ownText(computation)}`)
+    .digest('hex')
+    .slice(0, 16);
+}
+
+/** The same for equal definitions, those of the audiences that they name included. */
+export function definitionText(computation: Computation, config: Pick<SyncConfig, 'audiences'>): string {
+  const definition = definitionOf(computation);
+  const named = 'when' in definition ? audiencesIn(definition.when) : [];
+  const others = named.map((key) => definitionText(audienceOf(key, config), config));
+  return [ownText(computation), ...others].join('\n');
+}
+
+function ownText(computation: Computation): string {
+  const definition = definitionOf(computation);
+  return 'sql' in definition ? definition.sql : JSON.stringify(definition);
+}
+
+function definitionOf(computation: Computation): Definition {
+  if (computation.kind === 'audience' && computation.when) return { when: computation.when };
+  if (computation.kind === 'trait' && computation.value) return { value: computation.value };
+  return { sql: computation.sql ?? '' };
+}
+
+function audienceOf(key: string, { audiences }: Pick<SyncConfig, 'audiences'>): Computation {
+  const found = audiences.find((audience) => audience.key === key);
+  if (found) return found;
+  const known = audiences.map((audience) => audience.key);
+  throw new RollcallError('unknown_audience', nothingNamed('audience', [key], known));
+}

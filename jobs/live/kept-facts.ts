@@ -1,0 +1,182 @@
+import { compareWhen, dayNumber, type Said, type When, whenOf } from './event.ts';
+import type { AskedOfAll, Section } from './facts.ts';
+import { addToFront } from './front.ts';
+import { passesFilters, placeIn } from './tests.ts';
+
+/** A value, when it was so. */
+export type Dated = readonly [...When, value: unknown];
+
+/** The part of one id's events that the definitions need. All of it is JSON. */
+export interface Kept {
+  /** Events of sections that keep `days`: how many were received on each day. */
+  readonly days: { [section: string]: { [day: string]: number } };
+  readonly times: { [section: string]: number[] };
+  readonly values: { [section: string]: Dated[] };
+  /** Of each trait the latest, and those that are the latest once others are forgotten. */
+  readonly traits: { [trait: string]: Dated[] };
+  /** Audiences by SQL that a user is in. */
+  readonly in: { [audience: string]: true };
+  /** Day of the latest receipt, where it matters who is there; 0 for nobody. */
+  seen: number;
+}
+
+export function nothingKept(): Kept {
+  return { days: bare(), times: bare(), values: bare(), traits: bare(), in: bare(), seen: 0 };
+}
+
+/** Foreign text indexes these: nothing is inherited. */
+const bare = () => Object.create(null) as Record<string, never>;
+
+/** Reads what was kept as JSON. */
+export function readKept(text: string): Kept {
+  const kept = nothingKept();
+  for (const [part, said] of Object.entries(JSON.parse(text) as Partial<Kept>)) {
+    if (part === 'seen') kept.seen = Number(said);
+    else Object.assign(kept[part as 'days'], said);
+  }
+  return kept;
+}
+
+/** Nothing of what is empty. */
+export function writeKept({ seen, ...parts }: Kept): string {
+  const full = Object.entries(parts).filter(([, part]) => Object.keys(part).length > 0);
+  // JSON.stringify takes own properties only, and `__proto__` is one here.
+  return JSON.stringify(Object.fromEntries([...full, ...(seen > 0 ? [['seen', seen]] : [])]));
+}
+
+/** Sections and traits that an event added, or the audience that somebody is in from now on, or no longer. */
+export interface Added {
+  readonly sections: ReadonlySet<string>;
+  readonly traits: ReadonlySet<string>;
+  readonly audience: string | null;
+  /** Whether anything is kept of it. */
+  readonly any: boolean;
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+/** Keeps what the definitions ask of an event. */
+export function keep(kept: Kept, event: Said, asked: AskedOfAll): Added {
+  const sections = event.event === null ? NOTHING : keepActivity(kept, event, asked);
+  const traits = event.type === 'identify' ? keepTraits(kept, event, asked) : NOTHING;
+  const day = dayNumber(event.receivedAt);
+  const isNews = asked.everybody && day > kept.seen;
+  if (isNews) kept.seen = day;
+  return { sections, traits, audience: null, any: isNews || sections.size > 0 || traits.size > 0 };
+}
+
+/** Keeps that a user is in an audience, or no longer. */
+export function keepMembership(kept: Kept, audience: string, isIn: boolean): Added {
+  const any = Object.hasOwn(kept.in, audience) !== isIn;
+  if (isIn) kept.in[audience] = true;
+  else delete kept.in[audience];
+  return { sections: NOTHING, traits: NOTHING, audience, any };
+}
+
+function keepActivity(kept: Kept, event: Said, asked: AskedOfAll): ReadonlySet<string> {
+  const added = new Set<string>();
+  for (const section of asked.sections.get(event.event ?? '') ?? []) {
+    const { since, where } = section.activity;
+    if ((since !== null && event.timestamp < since) || !passesFilters(event, where)) continue;
+    if (keepIn(kept, section, event)) added.add(section.id);
+  }
+  return added;
+}
+
+function keepIn(kept: Kept, { id, keeps, of }: Section, event: Said): boolean {
+  if (keeps === 'days') {
+    const day = String(dayNumber(event.receivedAt));
+    kept.days[id] ??= {};
+    const days = kept.days[id];
+    days[day] = (days[day] ?? 0) + 1;
+    return true;
+  }
+  if (keeps === 'times') {
+    kept.times[id] ??= [];
+    kept.times[id].push(event.timestamp);
+    return true;
+  }
+  // Without a place, what counts is that it happened.
+  const value = of === null ? true : placeIn(event, of);
+  if (!isScalar(value)) return false;
+  kept.values[id] ??= [];
+  kept.values[id].push([...whenOf(event), value]);
+  return true;
+}
+
+const isScalar = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value);
+
+/** Each `identify` sets the traits that it has and leaves the others alone. */
+function keepTraits({ traits }: Kept, event: Said, asked: AskedOfAll): ReadonlySet<string> {
+  const said = event.traits;
+  if (typeof said !== 'object' || said === null) return NOTHING;
+  const added = new Set<string>();
+  for (const trait of asked.traits) {
+    if (!Object.hasOwn(said, trait)) continue;
+    const dated: Dated = [...whenOf(event), (said as Record<string, unknown>)[trait]];
+    traits[trait] ??= [];
+    if (addToFront(traits[trait], dated, isLaterAndStays)) added.add(trait);
+  }
+  return added;
+}
+
+const isLaterAndStays = (one: Dated, other: Dated) =>
+  dayNumber(one[1]) >= dayNumber(other[1]) && compareDated(one, other) >= 0;
+
+export function compareDated([t1, r1, m1]: Dated, [t2, r2, m2]: Dated): number {
+  return compareWhen([t1, r1, m1], [t2, r2, m2]);
+}
+
+/**
+ * Drops what has left its window, for good, as time does not go back; times beyond the newest that are asked for; and what no
+ * definition asks for any more.
+ */
+export function tidy(kept: Kept, asked: AskedOfAll, now: number): void {
+  const known = asked.sectionById;
+  for (const id of Object.keys(kept.days)) if (!known.has(id)) delete kept.days[id];
+  for (const part of [kept.times, kept.values]) {
+    for (const [id, list] of Object.entries(part)) {
+      const { within = null } = known.get(id)?.activity ?? {};
+      const start = within === null ? Number.NEGATIVE_INFINITY : now - within;
+      const left = (list as (number | Dated)[]).filter((each) => (typeof each === 'number' ? each : each[0]) > start);
+      if (!known.has(id) || left.length === 0) delete part[id];
+      else if (left.length < list.length) (part as Record<string, unknown>)[id] = left;
+    }
+  }
+  for (const [id, times] of Object.entries(kept.times)) {
+    const newest = asked.newest.get(id) ?? Number.POSITIVE_INFINITY;
+    if (times.length > newest) kept.times[id] = times.toSorted((a, b) => b - a).slice(0, newest);
+  }
+  for (const trait of Object.keys(kept.traits)) if (!asked.traits.has(trait)) delete kept.traits[trait];
+  for (const key of Object.keys(kept.in)) if (!asked.audiences.has(key)) delete kept.in[key];
+}
+
+/** The first day of receipt of anything here that the log may forget; null where that makes no difference. */
+export function oldestDay({ days, values, traits, seen }: Kept): number | null {
+  let oldest = seen > 0 ? seen : Number.POSITIVE_INFINITY;
+  for (const counts of Object.values(days))
+    for (const day of Object.keys(counts)) oldest = Math.min(oldest, Number(day));
+  for (const dated of [...Object.values(values), ...Object.values(traits)])
+    for (const [, receivedAt] of dated) oldest = Math.min(oldest, dayNumber(receivedAt));
+  return Number.isFinite(oldest) ? oldest : null;
+}
+
+/**
+ * Forgets what was received before the first day of the log; false where that is nothing. Times are of windows that are
+ * shorter than the log.
+ */
+export function forgetDays(kept: Kept, first: number): boolean {
+  if ((oldestDay(kept) ?? first) >= first) return false;
+  if (kept.seen < first) kept.seen = 0;
+  for (const [id, counts] of Object.entries(kept.days)) {
+    for (const day of Object.keys(counts)) if (Number(day) < first) delete counts[day];
+    if (Object.keys(counts).length === 0) delete kept.days[id];
+  }
+  for (const part of [kept.values, kept.traits]) {
+    for (const [id, dated] of Object.entries(part)) {
+      part[id] = dated.filter(([, receivedAt]) => dayNumber(receivedAt) >= first);
+      if (part[id].length === 0) delete part[id];
+    }
+  }
+  return true;
+}

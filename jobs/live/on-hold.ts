@@ -1,0 +1,29 @@
+import type { RunPlace } from '../run/run-context.ts';
+import { unfinishedRuns } from '../run/unfinished-runs.ts';
+import { LIVE_ENGINE } from './definitions.ts';
+import { REJECTED } from './upkeep.ts';
+
+/**
+ * Does work of a run while a live audience sends nothing beside it. It stays on hold while a person has to decide, and
+ * after a run that sent only to destinations that were behind.
+ */
+export async function whileHeld(place: RunPlace, isForSome: boolean, work: () => Promise<void>): Promise<void> {
+  const { store, clock, subject } = place;
+  if (subject.engine !== LIVE_ENGINE) return work();
+  const before = await holdOf(place);
+  if (before === null) await store.holdLive(subject.key, 'run', null);
+  await work();
+  if (isForSome && before !== null) return;
+  const isRejected = (await holdOf(place)) === REJECTED && before !== REJECTED;
+  if (isRejected || (await unfinishedRuns(place)).length > 0) return;
+  await store.holdLive(subject.key, null, clock.now());
+}
+
+/** Keeps a rejected change unsent until a person says otherwise. */
+export async function holdRejected({ store, subject }: RunPlace): Promise<void> {
+  if (subject.engine === LIVE_ENGINE) await store.holdLive(subject.key, REJECTED, null);
+}
+
+async function holdOf({ store, subject }: RunPlace): Promise<string | null> {
+  return (await store.liveAudiences()).find(({ key }) => key === subject.key)?.hold ?? null;
+}

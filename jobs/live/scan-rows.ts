@@ -1,0 +1,51 @@
+import type { ScannedRow, Wanted, WantedEvent } from '../../src/store/event-log.ts';
+import type { AskedOfAll, Section } from './facts.ts';
+import { addLink, anonymousRaw, userRaw } from './identity.ts';
+import { keep, nothingKept } from './kept-facts.ts';
+import type { Row } from './people.ts';
+
+/** The part of the log that the definitions need. @param now - no later than they are computed */
+export function wantedOf({ sections, traits, everybody }: AskedOfAll, now: number): Wanted {
+  const events = new Map([...sections].map(([name, own]) => [name, wantedEvent(own, now)]));
+  return { events, traits: traits.size > 0, everybody };
+}
+
+function wantedEvent(sections: readonly Section[], now: number): WantedEvent {
+  const starts = sections.map(({ activity: { since, within } }) =>
+    Math.max(since ?? Number.NEGATIVE_INFINITY, within === null ? Number.NEGATIVE_INFINITY : now - within),
+  );
+  const first = Math.min(...starts);
+  return {
+    since: Number.isFinite(first) ? first : null,
+    parts: new Set(
+      sections.flatMap(({ activity, of }) => [...activity.where, ...(of ? [of] : [])].map(({ part }) => part)),
+    ),
+    ids: sections.some(({ keeps }) => keeps === 'values'),
+  };
+}
+
+/**
+ * Makes rows of what a scan says of each id.
+ *
+ * @returns complete ones, with how many things were read for them and the next
+ */
+export async function* rowsIn(
+  scanned: AsyncIterable<readonly ScannedRow[]>,
+  asked: AskedOfAll,
+): AsyncGenerator<{ readonly rows: readonly Row[]; readonly count: number }> {
+  let current = null as Row | null;
+  for await (const found of scanned) {
+    const rows: Row[] = [];
+    for (const each of found) {
+      const raw = (each.isAnonymous ? anonymousRaw : userRaw)(each.id);
+      if (current?.raw !== raw) {
+        if (current) rows.push(current);
+        current = { raw, person: each.person, kept: nothingKept(), links: [], due: null, before: null };
+      }
+      if (each.linked === null) keep(current.kept, each, asked);
+      else addLink(current.links, raw, [each.linked, each.timestamp, each.receivedAt, each.messageId]);
+    }
+    yield { rows, count: found.length };
+  }
+  if (current) yield { rows: [current], count: 0 };
+}

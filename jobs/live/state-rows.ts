@@ -1,0 +1,61 @@
+import type { LiveCommit, LiveRow } from '../../src/store/live.ts';
+import type { Store } from '../../src/store/port.ts';
+import { dayNumber } from './event.ts';
+import { idOf, isUser, type Link, readLinks, writeLinks } from './identity.ts';
+import { type Kept, oldestDay, readKept, writeKept } from './kept-facts.ts';
+import type { Row, Rows } from './people.ts';
+
+const readRow = ({ raw, person, due, oldest, kept, links }: LiveRow): Row => ({
+  ...{ raw, person, due },
+  kept: readKept(kept),
+  links: readLinks(links),
+  before: { person, due, oldest },
+});
+
+const writeRow = ({ raw, person, due, kept, links }: Row): LiveRow => ({
+  ...{ raw, person, due },
+  oldest: oldestOf(kept, links),
+  kept: writeKept(kept),
+  links: writeLinks(links),
+});
+
+function oldestOf(kept: Kept, links: readonly Link[]): number | null {
+  const oldest = oldestDay(kept);
+  return links.reduce<number | null>((least, [, , at]) => Math.min(least ?? dayNumber(at), dayNumber(at)), oldest);
+}
+
+/** The rows of a state, as the store has them. */
+export function rowsOf(store: Pick<Store, 'liveAround' | 'liveRowsOf'>, state: number): Rows {
+  return {
+    around: async (raws, isLean) =>
+      raws.length === 0 ? [] : (await store.liveAround(state, raws, isLean)).map(readRow),
+    ofPersons: async (persons) => (persons.length === 0 ? [] : (await store.liveRowsOf(state, persons)).map(readRow)),
+  };
+}
+
+/** Rows to write, those of which nothing is left that anybody asks for, and what that adds to the number of rows. */
+export function written(rows: readonly Row[]): Pick<LiveCommit, 'rows' | 'contents' | 'gone' | 'more'> {
+  const kept: LiveRow[] = [];
+  const contents: LiveRow[] = [];
+  const gone: string[] = [];
+  const more = { ids: 0, due: 0 };
+  for (const row of rows) {
+    const text = writeRow(row);
+    const isGone = isEmpty(text);
+    if (isGone) gone.push(row.raw);
+    else if (isIndexedAlike(text, row.before)) contents.push(text);
+    else kept.push(text);
+    more.ids += Number(!isGone) - Number(row.before !== null);
+    more.due += Number(!isGone && row.due !== null) - Number((row.before?.due ?? null) !== null);
+  }
+  return { rows: kept, contents, gone, more };
+}
+
+/** Whether it is found as it was before. */
+function isIndexedAlike({ person, due, oldest }: LiveRow, before: Row['before']): boolean {
+  return before !== null && person === before.person && due === before.due && oldest === before.oldest;
+}
+
+function isEmpty({ raw, person, kept, links, due }: LiveRow): boolean {
+  return kept === '{}' && links === '[]' && due === null && person === (isUser(raw) ? idOf(raw) : null);
+}

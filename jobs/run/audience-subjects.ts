@@ -1,0 +1,127 @@
+import { RollcallError } from '../../src/kernel/errors.ts';
+import { nothingNamed } from '../../src/kernel/spelling.ts';
+import type { AudienceRecord, Store } from '../../src/store/port.ts';
+import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
+import { definitionHash, definitionSql } from '../definition-sql.ts';
+import { LIVE_ENGINE } from '../live/definitions.ts';
+import { hasEngine } from '../open-engines.ts';
+import type { Subject } from './run-context.ts';
+import { isFirst } from './run-record.ts';
+
+/** Subjects of syncs: those configured, and those that the store still knows. */
+export interface Subjects {
+  /**
+   * Those configured that are not paused, or of these keys those that are not.
+   *
+   * @throws RollcallError `unknown_audience`
+   */
+  selected(keys?: readonly string[]): readonly Subject[];
+  /** As `selected`, but all of these keys, if there are any. */
+  named(keys?: readonly string[]): readonly Subject[];
+  /** @throws RollcallError `unknown_audience` */
+  find(key: string): Promise<Subject>;
+  /** As `find`, but with the engine that has the snapshot, if that is another one and still configured. */
+  findWhereItLies(key: string): Promise<Subject>;
+  /** The audience that a new one was renamed from: gone from the configuration, with the same definition. */
+  formerSelf(subject: Subject): Promise<Subject | null>;
+  /** Audiences that destinations may believe in and the configuration does not have; those that were retired are none. */
+  orphans(): Promise<readonly AudienceRecord[]>;
+  /** Audiences that were retired, and that are remembered. */
+  ended(): Promise<readonly AudienceRecord[]>;
+}
+
+export function createSubjects(
+  store: Pick<Store, 'audience' | 'audiences' | 'runs'>,
+  config: () => SyncConfig,
+): Subjects {
+  async function find(key: string): Promise<Subject> {
+    const computation = computations(config()).find((candidate) => candidate.key === key);
+    if (computation) return configured(computation, config());
+    const record = await store.audience(key);
+    if (record) return orphan(record);
+    throw unknownAudience([key], await knownKeys());
+  }
+
+  async function knownKeys(): Promise<readonly string[]> {
+    const configured = computations(config()).map((computation) => computation.key);
+    return [...configured, ...(await orphans()).map((record) => record.key)];
+  }
+
+  async function unconfigured(): Promise<readonly AudienceRecord[]> {
+    const known = new Set(computations(config()).map(({ key }) => key));
+    return (await store.audiences()).filter(({ key }) => !known.has(key));
+  }
+
+  async function believed(): Promise<readonly AudienceRecord[]> {
+    const found: AudienceRecord[] = [];
+    for (const record of await unconfigured()) if (await mayBeBelieved(record, store)) found.push(record);
+    return found;
+  }
+
+  /** Nobody has heard of one that is computed for the first time, or whose process died of it. */
+  async function orphans(): Promise<readonly AudienceRecord[]> {
+    return (await believed()).filter(({ endedAt, lastRunAt }) => endedAt === null && lastRunAt !== null);
+  }
+
+  /** @throws RollcallError `unknown_audience` */
+  function computed(keys: readonly string[]): readonly Computation[] {
+    const all = computations(config());
+    const known = all.map(({ key }) => key);
+    const unknown = keys.filter((key) => !known.includes(key));
+    if (unknown.length > 0) throw unknownAudience(unknown, known);
+    return keys.length === 0 ? all : all.filter(({ key }) => keys.includes(key));
+  }
+
+  const asSubject = (computation: Computation) => configured(computation, config());
+
+  const selected = (keys: readonly string[] = []) =>
+    computed(keys)
+      .filter(({ paused }) => !paused)
+      .map(asSubject);
+
+  return {
+    selected,
+    named: (keys = []) => (keys.length === 0 ? selected() : computed(keys).map(asSubject)),
+    find,
+    async findWhereItLies(key) {
+      const subject = await find(key);
+      const engine = (await store.audience(key))?.engine;
+      return engine !== undefined && hasEngine(engine, config()) ? { ...subject, engine } : subject;
+    },
+    async formerSelf({ key, definition }) {
+      const own = await store.audience(key);
+      if (own && !isFirst(own)) return null;
+      const former = (await believed()).find((record) => record.definitionHash === definition?.hash);
+      return former ? orphan(former) : null;
+    },
+    orphans,
+    ended: async () => (await unconfigured()).filter(({ endedAt }) => endedAt !== null),
+  };
+}
+
+/** Whether some destination may hear or have heard of it: its first sync may be under way, or have failed time and again. */
+export async function mayBeBelieved(
+  { key, version, endedAt }: AudienceRecord,
+  store: Pick<Store, 'runs'>,
+): Promise<boolean> {
+  if (version > 0 && endedAt === null) return true;
+  const unfinished = await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 100 });
+  // What ended may begin anew; its other runs only tell of the end.
+  return unfinished.some(({ action }) => endedAt === null || action === 'sync' || action === 'resync');
+}
+
+function unknownAudience(keys: readonly string[], known: readonly string[]): RollcallError {
+  return new RollcallError('unknown_audience', nothingNamed('audience or trait', keys, known));
+}
+
+export function configured(computation: Computation, config: SyncConfig): Subject {
+  const { key, kind, engine, source, guard, expect, timeout } = computation;
+  const sql = definitionSql(computation, config);
+  const hash = definitionHash(computation);
+  const where = computation.live ? LIVE_ENGINE : engine;
+  return { key, kind, engine: where, source, definition: { sql, hash, guard, expect, timeout } };
+}
+
+export function orphan({ key, kind, engine, source }: AudienceRecord): Subject {
+  return { key, kind, engine, source, definition: null };
+}

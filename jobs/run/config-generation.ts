@@ -1,0 +1,92 @@
+import { createHash } from 'node:crypto';
+import { RollcallError } from '../../src/kernel/errors.ts';
+import type { Fence, Store } from '../../src/store/port.ts';
+import { type Computation, computations, connectedTo, type SyncConfig } from '../audience-or-trait.ts';
+import { definitionText } from '../definition-sql.ts';
+import type { Log } from './run-context.ts';
+
+/** Which audiences this process may run, while others may go by another configuration. */
+export interface Generations {
+  /** Says that the configuration of now counts from now on: at the start of a process, and at each reload. */
+  take(): Promise<void>;
+  /**
+   * Refuses an audience that a newer configuration ran last, with another definition.
+   *
+   * @param fence - of the lease under which it is about to be run, which is recorded
+   * @throws RollcallError `older_configuration`
+   */
+  check(key: string, fence: Fence | null): Promise<void>;
+}
+
+interface GenerationOptions {
+  readonly store: Pick<Store, 'takeGeneration' | 'admit'>;
+  readonly config: () => SyncConfig;
+  readonly log: Log;
+}
+
+export function createGenerations({ store, config, log }: GenerationOptions): Generations {
+  /** Hash of the configuration that has its generation. */
+  let taken: string | null = null;
+  const told = new Set<string>();
+
+  async function take(): Promise<void> {
+    const hash = configurationHash(config());
+    await store.takeGeneration(hash);
+    taken = hash;
+    told.clear();
+  }
+
+  return {
+    take,
+    async check(key, fence) {
+      const current = config();
+      const configuration = configurationHash(current);
+      // A command that only runs something takes its generation when it does.
+      if (taken !== configuration) await take();
+      const candidate = { key, configuration, definition: fingerprint(key, current) };
+      const { admitted, generation, lastGeneration } = await store.admit(candidate, fence);
+      if (admitted) return;
+      const message = `${key}: a newer configuration ran it last (generation ${lastGeneration}, this process has ${generation}), with another definition. This process leaves it alone until it is restarted or reloaded.`;
+      if (!told.has(key)) log.warn({ event: 'sync_older_configuration', key, code: 'older_configuration' }, message);
+      told.add(key);
+      throw new RollcallError('older_configuration', message);
+    },
+  };
+}
+
+/** Changes with anything that makes a difference to what a sync of an audience does, or when; also if it is gone. */
+function fingerprint(key: string, config: SyncConfig): string {
+  const computation = computations(config).find((candidate) => candidate.key === key);
+  return computation ? definitionOf(computation, config) : 'gone';
+}
+
+/** Without `paused`: a process that runs some of the audiences has the configuration of one that runs the others. */
+function definitionOf(computation: Computation, config: SyncConfig): string {
+  const { kind, key, engine, source, schedule, timezone, guard, expect, live } = computation;
+  const connected = connectedTo({ key, source }, config.destinations).toSorted();
+  const definition = definitionText(computation, config);
+  return digest([
+    kind,
+    key,
+    engine,
+    source,
+    definition,
+    schedule,
+    timezone,
+    guard,
+    expect,
+    connected,
+    ...(live ? [live] : []),
+  ]);
+}
+
+/** Of all that syncs go by: processes may differ in addresses, secrets and files, and still have one configuration. */
+function configurationHash(config: SyncConfig): string {
+  return digest(
+    computations(config)
+      .map((computation) => definitionOf(computation, config))
+      .toSorted(),
+  );
+}
+
+const digest = (value: unknown) => createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 32);

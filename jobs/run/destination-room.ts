@@ -1,0 +1,108 @@
+import { type Backlog, isClosed, type Run } from '../../src/store/port.ts';
+import type { RunContext } from './run-context.ts';
+
+const FIRST_WAIT = 100;
+const LONGEST_WAIT = 2_000;
+/** How long a full queue may stand still before the run goes on without its destination, in milliseconds. */
+const PATIENCE = 10 * 60_000;
+
+type Place = Pick<RunContext, 'store' | 'config' | 'clock' | 'log' | 'signal' | 'onProgress'>;
+
+/** Destinations of a run that may be sent to now, and how many messages each. */
+interface Room {
+  readonly scope: readonly string[];
+  readonly free: number;
+}
+
+/**
+ * Waits until the queue of each destination has room for `wanted` messages, or for a quarter of what it holds at most.
+ * Destinations that take nothing meanwhile are given up, except by a run that is their last.
+ */
+export async function waitForRoom(
+  { store, config, clock, log, signal, onProgress }: Place,
+  run: Run,
+  given: readonly string[],
+  wanted: number,
+): Promise<Room> {
+  const { maxQueued } = store;
+  const enough = Math.min(wanted, Math.max(1, Math.ceil(maxQueued / 4)));
+  const queues = new StandingQueues(clock);
+  let scope = given;
+  for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+    signal.throwIfAborted();
+    const enabled = new Set(config().destinations.flatMap(({ name, enabled }) => (enabled ? [name] : [])));
+    scope = scope.filter((name) => enabled.has(name));
+    const free = await freePlaces(store);
+    const full = scope.filter((name) => free(name) < enough);
+    if (full.length === 0) return { scope, free: Math.min(wanted, ...scope.map(free)) };
+    const idle = await takingNothing({ store, config });
+    await queues.look(store);
+    const lost = full.filter((name) => idle.has(name) || queues.standStill(name));
+    // A retired audience is forgotten with its run: destinations out of reach now could not hear of it later.
+    if (run.action === 'retire' && lost.length === full.length) return { scope, free: wanted };
+    if (run.action !== 'retire' && lost.length > 0) {
+      for (const destination of lost) {
+        log.warn(
+          { run: run.id, key: run.key, destination },
+          'The destination takes nothing and its queue is full: the run goes on without it, and a later run catches it up',
+        );
+      }
+      scope = scope.filter((name) => !lost.includes(name));
+      continue;
+    }
+    if (wait === LONGEST_WAIT) log.info({ run: run.id, key: run.key, full }, 'The sync waits for full queues to drain');
+    onProgress({ run: run.id, key: run.key, phase: 'wait', done: 0, total: null, waitsFor: full });
+    await clock.sleep(wait, signal);
+  }
+}
+
+/** Whether what is sent to a destination now would reach it some time: it takes something, and its queue has room. */
+export async function areBack(place: Pick<Place, 'store' | 'config'>): Promise<(destination: string) => boolean> {
+  const idle = await takingNothing(place);
+  const free = await freePlaces(place.store);
+  return (name) => !idle.has(name) && free(name) > 0;
+}
+
+/** How many messages a destination's queue has room for; none while anything is held out. */
+async function freePlaces(store: Place['store']): Promise<(destination: string) => number> {
+  const rows = new Map((await store.backlog()).map((row) => [row.destination, row]));
+  return (name) => {
+    const row = rows.get(name);
+    if (!row) return store.maxQueued;
+    return row.heldOut > 0 ? 0 : Math.max(0, store.maxQueued - row.queued);
+  };
+}
+
+/** Names of destinations of which no endpoint takes anything. */
+async function takingNothing({ store, config }: Pick<Place, 'store' | 'config'>): Promise<ReadonlySet<string>> {
+  const closed = new Set((await store.endpoints()).filter(isClosed).map(({ endpoint }) => endpoint));
+  const { destinations } = config();
+  return new Set(
+    destinations.filter(({ endpoints }) => endpoints.every(({ id }) => closed.has(id))).map(({ name }) => name),
+  );
+}
+
+/** Since when each queue is as it is. */
+class StandingQueues {
+  private readonly clock: Place['clock'];
+  private readonly seen = new Map<string, { readonly state: string; readonly since: number }>();
+
+  constructor(clock: Place['clock']) {
+    this.clock = clock;
+  }
+
+  async look(store: Place['store']): Promise<void> {
+    for (const row of await store.backlog()) {
+      const state = stateOf(row);
+      if (this.seen.get(row.destination)?.state === state) continue;
+      this.seen.set(row.destination, { state, since: this.clock.monotonic() });
+    }
+  }
+
+  standStill(destination: string): boolean {
+    const seen = this.seen.get(destination);
+    return seen !== undefined && this.clock.monotonic() - seen.since >= PATIENCE;
+  }
+}
+
+const stateOf = ({ pending, dead, queued, heldOut }: Backlog) => [pending, dead, queued, heldOut].join();

@@ -1,0 +1,40 @@
+import type { AudienceRecord } from '../../src/store/port.ts';
+import { conflictKey, reachedBy } from '../audience-or-trait.ts';
+import { areBack } from './destination-room.ts';
+import type { Debt } from './owed-membership.ts';
+import type { RunContext } from './run-context.ts';
+
+type Place = Pick<RunContext, 'store' | 'config' | 'subject'>;
+
+/** Whether a destination has to hear of the end once more: some of it, or of what came before, died on the way. */
+export async function endedFor(context: Place, record: AudienceRecord, destination: string): Promise<Debt | null> {
+  const { store, config, subject } = context;
+  const isReached = reachedBy(subject.source, config().destinations).some(({ name }) => name === destination);
+  if (record.endedAt === null || !isReached || !(await areBack(context))(destination)) return null;
+  const filter = { destination, conflictPrefix: conflictKey(record.key, ''), limit: 1 };
+  const letters = (await store.deadLetters(filter)).filter(({ reason }) => reason !== 'queue_full');
+  return letters.length > 0 ? { destination, action: 'withdraw', leavers: record.lapsed.includes(destination) } : null;
+}
+
+/** Forgets an audience that has ended, once every destination that had it knows, or none is left. */
+export async function forgetEnded(context: RunContext): Promise<void> {
+  const { store, engine, subject, lease } = context;
+  const record = await store.audience(subject.key);
+  if (!record || record.endedAt === null || !(await isSettled(context, record))) return;
+  await engine.drop(record.key);
+  await store.forgetAudience(record.key, lease.fence);
+}
+
+async function isSettled({ store, clock, config }: RunContext, record: AudienceRecord): Promise<boolean> {
+  const { key, endedAt, lapsed } = record;
+  const names = new Set(config().destinations.map(({ name }) => name));
+  const isOld = clock.now() - (endedAt ?? 0) > (config().recordRetention?.runs ?? Number.POSITIVE_INFINITY);
+  // A destination that left the configuration may come back, but not for ever.
+  if (isOld && (await store.trustsClocks(clock.now()))) return !lapsed.some((name) => names.has(name));
+  return lapsed.length === 0 && (await isAllDelivered(store, key));
+}
+
+/** Whether nothing that was sent of an audience is still on its way, or dead. A delivery that was replayed belongs to no run. */
+export async function isAllDelivered(store: RunContext['store'], key: string): Promise<boolean> {
+  return !(await store.hasUndelivered(conflictKey(key, '')));
+}

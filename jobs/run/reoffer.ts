@@ -1,0 +1,83 @@
+import type { AudienceRecord, DeadLetter, Run } from '../../src/store/port.ts';
+import { conflictKey, parseConflictKey, reachedBy, wants } from '../audience-or-trait.ts';
+import { fitting } from './batch-size.ts';
+import { areBack } from './destination-room.ts';
+import type { Exclusions } from './exclusions.ts';
+import { messageIds } from './message-ids.ts';
+import type { RunContext } from './run-context.ts';
+import { acceptPatiently, bodiesOf } from './send.ts';
+
+/** Letters read at once. */
+const PAGE = 1000;
+const FIRST_PAGE = 100;
+
+/**
+ * Offers changes again that died in delivery, each to its destination, with the value of now: `false` where
+ * the audience is over. Whatever source they were sent as. Resolves to the sequence after them.
+ */
+export async function reoffer(
+  context: RunContext,
+  run: Run,
+  record: AudienceRecord,
+  exclusions: Exclusions,
+): Promise<number> {
+  const { store, subject } = context;
+  const isBack = await areBack(context);
+  const isForOne = run.action === 'backfill' || run.action === 'withdraw';
+  const reached = reachedBy(subject.source, context.config().destinations).filter(
+    ({ name }) => isBack(name) && (!isForOne || run.destinations?.includes(name)),
+  );
+  const isOver = new Map(reached.map((each) => [each.name, record.endedAt !== null || !wants(each, run.key)]));
+  let sequence = record.sequence;
+  let limit = FIRST_PAGE;
+  for (let after: string | undefined; ; ) {
+    // Messages that die while this run goes on wait for the next one.
+    const filter = { conflictPrefix: conflictKey(run.key, ''), until: run.startedAt, limit };
+    const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
+    // Held-out messages come by themselves.
+    const offered = letters.filter(({ destination, reason }) => isOver.has(destination) && reason !== 'queue_full');
+    sequence = await reofferLetters(context, run, { ...record, sequence }, offered, isOver, exclusions);
+    await store.drop(offered.map(({ id }) => id));
+    after = letters.at(-1)?.id;
+    if (letters.length < limit) return sequence;
+    limit = fitting(
+      letters.map(({ body }) => body),
+      PAGE,
+    );
+  }
+}
+
+async function reofferLetters(
+  context: RunContext,
+  run: Run,
+  record: AudienceRecord,
+  letters: readonly DeadLetter[],
+  isOver: ReadonlyMap<string, boolean>,
+  exclusions: Exclusions,
+): Promise<number> {
+  if (letters.length === 0) return record.sequence;
+  const userOf = (letter: DeadLetter) => parseConflictKey(letter.conflict ?? '')?.user ?? '';
+  const standings = await context.engine.lookup(run.key, letters.map(userOf));
+  const body = bodiesOf(run, record.columns, record, context.clock);
+  const sequence = record.sequence + 1;
+  // No destination has a colon in its name.
+  const idOf = messageIds(await context.store.hashKey(), run.id, ':again');
+  for (const [destination, theirs] of Map.groupBy(letters, (letter) => letter.destination)) {
+    const messages = theirs.map((letter) => {
+      const userId = userOf(letter);
+      const standing = isOver.get(destination) ? undefined : standings.get(userId);
+      const messageId = idOf(letter.id);
+      return {
+        type: 'identify' as const,
+        messageId,
+        userId,
+        integrations: null,
+        body: body(messageId, userId, standing?.present ?? false, standing?.value ?? null, sequence),
+        conflict: conflictKey(run.key, userId),
+      };
+    });
+    const step = { lane: 'live' as const, to: [destination], run: run.id, cursor: run.cursor ?? '0' };
+    await exclusions.accept(messages, (wanted, epoch) => acceptPatiently(context, wanted, { ...step, epoch }));
+  }
+  return sequence;
+}

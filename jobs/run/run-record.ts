@@ -1,0 +1,147 @@
+import type { Destination } from '../../src/destination.ts';
+import type { AudienceRecord, Run } from '../../src/store/port.ts';
+import { connectedTo, reachedBy, wants } from '../audience-or-trait.ts';
+import { asRollcallError } from '../engine-errors.ts';
+import type { Action, Kind, Staged } from '../engines/port.ts';
+import type { RunPlace, Subject } from './run-context.ts';
+
+/** A first sync fills an audience that is new, or that was retired before. */
+export function isFirst({ version, endedAt }: AudienceRecord): boolean {
+  return version === 0 || endedAt !== null;
+}
+
+/**
+ * A sync speaks to those who have the membership so far; a first one or a resync to all. Destinations that missed something get
+ * all of it afterwards.
+ */
+export function scopeOf(
+  action: Action,
+  record: AudienceRecord,
+  subject: Subject,
+  destinations: readonly Destination[],
+): readonly string[] {
+  const connected = connectedTo(subject, destinations);
+  const isInStep = (name: string) => record.destinations.includes(name) && !record.lapsed.includes(name);
+  if (action === 'resync') return connected;
+  if (action === 'retire') return namesOf(reachedBy(subject.source, destinations)).filter(isInStep);
+  return isFirst(record) ? connected.filter((name) => !record.lapsed.includes(name)) : connected.filter(isInStep);
+}
+
+/** Those who may go on hearing of a run that has begun. */
+export function audibleTo(
+  { action }: Run,
+  record: AudienceRecord,
+  subject: Subject,
+  destinations: readonly Destination[],
+): readonly string[] {
+  if (action !== 'retire' && action !== 'withdraw') return connectedTo(subject, destinations);
+  const isOver = (each: Destination) => action === 'retire' || record.endedAt !== null || !wants(each, record.key);
+  return namesOf(reachedBy(subject.source, destinations).filter(isOver));
+}
+
+const namesOf = (destinations: readonly Destination[]) => destinations.map(({ name }) => name);
+
+/** The choices that make one run differ from another of its audience. */
+interface RunOrder {
+  readonly action: Action;
+  readonly asOf: number;
+  readonly destinations: readonly string[];
+  readonly epoch: number;
+}
+
+export function newRun({ clock, subject }: RunPlace, order: RunOrder, record: AudienceRecord, startedAt: number): Run {
+  return {
+    id: `${startedAt.toString(36)}-${clock.token(4)}`,
+    key: subject.key,
+    kind: subject.kind,
+    ...order,
+    state: 'staged',
+    phase: 'stage',
+    first: order.action === 'sync' && isFirst(record),
+    members: 0,
+    entered: 0,
+    exited: 0,
+    changed: 0,
+    invalid: 0,
+    duplicates: 0,
+    held: false,
+    reason: null,
+    code: null,
+    sent: 0,
+    cursor: null,
+    fromVersion: record.version,
+    toVersion: record.version,
+    definitionHash: subject.definition?.hash ?? record.definitionHash,
+    startedAt,
+    finishedAt: null,
+  };
+}
+
+export function withCounts(run: Run, staged: Staged): Run {
+  const { members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion } = staged;
+  return { ...run, members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion };
+}
+
+/** The record of an audience once the destinations in `told` have all of a run. */
+export function recordAfter(
+  run: Run,
+  staged: Staged,
+  before: AudienceRecord,
+  told: readonly string[],
+  now: number,
+): AudienceRecord {
+  const { action } = run;
+  const isOver = action === 'retire' || action === 'withdraw';
+  const isForOne = action === 'backfill' || action === 'withdraw';
+  const others = isForOne ? before.destinations.filter((name) => !run.destinations?.includes(name)) : [];
+  const destinations = isOver ? others : [...others, ...told];
+  const once = new Set([...before.lapsed, ...before.destinations, ...(run.destinations ?? [])]);
+  const lapsed = [...once].filter((name) => !destinations.includes(name) && !told.includes(name));
+  const sequence = before.sequence + staged.total;
+  const after = { ...before, sequence, destinations, lapsed };
+  if (action === 'retire') {
+    // Without its snapshot nothing more can be sent.
+    const left = staged.fromVersion === 0 ? [] : lapsed;
+    return { ...after, endedAt: now, lapsed: left, version: left.length > 0 ? run.toVersion : 0 };
+  }
+  // Every destination that had it knows of its end: nobody needs the snapshot.
+  if (isForOne) return before.endedAt !== null && lapsed.length === 0 ? { ...after, version: 0 } : after;
+  const formerColumns = new Set([...before.formerColumns, ...noLonger(run, staged.columns, before)]);
+  const given = toldKeys(run.kind, run.key, staged.columns);
+  return {
+    ...after,
+    kind: run.kind,
+    version: run.toVersion,
+    definitionHash: run.definitionHash,
+    columns: staged.columns,
+    formerColumns: [...formerColumns].filter((name) => !given.includes(name)),
+    endedAt: null,
+  };
+}
+
+/** The keys in the traits object that tell of an audience or trait. */
+export function toldKeys(kind: Kind, key: string, columns: readonly string[]): readonly string[] {
+  return kind === 'audience' ? [key] : columns;
+}
+
+/** The keys that members were sent before a run, and that its definition does not give. */
+export function noLonger(run: Run, columns: readonly string[], before: AudienceRecord): readonly string[] {
+  if (before.version === 0 && before.endedAt === null) return [];
+  const now = toldKeys(run.kind, run.key, columns);
+  return toldKeys(before.kind, before.key, before.columns).filter((name) => !now.includes(name));
+}
+
+interface Failure {
+  readonly error: unknown;
+  /** When the first of the failures in a row began. */
+  readonly since: number;
+}
+
+export function failed(run: Run, failure: Failure, at: number): Run {
+  return { ...noted(run, failure), state: 'failed', finishedAt: at };
+}
+
+export function noted(run: Run, { error, since }: Failure): Run {
+  const { code, message } = asRollcallError(error);
+  return { ...run, code, reason: message, failingSince: since };
+}

@@ -1,0 +1,166 @@
+import { failpoint } from '../../src/kernel/failpoint.ts';
+import type { Run, RunPhase } from '../../src/store/port.ts';
+import { computations } from '../audience-or-trait.ts';
+import { endOf } from '../engine-errors.ts';
+import { isAhead } from '../schedule/schedule.ts';
+import { mayBeBelieved, orphan } from './audience-subjects.ts';
+import { areBack } from './destination-room.ts';
+import { endedFor, forgetEnded } from './ended-audiences.ts';
+import { Exclusions } from './exclusions.ts';
+import { type Debt, debtsOf } from './owed-membership.ts';
+import { reoffer } from './reoffer.ts';
+import { failingSince, nextTryAt } from './retry-times.ts';
+import type { LeasedContext, OnRun, Order, RunContext, RunPlace } from './run-context.ts';
+import { noted, recordAfter } from './run-record.ts';
+import { sendPlan } from './send.ts';
+import { missing } from './snapshot-version.ts';
+import { recordOf, recordUnopened, stageRun } from './staging.ts';
+import { discardPlan, endInterrupted, rejectRun, unfinishedRuns } from './unfinished-runs.ts';
+
+/**
+ * Everything that one sync of one subject does: finish what a crash left, stage, guard, send, commit, record; then tell
+ * destinations that are behind.
+ *
+ * @param onRun - gets each run that was made or finished, when it is
+ */
+export async function performOrder(leased: LeasedContext, order: Order, onRun: OnRun): Promise<void> {
+  const unfinished = await unfinishedRuns(leased);
+  const held = unfinished.find(({ state }) => state === 'held');
+  if (held && !replaces(order)) return onRun(held, true);
+  if (unfinished.length === 0 && (await isServed(leased, order))) return;
+  const context = await leased.open().catch((error) => recordUnopened(leased, order, error));
+  await performOpened(context, order, onRun).finally(() => context.engine.close());
+}
+
+async function performOpened(context: RunContext, order: Order, onRun: OnRun): Promise<void> {
+  for (const run of await unfinishedRuns(context)) {
+    if (run.state === 'staged') await endInterrupted(context, run);
+    else if (replaces(order)) onRun(await rejectRun(context, run, `Replaced by a ${order.action}.`));
+    else if (run.state === 'held') return onRun(run, true);
+    else onRun(await finishRun(context, run, onRun));
+  }
+  if (await isServed(context, order)) return;
+  const { endedAt } = await recordOf(context);
+  if (order.action === 'settle' || (order.action === 'retire' && endedAt !== null)) {
+    await settleDebts(context, order.asOf, onRun);
+    return;
+  }
+  // First, while the snapshot is what they know.
+  if (order.action === 'sync') await settleDebts(context, order.asOf, onRun, 'withdraw');
+  const run = await stageRun(context, { ...order, action: order.action }, await recordOf(context));
+  onRun(run.state === 'sending' ? await finishRun(context, run, onRun) : run);
+  if (run.state === 'sending') await settleDebts(context, order.asOf, onRun);
+}
+
+const replaces = ({ action }: Order) => action === 'resync' || action === 'retire';
+
+/** Whether a run for this tick began already, here or elsewhere, and none is due again. */
+async function isServed(context: RunPlace, { tick }: Order): Promise<boolean> {
+  const { lastRunAt, endedAt } = await recordOf(context);
+  const now = context.clock.now();
+  if (tick === undefined || lastRunAt === null || lastRunAt < tick || endedAt !== null || isAhead(lastRunAt, now)) {
+    return false;
+  }
+  const again = await nextTryAt(context.store, context.subject.key, tick, now);
+  return again === null || again > now;
+}
+
+/** Tells each destination that is behind, and takes something, what it lacks; and nothing to the others. */
+async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only?: Debt['action']): Promise<void> {
+  const { store, subject, config } = context;
+  for (const { name } of config().destinations) {
+    const record = await store.audience(subject.key);
+    if (!record) return;
+    const { destinations } = config();
+    const debt =
+      debtsOf(record, subject.source, destinations).find((each) => each.destination === name) ??
+      (await endedFor(context, record, name));
+    if (!debt || (only !== undefined && debt.action !== only)) continue;
+    // A destination that left a run for taking nothing is not sent everything as long as that lasts.
+    if (debt.leavers && !(await areBack(context))(name)) continue;
+    onRun(await finishRun(context, await stageRun(context, { action: debt.action, asOf, debt }, record), onRun));
+  }
+  await forgetEnded(context);
+}
+
+/**
+ * Streams what is left of a run's plan, moves the snapshot, and records both. Whatever of it has been done before a
+ * crash is not done again.
+ */
+async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<Run> {
+  const { store, engine, clock, lease } = context;
+  let phase: RunPhase = 'send';
+  try {
+    const staged = await engine.staged(run.id);
+    const before = await recordOf(context);
+    if (!staged) throw missing(context, before);
+    if (run.renamedFrom !== undefined) await endFormer(context, run.renamedFrom, run.asOf, onRun);
+    const exclusions = await Exclusions.of(context, run);
+    const told = await sendPlan(context, run, staged, before, exclusions);
+    context.onProgress({ run: run.id, key: run.key, phase: 'commit', done: staged.total, total: staged.total });
+    await lease.check();
+    phase = 'commit';
+    await engine.commit(run.id);
+    failpoint('sync_commit');
+    // Read anew, because destinations may have left the run.
+    const after = recordAfter(run, staged, await recordOf(context), told, clock.now());
+    const sequence = await reoffer(context, (await store.run(run.id)) ?? run, after, exclusions);
+    if (after.endedAt !== null && after.version === 0) await engine.drop(run.key);
+    const sent = (await store.run(run.id))?.sent ?? run.sent;
+    const done: Run = {
+      ...run,
+      ...exclusions.countsOf(run),
+      destinations: told,
+      state: 'done',
+      phase: 'done',
+      held: false,
+      // Failures of earlier tries are over.
+      reason: run.code === null ? run.reason : null,
+      code: null,
+      sent,
+      finishedAt: clock.now(),
+    };
+    await store.saveRun(done, lease.fence, { ...after, sequence });
+    await discardPlan(context, run);
+    await pruneHistory(context);
+    await exclusions.scrub();
+    context.onProgress({ run: run.id, key: run.key, phase: 'done', done: sent, total: sent });
+    return done;
+  } catch (error) {
+    // The run stays unfinished: the next sync goes on from its cursor.
+    // Read anew, because a destination may have dropped out of it meanwhile.
+    const now = (await store.run(run.id)) ?? run;
+    const since = await failingSince(store, now);
+    if (!context.signal.aborted) await store.saveRun({ ...noted(now, { error, since }), phase }, lease.fence);
+    throw endOf(error, 'was over; the next one goes on with it');
+  }
+}
+
+/** Retires the audience that this one was until now. Its messages go first. */
+async function endFormer(context: RunContext, key: string, asOf: number, onRun: OnRun): Promise<void> {
+  const { store, config } = context;
+  const record = await store.audience(key);
+  const isBack = computations(config()).some((computation) => computation.key === key);
+  if (!record || isBack || !(await mayBeBelieved(record, store))) return;
+  await context.beside(orphan(record), (beside) => performOpened(beside, { action: 'retire', asOf }, onRun));
+}
+
+/** Past membership is kept as long as runs are. */
+async function pruneHistory({ engine, store, config, clock, log, subject }: RunContext): Promise<void> {
+  const { recordRetention } = config();
+  if (!recordRetention || !(await store.trustsClocks(clock.now()))) return;
+  await engine
+    .prune(clock.now() - recordRetention.runs)
+    .catch((error) =>
+      log.warn({ err: error, key: subject.key }, 'Old membership could not be removed from the engine'),
+    );
+}
+
+/** Has a held run go on to its end, as if no guard had stopped it. */
+export async function approveRun(context: RunContext, run: Run, onRun: OnRun): Promise<void> {
+  const waited = context.clock.now() - (run.finishedAt ?? context.clock.now());
+  const approved: Run = { ...run, state: 'sending', held: false, finishedAt: null, waited };
+  await context.store.saveRun(approved, context.lease.fence);
+  onRun(await finishRun(context, approved, onRun));
+  await settleDebts(context, run.asOf, onRun);
+}

@@ -1,0 +1,195 @@
+import type { Clock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
+import { type Lease, waitForLease } from '../../src/kernel/keep-lease.ts';
+import type { Remark } from '../../src/kernel/remark.ts';
+import type { Fence, Run, Store } from '../../src/store/port.ts';
+import type { SyncConfig } from '../audience-or-trait.ts';
+import { asRollcallError, naming } from '../engine-errors.ts';
+import type { OpenEngine } from '../engines/open.ts';
+import type { Engine } from '../engines/port.ts';
+import type { LiveStepReport } from '../live/loop.ts';
+import { createOpenEngines, type OpenEngines, type WithEngine } from '../open-engines.ts';
+import { type Alerts, createAlerts } from './alerts.ts';
+import { createGenerations, type Generations } from './config-generation.ts';
+import type {
+  AcceptChanges,
+  LeasedContext,
+  Log,
+  OnRun,
+  Progress,
+  RunAlert,
+  RunContext,
+  Subject,
+} from './run-context.ts';
+
+export interface SyncOptions {
+  readonly store: Store;
+  readonly accept: AcceptChanges;
+  /** Asked anew for every run, so that a reloaded configuration counts. */
+  readonly config: () => SyncConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly openEngine?: OpenEngine;
+  readonly onProgress?: (progress: Progress) => void;
+  /** Called with the result of everything that was asked for, by people or by schedules. */
+  readonly onReport?: (report: SyncReport) => void;
+  /** Called with each step of the live computation. */
+  readonly onLiveStep?: (step: LiveStepReport) => void;
+  /** Called with held, failed and overdue runs; its errors are logged. */
+  readonly notify?: (alert: RunAlert) => void | Promise<void>;
+}
+
+/** The result of a sync for one audience or trait. */
+export interface SyncReport {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  /** Runs made or finished, before a failure too, oldest first; the last one is held when a guard says so. */
+  readonly runs: readonly Run[];
+  /** Whether the last run was held before: earlier reports had it already. */
+  readonly isStillHeld: boolean;
+  /** Why it failed, or was not begun. */
+  readonly error: RollcallError | null;
+}
+
+/** Longer than the lease of a process that was killed. */
+export const PATIENCE = 40_000;
+export const NO_PATIENCE = 0;
+const LEASE_RETRY = 250;
+
+/** The frame of every kind of run: a place, the lease, an open engine, a report, an end. */
+export class Runner {
+  /** Opens an engine for something short, beside the runs. */
+  readonly withEngine: WithEngine;
+  /** The remarks of an engine on itself. */
+  readonly examine: (engine: string) => Promise<readonly Remark[]>;
+  readonly generations: Generations;
+  readonly alerts: Alerts;
+  /** Aborts when the process stops. */
+  readonly signal: AbortSignal;
+  private readonly options: SyncOptions;
+  private readonly engines: OpenEngines;
+  private readonly stopping = new AbortController();
+  private readonly working = new Set<Promise<unknown>>();
+  /** Those of this process that want a lease, in the order of coming. */
+  private readonly queues = new Map<string, symbol[]>();
+
+  constructor(options: SyncOptions) {
+    const { store, config, clock, log, openEngine, notify } = options;
+    this.options = options;
+    this.signal = this.stopping.signal;
+    this.generations = createGenerations({ store, config, log });
+    this.alerts = createAlerts({ store, log, notify });
+    this.engines = createOpenEngines({ config, store, clock, signal: this.signal, openEngine });
+    this.withEngine = this.engines.aside;
+    this.examine = this.engines.examine;
+  }
+
+  /**
+   * Waits for one of the engine's places and for the lease, and does the work with both.
+   *
+   * @param patience - milliseconds to wait for a run of another process
+   * @throws RollcallError `run_in_progress`, `older_configuration`
+   */
+  async underLease<T>(subject: Subject, work: (context: LeasedContext) => Promise<T>, patience = PATIENCE): Promise<T> {
+    // The place before the lease: what waits for its turn here may be run elsewhere.
+    const leave = await this.engines.enter(subject.engine, this.signal);
+    return this.leased(subject, patience, this.signal, work).finally(leave);
+  }
+
+  /**
+   * Does the work, which hands over each run once it is made or finished, and makes its report; failures are announced
+   * and reported, never thrown.
+   *
+   * @param isRetry - it failed before, and is tried again
+   */
+  async report(subject: Subject, work: (onRun: OnRun) => Promise<void>, isRetry = false): Promise<SyncReport> {
+    const report = await this.during(this.makeReport(subject, work, isRetry));
+    this.options.onReport?.(report);
+    return report;
+  }
+
+  /** Work that `stop` waits for. */
+  async during<T>(work: Promise<T>): Promise<T> {
+    this.working.add(work);
+    try {
+      return await work;
+    } finally {
+      this.working.delete(work);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort(new RollcallError('stopping', 'Rollcall is stopping.'));
+    await Promise.allSettled(this.working);
+  }
+
+  private async makeReport(
+    subject: Subject,
+    work: (onRun: OnRun) => Promise<void>,
+    isRetry: boolean,
+  ): Promise<SyncReport> {
+    const { log, onProgress } = this.options;
+    const { key, kind } = subject;
+    const runs: Run[] = [];
+    let isStillHeld = false;
+    const onRun: OnRun = (run, isKnown = false) => {
+      runs.push(run);
+      isStillHeld = isKnown;
+      log[isKnown ? 'debug' : 'info']({ event: 'sync_run', ...run }, `${run.action} of ${run.key}: ${run.state}`);
+    };
+    try {
+      await work(onRun);
+      return { key, kind, runs, isStillHeld, error: null };
+    } catch (cause) {
+      const error = naming(key, asRollcallError(cause));
+      await this.alerts.failed(subject, error, isRetry);
+      // A failed run is no longer under way either.
+      if (error.code !== 'run_in_progress') onProgress?.({ run: '', key, phase: 'done', done: 0, total: 0 });
+      return { key, kind, runs, isStillHeld, error };
+    }
+  }
+
+  /** @throws RollcallError `run_in_progress`, `older_configuration` */
+  private async leased<T>(
+    subject: Subject,
+    patience: number,
+    until: AbortSignal,
+    work: (context: LeasedContext) => Promise<T>,
+  ): Promise<T> {
+    // First without the lease, which the process that may run it must not miss.
+    await this.generations.check(subject.key, null);
+    const lease = await this.leaseFor(subject.key, patience);
+    const { store, accept, config, clock, log, onProgress = () => {} } = this.options;
+    const deps = { store, accept, config, clock, log, onProgress, onHeld: this.alerts.held };
+    const context = { ...deps, subject, lease, signal: AbortSignal.any([lease.signal, until]) };
+    const withEngine = (engine: Engine): RunContext => ({
+      ...context,
+      engine,
+      beside: (other, work) =>
+        this.leased(other, PATIENCE, context.signal, async (second) => {
+          await this.generations.check(other.key, second.lease.fence);
+          return work(second.withEngine(engine));
+        }),
+    });
+    const open = async () => withEngine(await this.engines.open(subject.engine, subject.definition?.timeout));
+    return work({ ...context, withEngine, open }).finally(() => lease.release());
+  }
+
+  private async leaseFor(key: string, patience: number): Promise<Lease<Fence>> {
+    const { store, clock } = this.options;
+    const place = Symbol(key);
+    const queue = this.queues.get(key) ?? [];
+    this.queues.set(key, queue);
+    queue.push(place);
+    try {
+      const mayAsk = () => queue[0] === place;
+      const waiting = { patience, askEvery: LEASE_RETRY, signal: this.signal, mayAsk };
+      const lease = await waitForLease(store, clock, `sync:${key}`, waiting);
+      if (lease) return lease;
+      throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
+    } finally {
+      queue.splice(queue.indexOf(place), 1);
+      if (queue.length === 0) this.queues.delete(key);
+    }
+  }
+}

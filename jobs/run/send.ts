@@ -1,0 +1,232 @@
+import type { Clock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
+import { failpoint } from '../../src/kernel/failpoint.ts';
+import type { Message } from '../../src/message.ts';
+import type { AcceptResult, AudienceRecord, Lane, Run } from '../../src/store/port.ts';
+import { conflictKey } from '../audience-or-trait.ts';
+import type { ChangeBatch, Staged } from '../engines/port.ts';
+import { endOfPortion, fitting } from './batch-size.ts';
+import { waitForRoom } from './destination-room.ts';
+import type { Exclusions } from './exclusions.ts';
+import { type BodyBuilder, bodyBuilder } from './identify-body.ts';
+import { messageIds } from './message-ids.ts';
+import type { RunContext } from './run-context.ts';
+import { audibleTo, noLonger, toldKeys } from './run-record.ts';
+
+const BATCH = 5000;
+/** Engines may read a short rest in a cheaper way than much. */
+const SHORT_READ = 1000;
+/** Rows read at once: each read costs as much as a thousand of them, but values may be long. */
+const READ = { audience: 4 * BATCH, trait: BATCH };
+const FIRST_READ = { audience: READ.audience, trait: SHORT_READ };
+/** Failures of the store that pass: the sync waits. */
+const PASSING = new Set(['store_full', 'store_busy']);
+const FIRST_WAIT = 100;
+const LONGEST_WAIT = 5000;
+
+/**
+ * Streams what is left of a plan into `accept`; every batch moves the run's cursor with it, or neither happens.
+ * Resolves to the destinations that got all of it.
+ */
+export async function sendPlan(
+  context: RunContext,
+  run: Run,
+  staged: Staged,
+  record: AudienceRecord,
+  exclusions: Exclusions,
+): Promise<readonly string[]> {
+  const { engine } = context;
+  let scope = await stillAudible(context, run, record, run.destinations ?? []);
+  if (staged.total === 0) return scope;
+  const toMessage = changeMessage(run, staged, record, context.clock, await context.store.hashKey());
+  const lane = laneOf(run);
+  let sent = run.sent;
+  let { cursor } = run;
+  const parts = messagesOf(engine, staged, Number(cursor ?? 0), toMessage);
+  let next = parts.next();
+  try {
+    for (let part = (await next).value; part; part = (await next).value) {
+      context.signal.throwIfAborted();
+      const { messages, positions } = part;
+      for (let from = 0; from < messages.length; ) {
+        scope = await stillAudible(context, run, record, scope);
+        const room = await waitForRoom(context, run, scope, messages.length - from);
+        scope = await keep(context, run, record, scope, room.scope);
+        if (scope.length === 0) {
+          await exclusions.purge((positions[from] ?? 1) - 1);
+          return scope;
+        }
+        const to = from + room.free;
+        const step = { lane, to: scope, run: run.id, after: cursor, cursor: String(positions[to - 1]) };
+        const writing = exclusions.accept(messages.slice(from, to), (wanted, epoch) =>
+          acceptPatiently(context, wanted, { ...step, epoch }),
+        );
+        if (from === 0) next = whileWriting(parts);
+        sent += await writing;
+        failpoint('sync_stream');
+        cursor = step.cursor;
+        from = to;
+        context.onProgress({ run: run.id, key: run.key, phase: 'send', done: sent, total: staged.total });
+      }
+    }
+    return await stillAudible(context, run, record, scope);
+  } finally {
+    await next.catch(() => {});
+    await parts.return(undefined);
+  }
+}
+
+/** Has the next part made while the store writes the last one, which it is sent at the end of this turn. */
+function whileWriting<T>(parts: AsyncGenerator<T, undefined>): Promise<IteratorResult<T, undefined>> {
+  const next = new Promise<void>((resolve) => setImmediate(resolve)).then(() => parts.next());
+  next.catch(() => {});
+  return next;
+}
+
+/** A destination leaves a run that is disconnected or disabled meanwhile, or wants something else. */
+function stillAudible(context: RunContext, run: Run, record: AudienceRecord, scope: readonly string[]) {
+  const audible = audibleTo(run, record, context.subject, context.config().destinations);
+  return keep(context, run, record, scope, audible);
+}
+
+/** A destination that leaves a run misses a part of it, so it gets the whole once it is back. */
+async function keep(
+  { store, lease }: RunContext,
+  run: Run,
+  record: AudienceRecord,
+  scope: readonly string[],
+  stay: readonly string[],
+): Promise<readonly string[]> {
+  const staying = scope.filter((name) => stay.includes(name));
+  if (staying.length < scope.length) {
+    const gone = (run.destinations ?? []).filter((name) => !staying.includes(name));
+    const lapsed = [...new Set([...record.lapsed, ...gone])];
+    const destinations = record.destinations.filter((name) => !gone.includes(name));
+    await store.saveRun({ ...run, destinations: staying }, lease.fence, { ...record, destinations, lapsed });
+  }
+  return staying;
+}
+
+interface Batch {
+  readonly lane: Lane;
+  readonly to: readonly string[];
+  readonly run: string;
+  readonly cursor: string;
+  /** Undefined unless it is a part of the run's plan. */
+  readonly after?: string | null | undefined;
+  readonly epoch: number;
+}
+
+/** Accepts a batch of a run; while the disk is full, waits and tries again. */
+export async function acceptPatiently(
+  { accept, subject, lease, clock, log, signal, onProgress }: RunContext,
+  messages: readonly Message[],
+  { lane, to, run, cursor, after, epoch }: Batch,
+): Promise<AcceptResult> {
+  for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+    signal.throwIfAborted();
+    try {
+      return await accept(subject.source, messages, {
+        lane,
+        to,
+        step: { run, fence: lease.fence, cursor, after, epoch },
+      });
+    } catch (error) {
+      if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
+      onProgress({ run, key: subject.key, phase: 'wait', done: 0, total: null, storeError: error.code });
+      if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'The sync waits for the store');
+      await clock.sleep(wait, signal);
+    }
+  }
+}
+
+/** The bodies of a run. Keys that somebody may still have values of, and the definition does not give, are null. */
+export function bodiesOf(run: Run, columns: readonly string[], record: AudienceRecord, clock: Clock): BodyBuilder {
+  const runsDefinition = run.action === 'sync' || run.action === 'resync';
+  const kind = runsDefinition ? run.kind : record.kind;
+  const current = runsDefinition ? columns : record.columns;
+  const former = new Set([...record.formerColumns, ...(runsDefinition ? noLonger(run, columns, record) : [])]);
+  const given = toldKeys(kind, run.key, current);
+  return bodyBuilder({
+    key: run.key,
+    kind,
+    columns: current,
+    removed: [...former].filter((name) => !given.includes(name)),
+    at: run.asOf,
+    now: () => clock.now(),
+  });
+}
+
+type ToMessage = (position: number, userId: string, present: boolean, value: string | null) => Message;
+
+function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: Clock, key: string): ToMessage {
+  const body = bodiesOf(run, staged.columns, record, clock);
+  const isForOne = run.action === 'backfill' || run.action === 'withdraw';
+  const scope = isForOne ? (run.destinations ?? []).join(',') : '*';
+  const idOf = messageIds(key, run.id, scope);
+  const conflictPrefix = conflictKey(run.key, '');
+  return (position, userId, present, value) => {
+    const messageId = idOf(userId);
+    return {
+      type: 'identify',
+      messageId,
+      userId,
+      integrations: null,
+      body: body(messageId, userId, present, value, record.sequence + position),
+      conflict: conflictPrefix + userId,
+    };
+  };
+}
+
+/** Changes of a plan with their positions in it. */
+interface Part {
+  readonly messages: readonly Message[];
+  readonly positions: readonly number[];
+}
+
+/** What is left of a plan behind a position. While its parts are sent, the rows of the next ones are read. */
+async function* messagesOf(
+  engine: RunContext['engine'],
+  { plan, kind, total }: Staged,
+  behind: number,
+  toMessage: ToMessage,
+): AsyncGenerator<Part, undefined> {
+  // A hint: positions have gaps, so rows may be left where this counts none.
+  const read = (after: number, most: number) =>
+    engine.changes(plan, after, Math.min(most, Math.max(SHORT_READ, total - after)));
+  let next = read(behind, FIRST_READ[kind]);
+  try {
+    for (;;) {
+      const rows = await next;
+      const last = rows.positions.at(-1);
+      if (last === undefined) return;
+      next = read(last, fitting(rows.values, READ[kind]));
+      next.catch(() => {});
+      for (let from = 0; from < rows.positions.length; ) {
+        const to = endOfPortion(rows.values, from, BATCH);
+        yield partOf(rows, from, to, toMessage);
+        from = to;
+      }
+    }
+  } finally {
+    await next.catch(() => {});
+  }
+}
+
+function partOf(
+  { positions, userIds, present, values }: ChangeBatch,
+  from: number,
+  to: number,
+  toMessage: ToMessage,
+): Part {
+  const part = positions.slice(from, to);
+  const messages = part.map((position, index) => {
+    const row = from + index;
+    return toMessage(position, userIds[row] as string, present[row] as boolean, values[row] as string | null);
+  });
+  return { messages, positions: part };
+}
+
+function laneOf(run: Run): Lane {
+  return run.first || run.action === 'resync' || run.action === 'backfill' ? 'backfill' : 'live';
+}

@@ -1,0 +1,75 @@
+import { RollcallError } from '../../src/kernel/errors.ts';
+import type { AudienceRecord, Store } from '../../src/store/port.ts';
+import type { Action } from '../engines/port.ts';
+import type { RunContext } from './run-context.ts';
+
+type Place = Pick<RunContext, 'subject' | 'config'>;
+
+/** The highest version that is known of an audience, in former lives too. */
+export async function lastVersion(store: Pick<Store, 'runs'>, { key, version }: AudienceRecord): Promise<number> {
+  if (version > 0) return version;
+  const [newest] = await store.runs({ key, limit: 1 });
+  return newest?.toVersion ?? 0;
+}
+
+/**
+ * The version that the snapshot is to get.
+ *
+ * @param lastVersion - the highest that runs of this audience are known to have had
+ * @throws RollcallError `snapshot_lost`, `snapshot_moved`, `engine_changed`
+ */
+export async function nextVersion(
+  context: Place & Pick<RunContext, 'engine' | 'log'>,
+  action: Action,
+  record: AudienceRecord,
+  lastVersion: number,
+): Promise<number> {
+  const { engine, log } = context;
+  const { key, version } = record;
+  const snapshot = await engine.snapshot(key);
+  // Of an audience that begins anew too: what is remembered of its former lives names versions.
+  const next = Math.max(snapshot.version, version, lastVersion) + 1;
+  // An engine that only got another name still has it.
+  if (snapshot.version === version) return next;
+  if (action === 'retire' && snapshot.version === 0) {
+    log.warn({ key }, 'The snapshot is gone: the audience is forgotten, and its members are not notified');
+    return next;
+  }
+  if (hasMoved(context, record) && (action !== 'resync' || canReach(context, record))) throw missing(context, record);
+  if (action === 'resync') {
+    log.warn({ key }, 'The last snapshot is missing: users who left since then are not notified');
+    return next;
+  }
+  if (snapshot.version < version) throw missing(context, record);
+  throw new RollcallError(
+    'snapshot_moved',
+    `${key}: the engine's snapshot (version ${snapshot.version}) is ahead of the store (version ${version}): this is another store, or an older copy. Use the right one, or run \`rollcall resync ${key}\` to send the whole membership again.`,
+  );
+}
+
+/** Why the engine has not got what was last synced. */
+export function missing(context: Place, record: AudienceRecord): RollcallError {
+  const { key, engine } = record;
+  if (!hasMoved(context, record)) {
+    return new RollcallError(
+      'snapshot_lost',
+      `${key}: the engine no longer has what was last synced. Bring its database back, or run \`rollcall resync ${key}\` to send the whole membership again.`,
+    );
+  }
+  const way = canReach(context, record)
+    ? `run \`rollcall retire ${key}\`, which tells all members there that they left, and the next sync begins anew`
+    : `run \`rollcall resync ${key}\`, which tells the members of now and can't tell who left since`;
+  return new RollcallError(
+    'engine_changed',
+    `${key}: its snapshot is in the engine ${engine}, the configuration says ${context.subject.engine}. Set \`engine: ${engine}\` again, or ${way}.`,
+  );
+}
+
+function hasMoved({ subject }: Place, { engine, version }: AudienceRecord): boolean {
+  return version > 0 && engine !== subject.engine;
+}
+
+/** Whether the engine of the snapshot is still configured. */
+function canReach({ config }: Place, { engine }: AudienceRecord): boolean {
+  return Object.hasOwn(config().engines, engine);
+}

@@ -1,0 +1,179 @@
+import { failpoint } from '../../src/kernel/failpoint.ts';
+import type { AudienceRecord, Run } from '../../src/store/port.ts';
+import { endOf } from '../engine-errors.ts';
+import type { Action, Staged } from '../engines/port.ts';
+import { withinTime } from '../time-limit.ts';
+import { checkColumns } from './column-conflicts.ts';
+import { isAllDelivered } from './ended-audiences.ts';
+import { Exclusions } from './exclusions.ts';
+import { asRename, renameReason } from './guard.ts';
+import { whyHeld } from './hold-reason.ts';
+import type { Debt } from './owed-membership.ts';
+import { failingSince } from './retry-times.ts';
+import { newRecord, type Order, type RunContext, type RunPlace, type Subject } from './run-context.ts';
+import { failed, isFirst, newRun, scopeOf, withCounts } from './run-record.ts';
+import { lastVersion, nextVersion } from './snapshot-version.ts';
+
+/** Of what has no definition any more there is no SQL to run. */
+const NO_LIMIT = Number.POSITIVE_INFINITY;
+
+export async function recordOf({ store, subject }: RunPlace): Promise<AudienceRecord> {
+  return (await store.audience(subject.key)) ?? newRecord(subject);
+}
+
+/** A try that did not even reach its engine is a run, too. */
+export async function recordUnopened(context: RunPlace, order: Order, error: unknown): Promise<never> {
+  const { store, clock, lease } = context;
+  const { action, asOf } = order;
+  if (action === 'settle') throw error;
+  const record = await recordOf(context);
+  const { settled } = await store.deletions(null);
+  const startedAt = clock.now();
+  const run = newRun(context, { action, asOf, destinations: [], epoch: settled }, record, startedAt);
+  const since = await failingSince(store, run);
+  const over: Run = { ...failed(run, { error, since }, startedAt), phase: 'open' };
+  await store.saveRun(over, lease.fence, { ...record, lastRunAt: startedAt });
+  throw error;
+}
+
+interface Staging extends Pick<Order, 'asOf' | 'former' | 'renames'> {
+  readonly action: Action;
+  readonly debt?: Debt;
+}
+
+export async function stageRun(context: RunContext, order: Staging, known: AudienceRecord): Promise<Run> {
+  const { store, clock, lease, subject } = context;
+  const { asOf, debt } = order;
+  // Before all else: users whose deletion is not over by now are left out of what is computed, and no run that knows of a
+  // deletion seems to have begun before its end.
+  const { settled } = await store.deletions(null);
+  const startedAt = clock.now();
+  // Users who stay members would not get their new values.
+  const isOtherKind = order.action === 'sync' && known.version > 0 && known.kind !== subject.kind;
+  const action = isOtherKind ? 'resync' : order.action;
+  const record = await recordAtStart(context, debt, known, startedAt);
+  const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
+  const of = { action, asOf, destinations, epoch: settled };
+  let run: Run = { ...newRun(context, of, known, startedAt), toVersion: await lastVersion(store, known) };
+  // People who look see that it computes. A run that the process does not survive has failed.
+  await store.saveRun(run, lease.fence, { ...known, definitionHash: record.definitionHash });
+  try {
+    // After its own record, for those of two processes that begin one definition under two names: one of them sees the other.
+    const former = (await order.former?.()) ?? null;
+    if (former) run = { ...run, renamedFrom: former.key };
+    const staged = await stage(context, run, order, known);
+    failpoint('sync_stage');
+    await checkColumns(context, staged.columns);
+    const { counts, reason } =
+      action === 'sync' || action === 'resync'
+        ? await judge(context, run, staged, order, former)
+        : { counts: staged, reason: null };
+    return await saveStaged(context, withCounts(run, counts), reason, record);
+  } catch (cause) {
+    const error = endOf(cause, 'had computed what to send; the next sync computes anew');
+    const since = await failingSince(store, run).catch(() => run.startedAt);
+    const over = failed(run, { error, since }, clock.now());
+    // Its tick is still due, here or elsewhere, so it does no harm if this is not written either.
+    if (context.signal.aborted) await store.saveRun(over, lease.fence).catch(() => {});
+    else await store.saveRun(over, lease.fence, { ...record, engine: known.engine, sequence: known.sequence });
+    throw error;
+  }
+}
+
+/** The audience's record as it is once the run has computed. */
+async function recordAtStart(
+  { store, subject }: RunContext,
+  debt: Debt | undefined,
+  known: AudienceRecord,
+  startedAt: number,
+): Promise<AudienceRecord> {
+  const isKnownToAll =
+    known.formerColumns.length > 0 && known.lapsed.length === 0 && (await isAllDelivered(store, known.key));
+  return {
+    ...known,
+    formerColumns: isKnownToAll ? [] : known.formerColumns,
+    engine: subject.engine,
+    source: subject.source,
+    definitionHash: isFirst(known) ? (subject.definition?.hash ?? known.definitionHash) : known.definitionHash,
+    lastRunAt: debt && known.endedAt === null ? known.lastRunAt : startedAt,
+    // Above all that was ever sent: in an earlier life of the audience, and by the clock where the store itself is new. One above
+    // the last is what a replay after the audience's end was sent with.
+    sequence: Math.max(
+      known.endedAt === null ? known.sequence : known.sequence + 1,
+      (await store.lastSequence(known.key)) + 1,
+      startedAt * 1000,
+    ),
+  };
+}
+
+/** Has the engine compute, within the definition's time. */
+async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, known: AudienceRecord) {
+  const { engine, clock, lease, subject } = context;
+  const { action } = run;
+  const toVersion = await nextVersion(context, action, known, run.toVersion);
+  context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
+  await lease.check();
+  const { sql = '', timeout = NO_LIMIT, expect } = subject.definition ?? {};
+  return withinTime(clock, timeout, context.signal, (signal) =>
+    engine.stage({
+      ...{ plan: run.id, key: subject.key, kind: subject.kind, action, sql, asOf, toVersion, signal },
+      leavers: debt?.leavers ?? false,
+      leasedAt: lease.since,
+      freshness: expect?.freshness?.column,
+    }),
+  );
+}
+
+/** Records what was computed. @param reason - why the run is held; null if it goes on */
+async function saveStaged(context: RunContext, run: Run, reason: string | null, record: AudienceRecord): Promise<Run> {
+  const { store, clock, lease } = context;
+  const staged: Run = {
+    ...run,
+    state: reason ? 'held' : 'sending',
+    phase: reason ? 'stage' : 'send',
+    held: reason !== null,
+    reason,
+    finishedAt: reason === null ? null : clock.now(),
+  };
+  await store.saveRun(staged, lease.fence, record);
+  if (reason) {
+    // A run that waits for a person is not under way.
+    context.onProgress({ run: run.id, key: run.key, phase: 'done', done: 0, total: 0 });
+    await context.onHeld(staged);
+  }
+  return staged;
+}
+
+interface Judgement {
+  readonly counts: Staged;
+  /** Why a person has to decide first; null where nobody has to. */
+  readonly reason: string | null;
+}
+
+/**
+ * Holds a run whose source is not to be believed, that changes too much, or has a new name. Users who are kept out, and are
+ * found only by reading the plan, are taken out of it where they could matter.
+ */
+async function judge(
+  context: RunContext,
+  run: Run,
+  staged: Staged,
+  { asOf, renames }: Staging,
+  former: Subject | null,
+): Promise<Judgement> {
+  const { definition } = context.subject;
+  if (!definition) return { counts: staged, reason: null };
+  if (staged.frozen) return { counts: staged, reason: staged.frozen };
+  const members = former ? (await context.engine.snapshot(former.key)).members : 0;
+  const asFormer = (counts: Staged) => (former ? asRename(counts, members) : counts);
+  const reasonOf = (counts: Staged) =>
+    whyHeld(asFormer(staged), asFormer(counts), definition, asOf) ??
+    (former && !renames ? renameReason(former.key, members, counts) : null);
+  const ifNoneEnters = { ...staged, members: staged.members - staged.entered, entered: 0 };
+  if (reasonOf(staged) === null && reasonOf(ifNoneEnters) === null) return { counts: staged, reason: null };
+  const exclusions = await Exclusions.of(context, run);
+  await exclusions.purge(0);
+  await exclusions.scrub();
+  const counts = { ...staged, ...exclusions.countsOf(staged) };
+  return { counts, reason: reasonOf(counts) };
+}

@@ -1,0 +1,117 @@
+import type { Clock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
+import { suggestion } from '../../src/kernel/spelling.ts';
+import type { Run, RunState, Store } from '../../src/store/port.ts';
+import { holdRejected, whileHeld } from '../live/on-hold.ts';
+import type { Subjects } from '../run/audience-subjects.ts';
+import { approveRun, performOrder } from '../run/run.ts';
+import type { LeasedContext, OnRun, Order, RunContext, Subject } from '../run/run-context.ts';
+import { PATIENCE, type Runner, type SyncReport } from '../run/runner.ts';
+import { rejectRun, unfinishedRuns } from '../run/unfinished-runs.ts';
+
+/** An order for one audience or trait. */
+interface Request {
+  readonly action: Order['action'];
+  /** The run's time; that of now unless given. */
+  readonly now?: number | undefined;
+  readonly tick?: number;
+  readonly isRetry?: boolean;
+  /** Whether a person agreed to a change of the name. */
+  readonly renames?: boolean | undefined;
+  /** Milliseconds to wait for a run of another process. */
+  readonly patience?: number;
+}
+
+/** Carries out the orders of people and schedules under the lease, and reports them. */
+export interface Orders {
+  order(subject: Subject, request: Request): Promise<SyncReport>;
+  /** Lets a held run go on. @throws RollcallError `unknown_run` */
+  approve(run: string): Promise<SyncReport>;
+  /** Throws a held run away, or the rest of one that can't be finished. @throws RollcallError `unknown_run` */
+  reject(run: string): Promise<SyncReport>;
+}
+
+/** An order that has no time yet. */
+type Asked = Omit<Order, 'asOf'> & Pick<Request, 'now'>;
+type Decision = (context: RunContext, run: Run, onRun: OnRun) => Promise<void>;
+
+interface OrdersOptions {
+  readonly store: Pick<Store, 'run' | 'runs'>;
+  readonly clock: Clock;
+  readonly runner: Runner;
+  readonly subjects: Subjects;
+}
+
+export function createOrders({ store, clock, runner, subjects }: OrdersOptions): Orders {
+  /** Under its lease, and recorded as run by this configuration. */
+  function perform(subject: Subject, { now, ...given }: Asked, onRun: OnRun, patience: number): Promise<void> {
+    const work = async (context: LeasedContext) => {
+      await runner.generations.check(subject.key, context.lease.fence);
+      // Not before: who waited for the lease would otherwise compute as of a time before that of the run that went first.
+      const order = { ...given, asOf: now ?? clock.now() };
+      await whileHeld(context, order.action === 'settle', () => performOrder(context, order, onRun));
+    };
+    return runner.underLease(subject, work, patience);
+  }
+
+  async function formerSelf(subject: Subject): Promise<Subject | null> {
+    const former = await subjects.formerSelf(subject);
+    if (former) await runner.generations.check(former.key, null);
+    return former;
+  }
+
+  /** Decides about a run in the engine that it was staged in. */
+  async function decide(id: string, states: readonly RunState[], work: Decision): Promise<SyncReport> {
+    const asked = await store.run(id);
+    if (!asked) throw unknownRun(id, await store.runs({ states, limit: LISTED }));
+    if (!states.includes(asked.state)) throw tooLate(asked, states);
+    const subject = await subjects.findWhereItLies(asked.key);
+    return runner.report(subject, (onRun) =>
+      runner.underLease(subject, async (context) => {
+        const run = (await unfinishedRuns(context)).find((unfinished) => unfinished.id === id);
+        if (!run || !states.includes(run.state)) throw tooLate((await store.run(id)) ?? asked, states);
+        const opened = await context.open();
+        await whileHeld(context, false, () => work(opened, run, onRun)).finally(() => opened.engine.close());
+      }),
+    );
+  }
+
+  return {
+    order(subject, { action, now, tick, renames, isRetry = false, patience = PATIENCE }) {
+      const work = async (onRun: OnRun) => {
+        const asked = { action, now, tick, renames };
+        if (action !== 'sync') return perform(subject, asked, onRun, patience);
+        const former = () => formerSelf(subject);
+        // Also before there is a run: an older configuration has no reason to leave one that failed.
+        await former();
+        await perform(subject, { ...asked, former }, onRun, patience);
+      };
+      return runner.report(subject, work, isRetry);
+    },
+    approve: (run) => decide(run, ['held'], approveRun),
+    reject: (run) =>
+      decide(run, ['held', 'sending', 'committed'], async (context, unfinished, onRun) => {
+        onRun(await rejectRun(context, unfinished, 'Rejected.'));
+        await holdRejected(context);
+      }),
+  };
+}
+
+/** Runs that can be decided about, among which one that is asked for by a wrong name is looked for. */
+const LISTED = 100;
+
+/** @param waiting - those that can be decided about */
+function unknownRun(name: string, waiting: readonly Run[]): RollcallError {
+  const own = waiting.find(({ key }) => key === name);
+  if (own) return new RollcallError('unknown_run', `There is no run ${name}. The run of ${name} is ${own.id}.`);
+  const help = suggestion(
+    name,
+    waiting.map(({ id }) => id),
+  );
+  return new RollcallError('unknown_run', `There is no run ${name}${help.endsWith('?') ? help : '.'}`);
+}
+
+function tooLate({ id, state }: Run, states: readonly RunState[]): RollcallError {
+  const wanted = states.length === 1 ? 'held' : 'held or unfinished';
+  return new RollcallError('unknown_run', `The run ${id} is ${state}, not ${wanted}.`);
+}

@@ -1,0 +1,249 @@
+import cron, { type ScheduledTask } from 'node-cron';
+import type { Clock } from '../../src/kernel/clock.ts';
+import type { Run } from '../../src/store/port.ts';
+import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
+import type { Log } from '../run/run-context.ts';
+import { Ticks } from './due-times.ts';
+
+const SECOND = 1_000;
+/** Clocks of hosts differ by no more; a run that seems to begin later was begun by a clock that has been set back since. */
+const SKEW = 60 * SECOND;
+/** When to look again at an audience that another process is syncing, or was when it died. */
+const LOOK_AGAIN = 10 * SECOND;
+/** How often to look whether the clock was set, or a tick went by. */
+const WATCH_EVERY = 30 * SECOND;
+/** Ticks this young may still be on their way. */
+const GRACE = 5 * SECOND;
+/** Clocks drift; further apart, one was set. */
+const DRIFT = 2 * SECOND;
+
+interface ScheduleOptions {
+  readonly config: () => SyncConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly lastRunAt: (key: string) => Promise<number | null>;
+  readonly unfinished: (key: string) => Promise<readonly Run[]>;
+  /** When to try again what failed since a tick; null when nothing did. */
+  readonly nextTryAt: (key: string, tick: number) => Promise<number | null>;
+  /** Runs one sync unless one began at the tick or since; resolves to false when another process is at it. */
+  readonly run: (computation: Computation, tick: number, isRetry: boolean) => Promise<boolean>;
+  readonly overdue: (key: string, message: string) => Promise<void>;
+}
+
+interface Schedules {
+  /** Starts what the configuration has by now, and catches up what was missed, once. */
+  start(): Promise<void>;
+  stop(): void;
+}
+
+export function createSchedules(options: ScheduleOptions): Schedules {
+  const { clock, config, log } = options;
+  let started: Schedule[] = [];
+  let cancelWatch = () => {};
+
+  async function start(): Promise<void> {
+    stop();
+    started = computations(config())
+      .filter(({ schedule, paused }) => schedule !== null && !paused)
+      .map((computation) => new Schedule(computation, options));
+    watch(clock.now(), clock.monotonic());
+    await Promise.all(started.map((schedule) => schedule.start()));
+  }
+
+  function watch(time: number, steady: number): void {
+    cancelWatch = clock.after(WATCH_EVERY, () => {
+      const passed = clock.monotonic() - steady;
+      // Timers of schedules wait for a time of day, which now is further away.
+      if (clock.now() - time < passed - DRIFT) {
+        log.warn({ event: 'clock_set_back' }, 'The clock was set back; the schedules start again');
+        void start().catch((error) => {
+          log.warn({ err: error }, 'The schedules could not be started; trying again');
+          watch(time, steady);
+        });
+        return;
+      }
+      for (const schedule of started) schedule.look();
+      watch(clock.now(), clock.monotonic());
+    });
+  }
+
+  function stop(): void {
+    cancelWatch();
+    for (const schedule of started) schedule.stop();
+    started = [];
+  }
+
+  return { start, stop };
+}
+
+/** One audience's ticks: never two runs at once, and ticks that come during a run make one more run after it. */
+class Schedule {
+  private readonly computation: Computation;
+  private readonly options: ScheduleOptions;
+  private readonly task: ScheduledTask;
+  private readonly ticks: Ticks;
+  /** The tick, or the start, that the sync under way is for. */
+  private running: number | null = null;
+  private again: number | null = null;
+  private stopped = false;
+  /** The last tick that came. */
+  private seen = 0;
+  /** Whether people know that it is overdue; until it has run again. */
+  private announced = false;
+  private cancelLook = () => {};
+
+  constructor(computation: Computation, options: ScheduleOptions) {
+    this.computation = computation;
+    this.options = options;
+    const { schedule, timezone } = computation;
+    this.ticks = new Ticks(schedule ?? '', timezone);
+    this.task = createTask(computation, (date) => this.onTick(date.getTime()), options.log);
+    this.task.on('execution:missed', ({ date }) => this.onTick(date.getTime()));
+  }
+
+  async start(): Promise<void> {
+    this.task.start();
+    const now = this.options.clock.now();
+    this.seen = now;
+    const last = await this.lastRunAt(now);
+    if (last !== null && this.missed(last, now) > 1) await this.announceMissed(last);
+    // No tick is later than the second that has begun: a run begun since may be another process's for the same tick.
+    const tick = now - (now % SECOND);
+    if (await this.isDue(last, now)) void this.patiently(tick, (at) => this.runFor(at));
+  }
+
+  stop(): void {
+    this.stopped = true;
+    this.cancelLook();
+    void this.task.destroy();
+  }
+
+  /** Takes up a tick that the timer did not bring, such as one in an hour that the clock repeats. */
+  look(): void {
+    const [at] = this.ticks.last(this.seen, this.options.clock.now() - GRACE, 1);
+    if (at !== undefined) void this.onTick(at);
+  }
+
+  private onTick(at: number): Promise<void> {
+    this.seen = Math.max(this.seen, at);
+    return this.patiently(at, () => this.tick(at));
+  }
+
+  private async isDue(last: number | null, now: number): Promise<boolean> {
+    const { key } = this.computation;
+    if (last === null || (await this.options.unfinished(key)).length > 0) return true;
+    return this.missed(last, now) > 0 || (await this.options.nextTryAt(key, last)) !== null;
+  }
+
+  /** Null also for a run in the future: nobody can say what was missed since. */
+  private async lastRunAt(now: number): Promise<number | null> {
+    const last = await this.options.lastRunAt(this.computation.key);
+    return last === null || isAhead(last, Math.max(now, this.options.clock.now())) ? null : last;
+  }
+
+  /** As far as two, which is one missed by its interval. */
+  private missed(last: number, now: number): number {
+    return this.ticks.last(last, now, 2).length;
+  }
+
+  private async announceMissed(last: number): Promise<void> {
+    const { key } = this.computation;
+    await this.announce(
+      `${key} missed a tick by more than its interval; it last ran at ${new Date(last).toISOString()}.`,
+    );
+  }
+
+  private async announce(message: string): Promise<void> {
+    if (this.announced) return;
+    this.announced = true;
+    await this.options.overdue(this.computation.key, message);
+  }
+
+  /** While the store is away nobody knows whether a tick was served: it is looked at again. */
+  private async patiently(at: number, work: (at: number) => Promise<void>): Promise<void> {
+    try {
+      await work(at);
+    } catch (error) {
+      this.options.log.warn(
+        { err: error, key: this.computation.key },
+        'The next run could not be scheduled; trying again',
+      );
+      if (!this.stopped) this.lookAgain(at, LOOK_AGAIN);
+    }
+  }
+
+  private async tick(at: number): Promise<void> {
+    const { key } = this.computation;
+    const last = await this.lastRunAt(at);
+    // Another process may have served this tick already; or this one, if it is looked at again.
+    if (last !== null && last >= at) return this.running === null ? this.followUp(at) : undefined;
+    if (this.running === null) return this.runFor(at);
+    this.again = at;
+    // One that began between two ticks, at a start, has not run for an interval yet.
+    if (this.missed(this.running - 1, at) > 1)
+      await this.announce(`${key} is due again while its last sync still runs.`);
+  }
+
+  private async runFor(at: number, isRetry = false): Promise<void> {
+    if (this.running !== null || this.stopped) return;
+    this.running = at;
+    this.again = null;
+    this.cancelLook();
+    const begun = await this.options.run(this.computation, at, isRetry).catch((error) => {
+      this.options.log.error({ err: error, key: this.computation.key }, 'The scheduled sync could not be run');
+      return true;
+    });
+    this.running = null;
+    if (this.stopped) return;
+    if (begun) {
+      this.announced = false;
+      if (this.again !== null) return this.runFor(this.again);
+      return this.followUp(at);
+    }
+    this.lookAgain(at, LOOK_AGAIN);
+    const last = await this.lastRunAt(at);
+    if (last !== null && this.missed(last, at) > 1) await this.announceMissed(last);
+  }
+
+  /** A run that failed, here or elsewhere, is tried again until the next tick. */
+  private async followUp(at: number): Promise<void> {
+    const { nextTryAt, clock } = this.options;
+    const next = await nextTryAt(this.computation.key, at);
+    if (next !== null && !this.stopped) this.lookAgain(at, Math.max(SECOND, next - clock.now()), true);
+  }
+
+  private lookAgain(at: number, wait: number, isRetry = false): void {
+    const { clock, unfinished } = this.options;
+    this.cancelLook();
+    const look = async () => {
+      if (isRetry || (await unfinished(this.computation.key)).length > 0) await this.runFor(at, isRetry);
+      else await this.tick(at);
+    };
+    this.cancelLook = clock.after(wait, () => void this.patiently(at, look));
+  }
+}
+
+/** Whether a run began in what is the future now: the clock was set back. */
+export const isAhead = (last: number, now: number) => last > now + SKEW;
+
+function createTask({ key, schedule, timezone }: Computation, tick: (date: Date) => Promise<void>, log: Log) {
+  return cron.createTask(schedule ?? '', ({ date }) => tick(date), {
+    name: key,
+    ...(timezone === null ? {} : { timezone }),
+    suppressMissedWarning: true,
+    logger: {
+      info: () => {},
+      debug: () => {},
+      warn: (message) => log.warn({ key }, message),
+      error: (message, error) => log.error({ key, err: error ?? message }, 'The cron library failed'),
+    },
+  });
+}
+
+/** When an audience is due next, in milliseconds since 1970. */
+export function nextTick(computation: Computation, log: Log): number | null {
+  const task = createTask(computation, async () => {}, log);
+  const [next] = task.getNextRuns(1);
+  void task.destroy();
+  return next?.getTime() ?? null;
+}

@@ -1,0 +1,227 @@
+import memoize from 'lodash/memoize.js';
+import type { Config } from '../../src/config/config.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
+import type { LiveAudience } from '../../src/store/live.ts';
+import type { AudiencePause, AudienceRecord, Run, RunState, Store } from '../../src/store/port.ts';
+import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
+import { liveSources } from '../live/definitions.ts';
+import { type LiveStatus, liveStatuses } from '../live/status.ts';
+import { sinceOf, standingFailure } from '../run/retry-times.ts';
+import { changesMembership } from '../run/run-changes.ts';
+import type { Log } from '../run/run-context.ts';
+import { Ticks } from '../schedule/due-times.ts';
+import { nextTick } from '../schedule/schedule.ts';
+
+/** Runs that a trend is made of. */
+const TREND = 10;
+/** Runs looked at: those for one destination come between, of which there are few. */
+const RECENT = [TREND + 2, 40] as const;
+/** A due run that has not begun after this time is overdue, in milliseconds. */
+const LATE = 2 * 60_000;
+const UNFINISHED: readonly RunState[] = ['staged', 'sending', 'committed'];
+
+/** How an audience or computed trait stands, as those who look after it want to know. */
+export interface AudienceStatus {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  readonly engine: string;
+  readonly source: string;
+  /**
+   * `new`: it has not run yet. `held`, `failed`: its last run was. `unfinished`: a run is under way, or goes on with the next sync.
+   * `orphaned`: gone from the configuration, and its members still believe in it.
+   */
+  readonly state: 'ok' | 'new' | 'held' | 'failed' | 'unfinished' | 'paused' | 'orphaned';
+  /** Members after the last run that was done; null before the first. */
+  readonly members: number | null;
+  /** Members after each of the last runs that were done, oldest first. */
+  readonly trend: readonly number[];
+  readonly lastRun: Run | null;
+  readonly schedule: string | null;
+  /** Milliseconds since 1970; null without a schedule, and while nothing will run it. */
+  readonly nextRunAt: number | null;
+  /**
+   * The tick that was due when nothing began; of several, one of the last. Of a live one, since when it has been behind. Null
+   * where nothing is overdue.
+   */
+  readonly overdueSince: number | null;
+  /** Since when, and by whom; null for one that runs, or that the configuration pauses. */
+  readonly paused: AudiencePause | null;
+  /** Null for what is not live. */
+  readonly live: LiveStatus | null;
+  /** The next thing a person has to do. */
+  readonly todo: Todo | null;
+}
+
+export type Todo =
+  | { readonly do: 'decide'; readonly run: string; readonly reason: string }
+  /** `run` is the last that failed; the first of the failures in a row began at `since`, in milliseconds since 1970. */
+  | {
+      readonly do: 'repair';
+      readonly run: string;
+      readonly code: string;
+      readonly reason: string;
+      readonly since: number;
+    }
+  | { readonly do: 'retire' };
+
+interface StatusParts {
+  readonly store: Store;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly config: () => SyncConfig;
+  readonly log: Log;
+}
+
+/** Those that are configured, in that order, then those that are gone from the configuration. */
+export async function audienceStatuses(
+  parts: StatusParts,
+  orphans: readonly AudienceRecord[],
+): Promise<readonly AudienceStatus[]> {
+  const { changedAt = null } = parts.config();
+  const configured = computations(parts.config());
+  const [paused, live, runs] = await Promise.all([
+    parts.store.pausedAudiences(),
+    liveLook(parts),
+    recentRuns(
+      parts.store,
+      [...configured, ...orphans].map(({ key }) => key),
+    ),
+  ]);
+  const schedules: Schedules = {
+    ...{ clock: parts.clock, changedAt },
+    // Hundreds may have one.
+    next: memoize((computation) => nextTick(computation, parts.log), scheduleOf),
+  };
+  const pauses = new Map(paused.map((pause) => [pause.key, pause]));
+  const runsOf = ({ key }: { readonly key: string }) => runs.get(key) ?? [];
+  return [
+    ...configured.map((computation) => {
+      const pause = pauses.get(computation.key) ?? null;
+      const asItIs = { ...computation, paused: computation.paused || pause !== null };
+      return statusOf(schedules, computation, asItIs, runsOf(computation), pause, live);
+    }),
+    ...orphans.map((record) => statusOf(schedules, record, null, runsOf(record), null, NOTHING_LIVE)),
+  ];
+}
+
+interface LiveLook {
+  readonly audiences: ReadonlyMap<string, LiveAudience>;
+  readonly status: (source: string, audience: LiveAudience | undefined) => LiveStatus | null;
+}
+
+const NOTHING_LIVE: LiveLook = { audiences: new Map(), status: () => null };
+
+async function liveLook({ store, clock, config }: StatusParts): Promise<LiveLook> {
+  const sources = new Set(liveSources(config()));
+  if (sources.size === 0) return NOTHING_LIVE;
+  // How far it is first: what is on hold by then is so because of what has been computed.
+  const status = await liveStatuses(store, sources, clock.now());
+  const audiences = new Map((await store.liveAudiences()).map((audience) => [audience.key, audience]));
+  const behind = new Set(await store.liveBehind());
+  return { audiences, status: (source, audience) => status(source, audience, behind) };
+}
+
+interface Schedules extends Pick<StatusParts, 'clock'>, Pick<Config, 'changedAt'> {
+  /** When it is due next, in milliseconds since 1970. */
+  readonly next: (computation: Computation) => number | null;
+}
+
+function statusOf(
+  { clock, changedAt, next }: Schedules,
+  { key, kind, engine, source }: Pick<Computation, 'key' | 'kind' | 'engine' | 'source'>,
+  computation: Computation | null,
+  runs: readonly Run[],
+  paused: AudiencePause | null,
+  { audiences, status }: LiveLook,
+): AudienceStatus {
+  const trend = runs.flatMap(({ state, members }) => (state === 'done' ? [members] : [])).slice(0, TREND);
+  const last = runs.find(changesMembership) ?? null;
+  const { schedule = null } = computation ?? {};
+  const audience = computation?.live ? audiences.get(key) : undefined;
+  const live = computation?.live ? status(source, audience) : null;
+  const state = stateOf(last, computation);
+  const isScheduled = schedule !== null && computation !== null && !computation.paused;
+  return {
+    key,
+    kind,
+    engine,
+    source,
+    state,
+    members: audience?.members ?? trend[0] ?? null,
+    trend: trend.toReversed(),
+    lastRun: last,
+    schedule,
+    nextRunAt: isScheduled ? next(computation) : null,
+    overdueSince: live
+      ? !computation?.paused && (live.lag ?? 0) > LATE
+        ? clock.now() - (live.lag ?? 0)
+        : null
+      : isScheduled
+        ? overdueSince(computation, last ?? { state: 'done', startedAt: changedAt ?? clock.now() }, clock.now())
+        : null,
+    paused,
+    live,
+    todo: todoOf(key, state, runs),
+  };
+}
+
+/** As few as say all: with hundreds of audiences most of the time goes into reading them. */
+async function recentRuns(
+  store: Pick<Store, 'newestRuns'>,
+  keys: readonly string[],
+): Promise<ReadonlyMap<string, readonly Run[]>> {
+  const [few, many] = RECENT;
+  const found = await store.newestRuns(keys, few);
+  const isEnough = (runs: readonly Run[]) => {
+    const done = runs.filter(({ state }) => state === 'done').length;
+    return runs.length < few || (done >= TREND && runs.some(changesMembership));
+  };
+  const short = [...found].flatMap(([key, runs]) => (isEnough(runs) ? [] : [key]));
+  return short.length === 0 ? found : new Map([...found, ...(await store.newestRuns(short, many))]);
+}
+
+function scheduleOf({ schedule, timezone }: Computation): string {
+  return `${schedule} ${timezone}`;
+}
+
+const ticksOf = memoize(({ schedule, timezone }: Computation) => new Ticks(schedule ?? '', timezone), scheduleOf);
+
+/**
+ * A run may take longer than its interval: one more tick may find it still going. What has not run yet has been due since the
+ * file that asks for it was written.
+ */
+function overdueSince(
+  computation: Computation,
+  { state, startedAt }: Pick<Run, 'state' | 'startedAt'>,
+  now: number,
+): number | null {
+  const allowed = UNFINISHED.includes(state) || state === 'held' ? 1 : 0;
+  const missed = ticksOf(computation).last(startedAt, now - LATE, allowed + 2);
+  return missed.length > allowed ? (missed.at(-1) ?? null) : null;
+}
+
+function stateOf(last: Run | null, computation: Computation | null): AudienceStatus['state'] {
+  if (last?.state === 'held') return 'held';
+  if (computation === null) return 'orphaned';
+  if (computation.paused) return 'paused';
+  if (last === null) return 'new';
+  if (UNFINISHED.includes(last.state)) return 'unfinished';
+  return last.state === 'failed' ? 'failed' : 'ok';
+}
+
+function todoOf(key: string, state: AudienceStatus['state'], runs: readonly Run[]): Todo | null {
+  if (state === 'orphaned') return { do: 'retire' };
+  const last = runs.find(changesMembership);
+  if (last && state === 'held') return { do: 'decide', run: last.id, reason: last.reason ?? '' };
+  const failure = state === 'failed' || state === 'unfinished' ? standingFailure(runs) : null;
+  if (failure === null) return null;
+  const { id, code, reason } = failure;
+  return {
+    ...{ do: 'repair', run: id, code: code ?? 'engine_failed', reason: withoutName(key, reason ?? '') },
+    since: sinceOf(failure),
+  };
+}
+
+/** Errors begin with the name of what failed; here it is known. */
+function withoutName(key: string, reason: string): string {
+  return reason.startsWith(`${key}: `) ? reason.slice(key.length + 2) : reason;
+}

@@ -1,0 +1,238 @@
+import sumBy from 'lodash/sumBy.js';
+import type { Destination } from '../../src/destination.ts';
+import type { Clock } from '../../src/kernel/clock.ts';
+import type { AudiencePause, AudienceRecord, RunCounts, RunState, Store } from '../../src/store/port.ts';
+import { connectedTo, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
+import type { ChangeBatch, Engine, Kind, Preview, StageRequest } from '../engines/port.ts';
+import { asRename } from '../run/guard.ts';
+import { whyHeld } from '../run/hold-reason.ts';
+import { bodyBuilder } from '../run/identify-body.ts';
+import { debtsOf } from '../run/owed-membership.ts';
+import { newRecord, type Subject } from '../run/run-context.ts';
+import { isFirst, scopeOf } from '../run/run-record.ts';
+import { missing } from '../run/snapshot-version.ts';
+
+const SAMPLE = 2;
+/** Entrants that are looked at for users who are kept out. */
+const LOOKED_AT = 20_000;
+const RECENT_CALLS = 10_000;
+const RECENT_RUNS = 100;
+/** Fewer say nothing about a rate. */
+const ENOUGH_CALLS = 100;
+
+/** The outcome that a sync of one audience or trait would have. */
+export interface SyncPlan extends RunCounts {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  readonly first: boolean;
+  readonly before: number;
+  /** Messages to `destinations`; newcomers get the whole membership besides. */
+  readonly messages: number;
+  readonly destinations: readonly string[];
+  readonly newcomers: readonly string[];
+  /** Those of `newcomers` that once had it and missed changes: they also hear who left. */
+  readonly returning: readonly string[];
+  /** Destinations that no longer want it, and get its end for each member. */
+  readonly withdrawn: readonly string[];
+  /** Destinations that are connected to the source, and whose filters keep it from them. */
+  readonly filtered: readonly string[];
+  /** Destinations that missed changes and are out of reach: they get them once they are back. */
+  readonly away: readonly string[];
+  /** POSTs, one per message and URL, or per full batch where a URL takes batches; those of `renamedFrom` too. */
+  readonly calls: number;
+  /** How long they take at the rate of an earlier run's messages; null when the attempt log has none to go by. */
+  readonly estimatedMs: number | null;
+  /** Why a guard or an expectation would hold it. */
+  readonly held: string | null;
+  /** The audience that this one was renamed from; it would be retired, and `retired` members sent `false`. */
+  readonly renamedFrom: string | null;
+  readonly retired: number;
+  /** By a person: until they resume it, a sync passes over it. */
+  readonly paused: AudiencePause | null;
+  /** Runs that a sync finishes or waits for first; `reason` is why one is held. */
+  readonly unfinished: readonly {
+    readonly run: string;
+    readonly state: RunState;
+    readonly reason: string | null;
+  }[];
+  /** Bodies as they would be sent. */
+  readonly sample: readonly string[];
+}
+
+interface PlanRequest {
+  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'pausedAudiences' | 'deletions' | 'excluded'>;
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly subject: Subject;
+  /** The audience that this one was renamed from. */
+  readonly former: Subject | null;
+  readonly asOf: number;
+  readonly config: () => SyncConfig;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs the definition and compares, and leaves no trace of it.
+ *
+ * @throws RollcallError `snapshot_lost`, `engine_changed`
+ */
+export async function planOf(request: PlanRequest): Promise<SyncPlan> {
+  const { store, engine, subject, asOf } = request;
+  const { key, kind, definition } = subject;
+  const record = await store.audience(key);
+  const { settled, suppresses } = await store.deletions(null);
+  const returned = await engine.preview(stageRequest(request, record), suppresses ? LOOKED_AT : SAMPLE);
+  if (record && returned.fromVersion < record.version) throw missing(request, record);
+  const preview = await withoutExcluded(request, returned, settled);
+  const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;
+  const asFormer = (counts: Preview) => (request.former ? asRename(counts, retired) : counts);
+  const known = record ?? newRecord(subject);
+  const { posts, ...reach } = reachOf(request, preview, known, retired);
+  const rate = await measuredRate(request);
+  const { before, members, entered, exited, changed, invalid, duplicates } = preview;
+  return {
+    ...{ key, kind, first: isFirst(known) },
+    ...{ before, members, entered, exited, changed, invalid, duplicates },
+    messages: preview.total,
+    ...reach,
+    calls: sumBy(posts, ({ messages, size }) => Math.ceil(messages / size)),
+    // The attempt log has one of each message, also where they went together.
+    estimatedMs: rate === null ? null : Math.ceil(sumBy(posts, 'messages') / rate),
+    held: definition ? whyHeld(asFormer(returned), asFormer(preview), definition, asOf) : null,
+    renamedFrom: request.former?.key ?? null,
+    retired,
+    paused: (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null,
+    unfinished: (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 10 })).map(
+      ({ id, state, reason }) => ({ run: id, state, reason }),
+    ),
+    sample: sampleBodies(request, preview, record),
+  };
+}
+
+/** Messages that would go to one endpoint. */
+interface Posts {
+  readonly messages: number;
+  /** Messages in one request at most. */
+  readonly size: number;
+}
+
+/** The destinations that would hear of it, and what would be posted to them. */
+function reachOf(
+  { config, subject }: PlanRequest,
+  preview: Preview,
+  known: AudienceRecord,
+  retired: number,
+): Pick<SyncPlan, 'destinations' | 'newcomers' | 'returning' | 'withdrawn' | 'filtered' | 'away'> & {
+  readonly posts: readonly Posts[];
+} {
+  const all = config().destinations;
+  const destinations = scopeOf('sync', known, subject, all);
+  const newcomers = connectedTo(subject, all).filter((name) => !destinations.includes(name));
+  const withdrawn = debtsOf(known, subject.source, all).flatMap(({ action, destination }) =>
+    action === 'withdraw' && known.endedAt === null ? destination : [],
+  );
+  const reached = reachedBy(subject.source, all).map(({ name }) => name);
+  return {
+    ...{ destinations, newcomers },
+    returning: newcomers.filter((name) => known.lapsed.includes(name)),
+    withdrawn,
+    filtered: filteredOut(subject, all),
+    away: [...known.destinations, ...known.lapsed].filter((name) => !reached.includes(name)),
+    posts: [
+      ...postsTo(destinations, all, preview.total + retired),
+      ...postsTo(newcomers, all, preview.members),
+      ...postsTo(withdrawn, all, preview.before),
+    ],
+  };
+}
+
+function filteredOut(subject: Subject, all: readonly Destination[]): readonly string[] {
+  const connected = connectedTo(subject, all);
+  const isOut = ({ name, enabled, sources }: Destination) =>
+    enabled && sources.includes(subject.source) && !connected.includes(name);
+  return all.filter(isOut).map(({ name }) => name);
+}
+
+function stageRequest({ clock, subject, asOf, signal }: PlanRequest, record: AudienceRecord | null): StageRequest {
+  const { key, kind, definition } = subject;
+  return {
+    plan: `plan-${clock.token(4)}`,
+    key,
+    kind,
+    action: 'sync',
+    sql: definition?.sql ?? '',
+    asOf,
+    toVersion: (record?.version ?? 0) + 1,
+    leavers: false,
+    leasedAt: clock.now(),
+    freshness: definition?.expect.freshness?.column,
+    signal,
+  };
+}
+
+function postsTo(names: readonly string[], destinations: readonly Destination[], messages: number): readonly Posts[] {
+  const named = destinations.filter(({ name }) => names.includes(name));
+  return named.flatMap(({ endpoints }) => endpoints.map(({ batch }) => ({ messages, size: batch?.size ?? 1 })));
+}
+
+/**
+ * Attempts per millisecond, waits for retries and for slow endpoints included: those of the run that has the most in the
+ * newest part of the attempt log.
+ */
+async function measuredRate({ store }: PlanRequest): Promise<number | null> {
+  const calls = new Map<string, { count: number; start: number; end: number }>();
+  for (const { messageId, at, ms } of await store.attempts({ limit: RECENT_CALLS })) {
+    const run = messageId.slice(0, messageId.indexOf(':'));
+    const seen = calls.get(run) ?? { count: 0, start: at, end: at };
+    calls.set(run, { count: seen.count + 1, start: Math.min(seen.start, at), end: Math.max(seen.end, at + ms) });
+  }
+  const runs = new Set((await store.runs({ limit: RECENT_RUNS })).map(({ id }) => id));
+  const measured = [...calls].filter(([run, { count }]) => runs.has(run) && count >= ENOUGH_CALLS);
+  const largest = measured.map(([, seen]) => seen).sort((a, b) => b.count - a.count)[0];
+  return largest ? largest.count / Math.max(1, largest.end - largest.start) : null;
+}
+
+/** Without users who are kept out, as far as the sample has them. They are no members, so that they only ever enter. */
+async function withoutExcluded({ store, subject }: PlanRequest, preview: Preview, settled: number): Promise<Preview> {
+  const { userIds, present } = preview.sample;
+  const out = new Set(await store.excluded(userIds, subject.source, settled));
+  const entering = userIds.filter((user, index) => out.has(user) && present[index]).length;
+  return {
+    ...preview,
+    members: preview.members - entering,
+    entered: preview.entered - entering,
+    total: preview.total - entering,
+    sample: fewOf(preview.sample, subject.kind, out),
+  };
+}
+
+/** A few rows of each sort, without these users. */
+function fewOf(
+  { positions, userIds, present, values }: ChangeBatch,
+  kind: Kind,
+  out: ReadonlySet<string>,
+): ChangeBatch {
+  // Members of a trait have entered or changed.
+  const room = { present: kind === 'trait' ? 2 * SAMPLE : SAMPLE, gone: SAMPLE };
+  const places = userIds.flatMap((user, index) => {
+    if (out.has(user)) return [];
+    room[present[index] ? 'present' : 'gone'] -= 1;
+    return room[present[index] ? 'present' : 'gone'] < 0 ? [] : index;
+  });
+  const pick = <T>(column: readonly T[]) => places.map((index) => column[index] as T);
+  return { positions: pick(positions), userIds: pick(userIds), present: pick(present), values: pick(values) };
+}
+
+function sampleBodies(
+  { subject, asOf: at }: PlanRequest,
+  { sample, columns }: Preview,
+  record: AudienceRecord | null,
+): readonly string[] {
+  const { key, kind } = subject;
+  const removed = (record?.columns ?? []).filter((name) => !columns.includes(name));
+  const body = bodyBuilder({ key, kind, columns, removed, at, now: () => at });
+  const sequence = Math.max(record?.sequence ?? 0, at * 1000);
+  return sample.userIds.map((user, index) =>
+    body('preview', user, sample.present[index] as boolean, sample.values[index] ?? null, sequence + index + 1),
+  );
+}

@@ -1,0 +1,74 @@
+import type { Clock } from '../../src/kernel/clock.ts';
+import type { Store } from '../../src/store/port.ts';
+import type { SyncConfig } from '../audience-or-trait.ts';
+import { asRollcallError, naming } from '../engine-errors.ts';
+import { valueColumn } from '../engines/definitions/value-column.ts';
+import type { Engine, TraitColumn } from '../engines/port.ts';
+import type { Subjects } from '../run/audience-subjects.ts';
+import type { Subject } from '../run/run-context.ts';
+import type { Runner } from '../run/runner.ts';
+import { withinTime } from '../time-limit.ts';
+import { planOf, type SyncPlan } from './plan.ts';
+
+/** An audience or computed trait, as its receivers see it. */
+export interface ComputedType {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  /** The traits that it sends; of an audience none, since its value is a boolean. */
+  readonly columns: readonly TraitColumn[];
+}
+
+/** Views for people; nothing is written. */
+interface Looks {
+  /** The changes that a sync would send. */
+  plan(subject: Subject, now?: number): Promise<SyncPlan>;
+  /** The JSON type of an audience's or trait's values. */
+  type(subject: Subject): Promise<ComputedType>;
+}
+
+interface LooksOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly config: () => SyncConfig;
+  readonly runner: Runner;
+  readonly subjects: Subjects;
+}
+
+export function createLooks({ store, clock, config, runner, subjects }: LooksOptions): Looks {
+  /** Within the definition's time, and no longer than the process goes on. */
+  async function look<T>(subject: Subject, work: (engine: Engine, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { timeout = Number.POSITIVE_INFINITY } = subject.definition ?? {};
+    const done = runner.withEngine(subject.engine, true, (engine) =>
+      withinTime(clock, timeout, runner.signal, (signal) => work(engine, signal)),
+    );
+    return runner.during(done).catch((error) => {
+      throw naming(subject.key, asRollcallError(error));
+    });
+  }
+
+  return {
+    async plan(subject, now = clock.now()) {
+      const former = await subjects.formerSelf(subject);
+      return look(subject, (engine, signal) =>
+        planOf({ store, engine, clock, subject, former, asOf: now, config, signal }),
+      );
+    },
+    async type(subject) {
+      const { key, kind, definition } = subject;
+      if (kind === 'audience') return { key, kind, columns: [] };
+      const columns = await look(subject, (engine, signal) =>
+        engine.describe({
+          key,
+          kind,
+          sql: definition?.sql ?? '',
+          asOf: clock.now(),
+          freshness: definition?.expect.freshness?.column,
+          signal,
+        }),
+      );
+      // An engine knows no more of what is in JSON than that it is JSON.
+      const value = config().traits.find((trait) => trait.key === key)?.value;
+      return { key, kind, columns: value ? columns.map((column) => valueColumn(column.key, value)) : columns };
+    },
+  };
+}

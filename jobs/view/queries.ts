@@ -1,0 +1,142 @@
+import type { Clock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
+import type { Run, Store } from '../../src/store/port.ts';
+import type { SyncConfig } from '../audience-or-trait.ts';
+import type { Engine, MemberBatch, RunChange } from '../engines/port.ts';
+import type { WithEngine } from '../open-engines.ts';
+import type { Subjects } from '../run/audience-subjects.ts';
+import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds } from '../run/run-changes.ts';
+import type { Log, Subject } from '../run/run-context.ts';
+import { missing } from '../run/snapshot-version.ts';
+import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
+import { type Story, tellPast, tellStory } from './why.ts';
+
+/** Looks at audiences, members and what changed; writes nothing. */
+export interface Reading {
+  /** How each audience and trait stands, those gone from the configuration last. */
+  audiences(): Promise<readonly AudienceStatus[]>;
+  /**
+   * Hands over the members, in no order, a batch at a time.
+   *
+   * @throws RollcallError `unknown_audience`, `snapshot_lost`, `engine_changed`
+   */
+  members(key: string, each: (batch: MemberBatch) => Promise<void>): Promise<void>;
+  /**
+   * Members after this user ('' for the first), in the order of their ids, at most `limit`.
+   *
+   * @throws RollcallError `unknown_audience`, `snapshot_lost`, `engine_changed`
+   */
+  memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
+  /** Hands over who entered, left or changed by a run; of one that is not done, who would. @throws RollcallError `unknown_run` */
+  changes(run: string, each: (changes: readonly RunChange[]) => Promise<void>): Promise<void>;
+  /** A page of them, after a place, in the order of the users' ids. @throws RollcallError `unknown_run` */
+  changePage(run: string, after: ChangePlace, limit: number): Promise<ChangePage>;
+  /** One user's story in one audience, also one that was retired. @throws RollcallError `unknown_audience` */
+  why(key: string, user: string, time?: { readonly at?: number | undefined }): Promise<Story>;
+}
+
+interface ReadingParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly config: () => SyncConfig;
+  readonly log: Log;
+  readonly subjects: Subjects;
+  readonly withEngine: WithEngine;
+}
+
+export function createReading({ store, clock, config, log, subjects, withEngine }: ReadingParts): Reading {
+  const parts = { store, config, subjects };
+  return {
+    audiences: async () => audienceStatuses({ store, clock, config, log }, await subjects.orphans()),
+    async members(key, each) {
+      const subject = await subjects.findWhereItLies(key);
+      await withEngine(subject.engine, true, async (engine) => {
+        await checkSnapshot(parts, engine, subject);
+        for await (const batch of engine.members(key)) await each(batch);
+      });
+    },
+    async memberPage(key, after, limit) {
+      const subject = await subjects.findWhereItLies(key);
+      return withEngine(subject.engine, true, async (engine) => {
+        await checkSnapshot(parts, engine, subject);
+        return engine.memberPage(key, after, limit);
+      });
+    },
+    async changes(id, each) {
+      const run = await theRun(store, id);
+      for (const name of await enginesOf(parts, run.key)) {
+        await withEngine(name, true, async (engine) => {
+          for await (const changes of changesOf(engine, run)) await each(changes);
+        });
+      }
+    },
+    async changePage(id, after, limit) {
+      const run = await theRun(store, id);
+      const pages: ChangePage[] = [];
+      for (const name of await enginesOf(parts, run.key)) {
+        pages.push(await withEngine(name, true, (engine) => changePageOf(engine, run, after, limit)));
+      }
+      return merged(pages, limit);
+    },
+    async why(key, user, { at } = {}) {
+      const asOf = at ?? null;
+      const subject = await subjects.findWhereItLies(key).catch(async (error) => {
+        // It is gone, and ran at some time.
+        if ((await store.runs({ key, limit: 1 })).length > 0) return null;
+        throw error;
+      });
+      if (subject) {
+        return withEngine(subject.engine, true, (engine) => tellStory({ store, engine, subject, config }, user, asOf));
+      }
+      return withEngines(Object.keys(config().engines), withEngine, (engines) =>
+        tellPast(store, engines, key, user, asOf),
+      );
+    },
+  };
+}
+
+type Parts = Pick<ReadingParts, 'store' | 'config' | 'subjects'>;
+
+/** Where the runs of a key lie: with its subject, or, once it is gone, in any engine that is configured. */
+async function enginesOf({ subjects, config }: Parts, key: string): Promise<readonly string[]> {
+  const subject = await subjects.findWhereItLies(key).catch((error) => {
+    if (error instanceof RollcallError && error.code === 'unknown_audience') return null;
+    throw error;
+  });
+  return subject ? [subject.engine] : Object.keys(config().engines);
+}
+
+async function checkSnapshot({ store, config }: Parts, engine: Engine, subject: Subject): Promise<void> {
+  const record = await store.audience(subject.key);
+  if (record && (await engine.snapshot(subject.key)).version < record.version)
+    throw missing({ subject, config }, record);
+}
+
+async function theRun(store: Store, id: string): Promise<Run> {
+  const run = await store.run(id);
+  if (!run) throw new RollcallError('unknown_run', `There is no run ${id}.`);
+  return run;
+}
+
+/** Pages of several engines as one, for a key that is gone from the configuration; a plan is in one of them. */
+function merged(pages: readonly ChangePage[], limit: number): ChangePage {
+  const [only, second] = pages.filter(({ changes, next }) => changes.length > 0 || next !== null);
+  if (!only) return { changes: [], next: null };
+  if (!second) return only;
+  const all = pages.flatMap(({ changes }) => changes).sort((a, b) => compareIds(a.userId, b.userId));
+  const changes = all.slice(0, limit);
+  const isLast = all.length <= limit && pages.every(({ next }) => next === null);
+  return { changes, next: isLast ? null : { position: 0, user: changes.at(-1)?.userId ?? '' } };
+}
+
+/** Opens several engines at once. */
+async function withEngines<T>(
+  names: readonly string[],
+  withEngine: WithEngine,
+  work: (engines: readonly Engine[]) => Promise<T>,
+  opened: readonly Engine[] = [],
+): Promise<T> {
+  const [name, ...rest] = names;
+  if (name === undefined) return work(opened);
+  return withEngine(name, true, (engine) => withEngines(rest, withEngine, work, [...opened, engine]));
+}

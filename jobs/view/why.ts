@@ -1,0 +1,222 @@
+import type { AttemptRecord, DeadLetter, Run, Store } from '../../src/store/port.ts';
+import { conflictKey, type SyncConfig } from '../audience-or-trait.ts';
+import type { Cause, Engine, Interval, Standing } from '../engines/port.ts';
+import { liveRun } from '../live/message-ids.ts';
+import { changesMembership } from '../run/run-changes.ts';
+import type { Subject } from '../run/run-context.ts';
+import { missing } from '../run/snapshot-version.ts';
+
+const RECENT = 1_000;
+/** More than a run every minute makes in the time that runs are kept for. */
+const ALL_RUNS = 200_000;
+
+/** One user's story in one audience or trait. */
+export interface Story {
+  readonly key: string;
+  readonly user: string;
+  /** Milliseconds since 1970, for a story as of a time in the past. */
+  readonly asOf: number | null;
+  /** Null where nobody knows any more. */
+  readonly member: boolean | null;
+  /** JSON text of the traits object (traits only). */
+  readonly value: string | null;
+  /** The run since which it is so; null when the user was never in, or the run is no longer known. */
+  readonly since: Run | null;
+  /** The user's changes and resends, oldest first. */
+  readonly changes: readonly Change[];
+  /** Runs of this audience that are not done: what they bring is still to come. */
+  readonly unfinished: readonly Run[];
+  /** Attempts about it, newest last, as far as the attempt log reaches. */
+  readonly attempts: readonly AttemptRecord[];
+  readonly deadLetters: readonly DeadLetter[];
+}
+
+export interface Change {
+  readonly change: 'entered' | 'left' | 'changed' | 'sent again';
+  /** JSON text of the traits object that the user had from then on (traits only). */
+  readonly value: string | null;
+  /** The run that brought it; null where none did, and once the run is no longer kept. */
+  readonly run: Run | null;
+  /** Of a live audience, the event or moment that brought it. */
+  readonly cause: Cause | null;
+  /** How far the run got at each destination. */
+  readonly told: readonly ToldDestination[];
+}
+
+export interface ToldDestination {
+  readonly destination: string;
+  /** The attempt that reached it, or else the last one; null where none is logged. */
+  readonly attempt: AttemptRecord | null;
+  readonly deadLetter: DeadLetter | null;
+}
+
+interface StoryParts {
+  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'deadLetters'>;
+  readonly engine: Engine;
+  readonly subject: Subject;
+  readonly config: () => SyncConfig;
+}
+
+/** An engine's answer about one user. */
+interface Known {
+  readonly standing: Standing | undefined;
+  readonly past: readonly Interval[];
+  readonly causes: readonly Cause[];
+}
+
+/** @throws RollcallError `snapshot_lost`, `engine_changed` */
+export async function tellStory(parts: StoryParts, user: string, asOf: number | null): Promise<Story> {
+  const { store, engine, subject } = parts;
+  const record = await store.audience(subject.key);
+  if (record && (await engine.snapshot(subject.key)).version < record.version) throw missing(parts, record);
+  return storyOf(store, subject.key, user, asOf, await knownOf(engine, subject.key, user));
+}
+
+/** Of an audience that was retired and is in no configuration any more: its runs and its past are still known. */
+export async function tellPast(
+  store: StoryParts['store'],
+  engines: readonly Engine[],
+  key: string,
+  user: string,
+  asOf: number | null,
+): Promise<Story> {
+  const known = await Promise.all(engines.map((engine) => knownOf(engine, key, user)));
+  return storyOf(store, key, user, asOf, {
+    standing: undefined,
+    past: known.flatMap(({ past }) => past),
+    causes: known.flatMap(({ causes }) => causes),
+  });
+}
+
+async function knownOf(engine: Engine, key: string, user: string): Promise<Known> {
+  const standing = (await engine.lookup(key, [user])).get(user);
+  return { standing, past: await engine.history(key, user), causes: (await engine.causes?.(key, user)) ?? [] };
+}
+
+async function storyOf(
+  store: StoryParts['store'],
+  key: string,
+  user: string,
+  asOf: number | null,
+  { standing, past, causes: all }: Known,
+): Promise<Story> {
+  const until = asOf ?? Number.POSITIVE_INFINITY;
+  const allRuns = await store.runs({ key, limit: ALL_RUNS });
+  const runs = allRuns.filter(({ startedAt }) => startedAt <= until);
+  const causes = new Map(all.filter(({ at }) => at <= until).map((cause) => [cause.version, cause]));
+  const byVersion = new Map(
+    runs.flatMap((run) => (run.state === 'done' && changesMembership(run) ? [[run.toVersion, run] as const] : [])),
+  );
+  const newest = [...byVersion.keys(), ...causes.keys()].reduce((most, version) => Math.max(most, version), -1);
+  // Before the first run ever nobody was in; before the oldest that is kept nobody knows.
+  const isKnown = asOf === null || newest >= 0 || allRuns.at(-1)?.first === true;
+  const edges = edgesOf(standing, past).filter(({ version }) => asOf === null || version <= newest);
+  const last = edges.at(-1);
+  const ids = new Set([...runs.map(({ id }) => id), ...[...causes.keys()].map((version) => liveRun(key, version))]);
+  const attempts = (await store.attempts({ userId: user, limit: RECENT })).filter(
+    ({ messageId, at }) => ids.has(runOf(messageId)) && at <= until,
+  );
+  const filter = { userId: user, conflictPrefix: conflictKey(key, user), limit: RECENT };
+  const letters = (await store.deadLetters(filter)).filter(
+    ({ conflict, lastAt }) => conflict === conflictKey(key, user) && lastAt <= until,
+  );
+  const log = { attempts: attempts.toSorted((a, b) => a.at - b.at), letters };
+  return {
+    key,
+    user,
+    asOf,
+    member: isKnown ? last !== undefined && last.change !== 'left' : null,
+    value: last?.value ?? null,
+    since: last === undefined ? null : (byVersion.get(last.version) ?? null),
+    changes: changesFrom(edges, { key, byVersion, causes }, runs, log),
+    unfinished: runs.filter(({ state }) => ['staged', 'held', 'sending', 'committed'].includes(state)),
+    attempts: log.attempts,
+    deadLetters: letters,
+  };
+}
+
+interface Edge {
+  readonly change: Exclude<Change['change'], 'sent again'>;
+  readonly version: number;
+  readonly value: string | null;
+}
+
+/** Where states begin and end, in order. */
+function edgesOf(standing: Standing | undefined, past: readonly Interval[]): readonly Edge[] {
+  const present: readonly { value: string | null; since: number; until: number | null }[] = [
+    ...past,
+    ...(standing?.present ? [{ value: standing.value, since: standing.since, until: null }] : []),
+  ];
+  const ends = new Set(past.map(({ until }) => until));
+  const starts = new Set(present.map(({ since }) => since));
+  const begun = present.map(({ value, since }): Edge => {
+    return { change: ends.has(since) ? 'changed' : 'entered', version: since, value };
+  });
+  const over = [...ends].filter((version) => !starts.has(version));
+  // Users who left before anything was remembered are known to have left all the same.
+  if (standing && !standing.present && !ends.has(standing.since)) over.push(standing.since);
+  const left = over.map((version): Edge => ({ change: 'left', version, value: null }));
+  return [...begun, ...left].toSorted((a, b) => a.version - b.version);
+}
+
+interface Log {
+  readonly attempts: readonly AttemptRecord[];
+  readonly letters: readonly DeadLetter[];
+}
+
+/** Message ids of a sync begin with the id of its run. */
+const runOf = (messageId: string) => messageId.slice(0, messageId.indexOf(':'));
+
+/** The run or event that brought each version. */
+interface Origins {
+  readonly key: string;
+  readonly byVersion: ReadonlyMap<number, Run>;
+  readonly causes: ReadonlyMap<number, Cause>;
+}
+
+function changesFrom(
+  edges: readonly Edge[],
+  { key, byVersion, causes }: Origins,
+  runs: readonly Run[],
+  log: Log,
+): readonly Change[] {
+  const changes = edges.map(({ change, value, version }): Change => {
+    const run = byVersion.get(version) ?? null;
+    const cause = run === null ? (causes.get(version) ?? null) : null;
+    const told = run ? toldBy(run, log) : cause ? toldBy({ id: liveRun(key, version), destinations: [] }, log) : [];
+    return { change, value, run, cause, told };
+  });
+  const explained = new Set(changes.map(({ run }) => run?.id));
+  const spoken = new Set([...log.attempts, ...log.letters].map(({ messageId }) => runOf(messageId)));
+  const again = runs
+    .filter(({ id }) => spoken.has(id) && !explained.has(id))
+    .map(
+      (run): Change => ({
+        change: 'sent again',
+        ...{ value: null, run, cause: null },
+        told: toldBy(run, log).filter(isTold),
+      }),
+    );
+  // Changes whose time is no longer known come first.
+  return [...changes, ...again].toSorted((a, b) => timeOf(a) - timeOf(b));
+}
+
+const timeOf = ({ run, cause }: Change) => run?.startedAt ?? cause?.at ?? 0;
+
+const isTold = ({ attempt, deadLetter }: ToldDestination) => attempt !== null || deadLetter !== null;
+
+function toldBy(run: Pick<Run, 'id' | 'destinations'>, { attempts, letters }: Log): readonly ToldDestination[] {
+  const posted = attempts.filter(({ messageId }) => runOf(messageId) === run.id);
+  const dead = letters.filter(({ messageId }) => runOf(messageId) === run.id);
+  const names = new Set([...(run.destinations ?? []), ...posted.map(nameOf), ...dead.map(nameOf)]);
+  return [...names].map((destination) => {
+    const theirs = posted.filter((attempt) => attempt.destination === destination);
+    return {
+      destination,
+      attempt: theirs.findLast(({ outcome }) => outcome === 'success') ?? theirs.at(-1) ?? null,
+      deadLetter: dead.findLast((letter) => letter.destination === destination) ?? null,
+    };
+  });
+}
+
+const nameOf = ({ destination }: { readonly destination: string }) => destination;
