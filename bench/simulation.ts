@@ -1,5 +1,5 @@
 /**
- * A model of many processes and many endpoints, with the windows of `src/deliver/window.ts` and the shares of
+ * A model of many processes and many endpoints, with the windows of `src/deliver/endpoint/window.ts` and the shares of
  * `src/deliver/share.ts` themselves: how fairly what is pending is served, and what an endpoint sees when it comes back
  * after an hour. `node bench/simulation.ts` [--processes 1000] [--endpoints 100000] [--sample 400] [--capacity 20].
  *
@@ -14,8 +14,8 @@
  * to some 0.06, hence the sample and the ± (95 %).
  */
 import { parseArgs } from 'node:util';
+import { Window } from '../src/deliver/endpoint/window.ts';
 import { shareOf } from '../src/deliver/share.ts';
-import { Window } from '../src/deliver/window.ts';
 import { backoff } from '../src/kernel/retry.ts';
 
 const { values } = parseArgs({

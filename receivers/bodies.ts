@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { isObject, pageKeys } from './objects.ts';
+import { isObject, pageKeys } from './parse/objects.ts';
 
 /** The seven kinds of message, as the `type` field of a webhook body spells them. */
 export const kinds = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'] as const;

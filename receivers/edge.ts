@@ -1,8 +1,8 @@
-import { createCore } from './core.ts';
+import { createCore } from './core/core.ts';
 import type { CoreOptions, Handlers, Log } from './options.ts';
 import { logOf, respond } from './receive.ts';
 import type { ReceiverStore } from './store.ts';
-import { webSignatures } from './web-signatures.ts';
+import { webSignatures } from './verify/web-signatures.ts';
 
 /**
  * Options of a receiver on an edge runtime. Secrets are text; a request's `rawBody` is a `Uint8Array`. There is no
@@ -60,6 +60,6 @@ function waitUntil(context: object | undefined, work: () => Promise<void>): void
   if (context && 'waitUntil' in context && typeof context.waitUntil === 'function') context.waitUntil(work());
 }
 
-export type { Message, MessageOf, UnknownMessage } from './messages.ts';
 export type { Handler, Handlers, ReceivedRequest } from './options.ts';
+export type { Message, MessageOf, UnknownMessage } from './parse/messages.ts';
 export { LeaseLost, memoryStore, type Opened, type Opening, type ReceiverStore } from './store.ts';

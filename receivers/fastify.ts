@@ -3,12 +3,11 @@ import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, F
 import fp from 'fastify-plugin';
 import type { Kind } from './bodies.ts';
 import { systemClock } from './clock.ts';
-import { createCore } from './core.ts';
-import { createDeadlines } from './deadlines.ts';
+import { createCore } from './core/core.ts';
+import { createDeadlines } from './core/deadlines.ts';
+import { type Reply, refusal, tooLarge, unreadable } from './core/reply.ts';
+import type { VerifiedFields } from './core/request.ts';
 import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
-import type { MessageOf } from './messages.ts';
-import { nodeSignatures } from './node-signatures.ts';
-import { checkNumber } from './numbers.ts';
 import type {
   AckOptions,
   CoreOptions,
@@ -18,10 +17,11 @@ import type {
   RequestHead,
   VerifyOptions,
 } from './options.ts';
-import { parseMessage } from './parse.ts';
-import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
-import type { VerifiedFields } from './request.ts';
-import { Verifier, type VerifyResult } from './verifier.ts';
+import type { MessageOf } from './parse/messages.ts';
+import { checkNumber } from './parse/numbers.ts';
+import { parseMessage } from './parse/parse.ts';
+import { nodeSignatures } from './verify/node-signatures.ts';
+import { Verifier, type VerifyResult } from './verify/verifier.ts';
 
 /** A verified request, as `request.webhook` in the plugins' scope. */
 export interface Webhook {

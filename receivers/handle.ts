@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createCore } from './core.ts';
+import { createCore } from './core/core.ts';
+import type * as reply from './core/reply.ts';
 import { headerOf, readBody } from './incoming.ts';
-import { nodeSignatures } from './node-signatures.ts';
 import type { CoreOptions, Log } from './options.ts';
 import { type Incoming, logOf, receive, respond } from './receive.ts';
-import type * as reply from './reply.ts';
+import { nodeSignatures } from './verify/node-signatures.ts';
 
 /** Options of a receiver outside Fastify. */
 export type StandaloneOptions = CoreOptions & {

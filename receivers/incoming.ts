@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
-import type { Wait } from './deadlines.ts';
+import type { Wait } from './core/deadlines.ts';
 
 /** One header of a Node request; what came several times is joined, so that it can't pass for one value. */
 export function headerOf(headers: IncomingHttpHeaders, name: string): string | undefined {

@@ -1,7 +1,6 @@
 export * from './bodies.ts';
 export * from './fastify.ts';
 export { createReceiver, type Receiver, type StandaloneOptions } from './handle.ts';
-export type { AliasMessage, Message, MessageOf, UnknownMessage } from './messages.ts';
 export type {
   AckOptions,
   AudienceHandlers,
@@ -19,8 +18,8 @@ export type {
   TraitHandlers,
   VerifyOptions,
 } from './options.ts';
+export type { AliasMessage, Message, MessageOf, UnknownMessage } from './parse/messages.ts';
 export { type Secret, sign, signingKey, verify } from './signature.ts';
-export { type StandardHeaders, signStandard } from './standard.ts';
 export {
   type Change,
   type Inbox,
@@ -32,6 +31,7 @@ export {
   type ReceiverStore,
   type StoredRequest,
 } from './store.ts';
+export { type StandardHeaders, signStandard } from './verify/standard.ts';
 export {
   createVerifyAndParse,
   type ParsedMessage,

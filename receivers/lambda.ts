@@ -1,5 +1,5 @@
+import { bodyAlreadyRead } from './core/reply.ts';
 import type { EdgeReceiver } from './edge.ts';
-import { bodyAlreadyRead } from './reply.ts';
 
 type One = Record<string, string | undefined> | null | undefined;
 type Several = Record<string, string[] | undefined> | null | undefined;

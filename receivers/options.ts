@@ -1,6 +1,6 @@
-import type { Awaitable } from './after.ts';
 import type { JsonObject, Kind } from './bodies.ts';
-import type { Message, MessageOf, UnknownMessage } from './messages.ts';
+import type { Awaitable } from './core/after.ts';
+import type { Message, MessageOf, UnknownMessage } from './parse/messages.ts';
 import type { Secret } from './signature.ts';
 import type { Inbox, Opening, ReceiverStore } from './store.ts';
 

@@ -1,5 +1,5 @@
-import type { Awaitable } from './after.ts';
-import { checkNumber } from './numbers.ts';
+import type { Awaitable } from './core/after.ts';
+import { checkNumber } from './parse/numbers.ts';
 import { ignore, type PostgresClient, type PostgresPool } from './postgres/pool.ts';
 import { postgresSchema } from './postgres/schema.ts';
 import { isOurs, READ_COMMITTED, stateOf, storable, Table, transaction } from './postgres/table.ts';

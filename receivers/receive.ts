@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
-import { joined } from './bytes.ts';
-import type { Core } from './core.ts';
+import type { Core } from './core/core.ts';
+import * as reply from './core/reply.ts';
 import { AlreadyRead, type ReadDeadline, TooSlow } from './incoming.ts';
 import type { Log, RequestHead } from './options.ts';
-import * as reply from './reply.ts';
-import type { Trusted } from './verifier.ts';
+import { joined } from './parse/bytes.ts';
+import type { Trusted } from './verify/verifier.ts';
 
 /** A request as an edge has it. */
 export interface Incoming extends RequestHead {

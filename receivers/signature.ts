@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey, hash, KeyObject, timingSafeEqual } from 'node:crypto';
-import { headerFault, type Verification } from './headers.ts';
+import { headerFault, type Verification } from './verify/headers.ts';
 
-export { headerFault, type SignatureFault, type Verification } from './headers.ts';
+export { headerFault, type SignatureFault, type Verification } from './verify/headers.ts';
 
 /** A shared secret, as text or prepared with {@link signingKey}, which is faster. */
 export type Secret = string | KeyObject;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
-import { checkNumber } from './numbers.ts';
+import { checkNumber } from './parse/numbers.ts';
 import { SqliteFile } from './sqlite/file.ts';
 import { Holds } from './sqlite/holds.ts';
 import { KeptRequests } from './sqlite/inbox.ts';

@@ -1,6 +1,6 @@
-import type { Awaitable } from './after.ts';
-import type { Computed, Parsed } from './messages.ts';
-import { checkNumber } from './numbers.ts';
+import type { Awaitable } from './core/after.ts';
+import type { Computed, Parsed } from './parse/messages.ts';
+import { checkNumber } from './parse/numbers.ts';
 
 /** The change of one user's membership or trait that a request brings: changes of one name are handled in the order of their sequence. */
 export interface Change {

@@ -1,5 +1,4 @@
 export { sign } from './signature.ts';
-export { type StandardHeaders, signStandard } from './standard.ts';
 export {
   type CaseResult,
   type ConformanceCase,
@@ -19,3 +18,4 @@ export {
   signed,
   webhook,
 } from './testing/sender.ts';
+export { type StandardHeaders, signStandard } from './verify/standard.ts';

@@ -1,13 +1,13 @@
 import { systemClock } from './clock.ts';
-import { createDeadlines } from './deadlines.ts';
-import type { BodyFault, Message, UnknownMessage } from './messages.ts';
-import { nodeSignatures } from './node-signatures.ts';
-import { isObject } from './objects.ts';
+import { createDeadlines } from './core/deadlines.ts';
+import type { Reply } from './core/reply.ts';
 import type { Log, VerifyOptions } from './options.ts';
-import { parseBody } from './parse.ts';
+import type { BodyFault, Message, UnknownMessage } from './parse/messages.ts';
+import { isObject } from './parse/objects.ts';
+import { parseBody } from './parse/parse.ts';
 import { check, fromRequest, logOf } from './receive.ts';
-import type { Reply } from './reply.ts';
-import { Verifier } from './verifier.ts';
+import { nodeSignatures } from './verify/node-signatures.ts';
+import { Verifier } from './verify/verifier.ts';
 
 /** One message of a request, or why it is none. */
 export type ParsedMessage =

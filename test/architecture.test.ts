@@ -287,7 +287,7 @@ t.test('SQL is written only in store/ and jobs/engines/', async (t) => {
 t.test('the store’s thread loads no package, so that it starts in a moment', async (t) => {
   const imports = new Map([...service].map((source) => [source.path, source]));
   const seen = new Set<string>();
-  const ahead = ['src/store/sqlite/thread.ts'];
+  const ahead = ['src/store/sqlite/thread/thread.ts'];
   const packages: string[] = [];
   for (let path = ahead.pop(); path !== undefined; path = ahead.pop()) {
     if (seen.has(path)) continue;

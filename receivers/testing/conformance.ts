@@ -1,6 +1,6 @@
 import { kinds } from '../bodies.ts';
 import { type Secret, sign } from '../signature.ts';
-import { signStandard } from '../standard.ts';
+import { signStandard } from '../verify/standard.ts';
 import { createSender, type Sender, type SendOptions, type Sent, type Signing, webhook } from './sender.ts';
 
 /** The receiver to try. Its handlers must cope with made-up users and events. */

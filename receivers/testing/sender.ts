@@ -4,7 +4,7 @@ import { request as httpsRequest } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Kind } from '../bodies.ts';
 import { type Secret, sign } from '../signature.ts';
-import { signStandard } from '../standard.ts';
+import { signStandard } from '../verify/standard.ts';
 
 /** A receiver's answer. */
 export interface Sent {

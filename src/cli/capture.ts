@@ -5,9 +5,9 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { type SignatureFault, type StandardFault, standardHeaders } from '../../receivers/headers.ts';
 import { verify } from '../../receivers/signature.ts';
-import { verifyStandard } from '../../receivers/standard.ts';
+import { type SignatureFault, type StandardFault, standardHeaders } from '../../receivers/verify/headers.ts';
+import { verifyStandard } from '../../receivers/verify/standard.ts';
 import type { Clock } from '../kernel/clock.ts';
 
 /** A request as it was received and answered. */

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
 import { RollcallError } from '../kernel/errors.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './output/terminal.ts';
 
 /**
  * Asks before something that can't be taken back; without a terminal it wants `--yes`.

@@ -1,4 +1,4 @@
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './output/terminal.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, held: 3, undelivered: 4 } as const;
 

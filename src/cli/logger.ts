@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { Writable } from 'node:stream';
 import pino, { type Logger, type LoggerOptions } from 'pino';
 import { RollcallError } from '../kernel/errors.ts';
-import { forScreen, type Terminal } from './terminal.ts';
+import { forScreen, type Terminal } from './output/terminal.ts';
 
 /**
  * Logs to stderr: lines for people on a terminal, JSON for machines.

@@ -1,6 +1,6 @@
 import type { App } from '../app.ts';
 import { hint } from './options.ts';
-import { note, type Terminal } from './terminal.ts';
+import { note, type Terminal } from './output/terminal.ts';
 import type { AppCommandOptions } from './with-app.ts';
 
 /** Names audiences that nobody configures any more, and whose end nobody has announced. */

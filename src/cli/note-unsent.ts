@@ -1,6 +1,6 @@
 import { type Destination, shownUrl } from '../destination.ts';
 import { hint } from './options.ts';
-import { note, type Terminal } from './terminal.ts';
+import { note, type Terminal } from './output/terminal.ts';
 
 /** Outcomes and reasons with which nothing is sent, and nobody else can say why. */
 const UNSENT = [

@@ -1,7 +1,7 @@
 import type { SyncReport } from '../../jobs/index.ts';
 import type { Context } from './context.ts';
-import { createProgress } from './progress.ts';
-import { reportRuns, TOLD } from './report-runs.ts';
+import { createProgress } from './output/progress.ts';
+import { reportRuns, TOLD } from './output/report-runs.ts';
 import { type AppCommandOptions, type Opened, withApp } from './with-app.ts';
 
 /**

@@ -33,8 +33,8 @@ import { addTest } from './commands/test.ts';
 import { addTypes } from './commands/types.ts';
 import { addWhy } from './commands/why.ts';
 import { type Context, EXIT } from './context.ts';
+import { note, printError, printJson, type Terminal } from './output/terminal.ts';
 import { SuggestingCommand } from './suggesting-command.ts';
-import { note, printError, printJson, type Terminal } from './terminal.ts';
 
 const AFTER_HELP = `
 Exit codes:

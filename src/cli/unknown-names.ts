@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { suggestion } from '../kernel/spelling.ts';
-import { note, type Terminal } from './terminal.ts';
+import { note, type Terminal } from './output/terminal.ts';
 
 interface Names {
   readonly destination?: string;

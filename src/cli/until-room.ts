@@ -2,7 +2,7 @@ import type { Config } from '../config/config.ts';
 import { systemClock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { openStore } from '../store/open.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './output/terminal.ts';
 
 const TRY_EVERY = 2_000;
 

@@ -6,7 +6,7 @@ import type { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { configOption, jsonOption } from './options.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './output/terminal.ts';
 import { isUnmade, noStore } from './unmade-store.ts';
 
 /** Options of every command that works on the store. */

@@ -3,11 +3,11 @@ import type { BatchOptions } from '../destination.ts';
 import type { Clock } from '../kernel/clock.ts';
 import type { Claim } from '../store/port.ts';
 import { readAnswer } from './batch-answer.ts';
+import type { Window } from './endpoint/window.ts';
 import { BATCH_BYTES, envelopeBytes } from './envelope.ts';
 import type { Exchange } from './exchange.ts';
 import { ALONE_AFTER } from './suspects.ts';
 import type { Denial, SkipCause } from './verdict.ts';
-import type { Window } from './window.ts';
 
 /** A message that goes in a batch. */
 interface BatchItem {

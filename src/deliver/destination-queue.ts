@@ -1,9 +1,9 @@
 import type { Destination } from '../destination.ts';
 import { type Claim, type EndpointState, NO_MARKS, type Settlement } from '../store/port.ts';
 import type { Result } from './batcher.ts';
-import type { Outlet } from './outlet.ts';
-import { Outlets } from './outlets.ts';
-import { Rate } from './rate.ts';
+import type { Outlet } from './endpoint/outlet.ts';
+import { Outlets } from './endpoint/outlets.ts';
+import { Rate } from './endpoint/rate.ts';
 import { type Share, WHOLE } from './share.ts';
 import { ALONE_AFTER } from './suspects.ts';
 import { Tries, type TriesOptions } from './tries.ts';

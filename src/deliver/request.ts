@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { sign, signingKey } from '../../receivers/signature.ts';
-import { signStandard, standardKey } from '../../receivers/standard.ts';
+import { signStandard, standardKey } from '../../receivers/verify/standard.ts';
 import { type Destination, type Endpoint, RESERVED_HEADERS } from '../destination.ts';
 import { batchId, type EnvelopeItem, envelope } from './envelope.ts';
 

@@ -2,8 +2,8 @@ import type { Dispatcher } from 'undici';
 import { type Destination, shownUrl } from '../destination.ts';
 import type { Clock } from '../kernel/clock.ts';
 import { readAnswer } from './batch-answer.ts';
+import { BROKEN } from './endpoint/outlet.ts';
 import { type Exchange, post } from './exchange.ts';
-import { BROKEN } from './outlet.ts';
 import { batchRequest, prepareEndpoint, singleRequest } from './request.ts';
 
 /** The answer of one endpoint. */

@@ -10,10 +10,10 @@ import {
   type Verdict,
 } from '../store/port.ts';
 import { Batcher, type BatchMemory, type Posted, type Result } from './batcher.ts';
+import type { Outlet } from './endpoint/outlet.ts';
+import type { Outlets } from './endpoint/outlets.ts';
+import { isDenial } from './endpoint/refusals.ts';
 import type { Exchange, PostRequest } from './exchange.ts';
-import type { Outlet } from './outlet.ts';
-import type { Outlets } from './outlets.ts';
-import { isDenial } from './refusals.ts';
 import { batchRequest, singleRequest } from './request.ts';
 import { type Denial, type EndpointResult, judge, judgeTaken } from './verdict.ts';
 

@@ -3,7 +3,7 @@ import { Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { sparkline } from '../../src/cli/commands/audiences.ts';
-import { writeLines } from '../../src/cli/write.ts';
+import { writeLines } from '../../src/cli/output/write-lines.ts';
 import { jsonLines, listen, orders, rollcall, workspace } from './helpers.ts';
 
 const TRAIT = `traits:

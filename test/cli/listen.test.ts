@@ -1,7 +1,7 @@
 import t from 'tap';
 import { request } from 'undici';
 import { sign } from '../../receivers/signature.ts';
-import { signStandard } from '../../receivers/standard.ts';
+import { signStandard } from '../../receivers/verify/standard.ts';
 import { listen, rollcall, start } from './helpers.ts';
 
 async function post(url: string, body: string, headers: Record<string, string> = {}): Promise<number> {

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import t from 'tap';
 import type { Progress } from '../../jobs/index.ts';
-import { createProgress } from '../../src/cli/progress.ts';
+import { createProgress } from '../../src/cli/output/progress.ts';
 import { ManualClock } from '../helpers/clock.ts';
 
 /** The output, for people on a terminal or for a file. */

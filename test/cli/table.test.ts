@@ -1,5 +1,5 @@
 import t from 'tap';
-import { table } from '../../src/cli/table.ts';
+import { table } from '../../src/cli/output/table.ts';
 
 const header = ['id', 'url', 'state'];
 const rows = [

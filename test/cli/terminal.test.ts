@@ -1,8 +1,8 @@
 import { Writable } from 'node:stream';
 import t from 'tap';
+import { stateColours } from '../../src/cli/output/state-colours.ts';
+import type { Terminal } from '../../src/cli/output/terminal.ts';
 import { runProgram } from '../../src/cli/program.ts';
-import { stateColours } from '../../src/cli/states.ts';
-import type { Terminal } from '../../src/cli/terminal.ts';
 import { listen, rollcall, start, workspace } from './helpers.ts';
 
 t.test('on a terminal there are progress bars, readable logs and no JSON', async (t) => {

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { bodyBuilder } from '../../jobs/run/identify-body.ts';
-import { computedOf, parseValue } from '../../receivers/messages.ts';
+import { computedOf, parseValue } from '../../receivers/parse/messages.ts';
 import { until } from '../helpers/until.ts';
 import { startApp, startInbox, writeConfig } from './running.ts';
 import { track } from './service.ts';

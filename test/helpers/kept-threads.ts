@@ -7,7 +7,7 @@ import threads, {
   Worker,
   type WorkerOptions,
 } from 'node:worker_threads';
-import type { ThreadData } from '../../src/store/sqlite/thread.ts';
+import type { ThreadData } from '../../src/store/sqlite/thread/thread.ts';
 import { isStoreThread } from './programs.ts';
 import type { HostedStore } from './store-host.ts';
 

@@ -17,9 +17,9 @@ export const PROGRAMS = [
   'test/receivers/fleet/app.ts',
 ] as const;
 export type Program = (typeof PROGRAMS)[number];
-const STORE_THREAD = 'src/store/sqlite/thread.ts';
+const STORE_THREAD = 'src/store/sqlite/thread/thread.ts';
 /** What each SQLite store starts, as threads of their own, and what tests have in its place. */
-export const THREADS = [STORE_THREAD, 'src/store/sqlite/check-thread.ts', 'test/helpers/store-host.ts'] as const;
+export const THREADS = [STORE_THREAD, 'src/store/sqlite/thread/check-thread.ts', 'test/helpers/store-host.ts'] as const;
 
 /**
  * The file to run one of them by. In `npm test` that is one that `bundle-programs.ts` has made, which starts in half of

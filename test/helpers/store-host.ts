@@ -1,5 +1,5 @@
 import { type MessagePort, parentPort } from 'node:worker_threads';
-import { serve, type ThreadData } from '../../src/store/sqlite/thread.ts';
+import { serve, type ThreadData } from '../../src/store/sqlite/thread/thread.ts';
 
 /** A thread in which stores are opened, each behind a port of its own. */
 export interface HostedStore {

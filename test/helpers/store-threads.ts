@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { MessageChannel, type MessagePort, type Transferable, Worker } from 'node:worker_threads';
-import type { Thread } from '../../src/store/sqlite/store-thread.ts';
-import { serve, type ThreadData } from '../../src/store/sqlite/thread.ts';
+import type { Thread } from '../../src/store/sqlite/thread/store-thread.ts';
+import { serve, type ThreadData } from '../../src/store/sqlite/thread/thread.ts';
 import type { HostedStore } from './store-host.ts';
 
 /** Two, so that two stores on one file still work at the same time. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { Failure } from '../../src/deliver/answers.ts';
-import { Window } from '../../src/deliver/window.ts';
+import type { Failure } from '../../src/deliver/endpoint/answers.ts';
+import { Window } from '../../src/deliver/endpoint/window.ts';
 
 const step = fc.oneof(
   fc.record({ do: fc.constant('begin' as const) }),

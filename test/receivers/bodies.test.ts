@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { kinds, type WebhookBody, webhookBody } from '../../receivers/bodies.ts';
-import { isPlain } from '../../receivers/plain.ts';
+import { isPlain } from '../../receivers/parse/plain.ts';
 import { samples as bodies } from './helpers/samples.ts';
 
 const timestamp = '2026-01-02T03:04:05.678Z';

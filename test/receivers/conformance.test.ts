@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { parseMessage } from '../../receivers/parse.ts';
+import { parseMessage } from '../../receivers/parse/parse.ts';
 import { type CaseResult, conformance, createSender, webhook } from '../../receivers/testing.ts';
 import { hosts, serve } from './helpers/hosts.ts';
 import { secret } from './helpers/samples.ts';

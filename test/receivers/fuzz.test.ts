@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import Fastify from 'fastify';
 import t from 'tap';
 import { createReceiver, type ReceivedRequest, receiver, sign, verify } from '../../receivers/index.ts';
-import { parseMessage } from '../../receivers/parse.ts';
+import { parseMessage } from '../../receivers/parse/parse.ts';
 import { silent } from './helpers/hosts.ts';
 import { documents, requests } from './helpers/requests.ts';
 import { secret } from './helpers/samples.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { PassingMap } from '../../receivers/passing.ts';
+import { PassingMap } from '../../receivers/core/passing.ts';
 
 t.test('entries that come and go are those of a Map, however many have gone before', async (t) => {
   const steps = fc.array(fc.tuple(fc.constantFrom('set', 'delete'), fc.nat(40)), { maxLength: 3_000, size: 'max' });

@@ -2,8 +2,8 @@ import type { Command } from 'commander';
 import { alertLine } from '../../admin/lines.ts';
 import type { Context } from '../context.ts';
 import { wholeNumber } from '../options.ts';
-import { table } from '../table.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { table } from '../output/table.ts';
+import { note, print, printJson } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface AlertOptions extends AppCommandOptions {

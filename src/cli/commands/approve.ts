@@ -3,7 +3,7 @@ import { asUser, syncOutcome } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, EXIT } from '../context.ts';
 import { order } from '../order.ts';
-import { count, note } from '../terminal.ts';
+import { count, note } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened } from '../with-app.ts';
 
 const HELP = `

@@ -6,12 +6,12 @@ import { nothingNamed } from '../../kernel/spelling.ts';
 import { withoutName } from '../../kernel/without-name.ts';
 import { asUser, cliUser } from '../as-user.ts';
 import type { Context } from '../context.ts';
-import { duration } from '../duration.ts';
 import { hint } from '../options.ts';
-import { isPausedIn } from '../paused-since.ts';
-import { stateColours } from '../states.ts';
-import { table } from '../table.ts';
-import { note, print, printJson, type Terminal } from '../terminal.ts';
+import { duration } from '../output/duration.ts';
+import { isPausedIn } from '../output/paused-since.ts';
+import { stateColours } from '../output/state-colours.ts';
+import { table } from '../output/table.ts';
+import { note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 const HELP = `

@@ -4,8 +4,8 @@ import { suggestion } from '../../kernel/spelling.ts';
 import type { AuditRecord } from '../../store/port.ts';
 import type { Context } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';
-import { table } from '../table.ts';
-import { note, print, printJson, type Terminal } from '../terminal.ts';
+import { table } from '../output/table.ts';
+import { note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface AuditOptions extends AppCommandOptions {

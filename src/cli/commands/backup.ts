@@ -4,8 +4,8 @@ import type { Config, EngineConfig } from '../../config/config.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import type { EngineFile } from '../../store/copy/backup.ts';
 import type { Context } from '../context.ts';
-import { withProgress } from '../progress.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { withProgress } from '../output/progress.ts';
+import { note, print, printJson } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 const HELP = `

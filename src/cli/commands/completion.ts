@@ -2,7 +2,7 @@ import { Argument, type Command } from 'commander';
 import { completionScript, SHELLS, type Shell } from '../completion-script.ts';
 import type { Context } from '../context.ts';
 import { jsonOption } from '../options.ts';
-import { print, printJson } from '../terminal.ts';
+import { print, printJson } from '../output/terminal.ts';
 
 const HELP = `
 Examples:

@@ -5,7 +5,7 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { type Context, EXIT } from '../context.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
 import { configOption, jsonOption, tokenOption } from '../options.ts';
-import { count, note, print, printJson } from '../terminal.ts';
+import { count, note, print, printJson } from '../output/terminal.ts';
 
 const RELOAD_HELP = `
 Example:

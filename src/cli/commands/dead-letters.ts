@@ -12,12 +12,12 @@ import { type Context, EXIT } from '../context.ts';
 import { eachPage } from '../each-page.ts';
 import { noteUnsent } from '../note-unsent.ts';
 import { instantOption, placeOption, wholeNumber } from '../options.ts';
-import { createProgress } from '../progress.ts';
-import { letterTable } from '../show-letters.ts';
-import { count, note, print, printJson, type Terminal } from '../terminal.ts';
+import { letterTable } from '../output/letter-table.ts';
+import { createProgress } from '../output/progress.ts';
+import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
+import { printLines } from '../output/write-lines.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
-import { printLines } from '../write.ts';
 
 const PAGE = 500;
 /** How often a line tells how far it is, where there is no bar; milliseconds. */

@@ -2,9 +2,9 @@ import type { Command } from 'commander';
 import { deletionLine } from '../../admin/lines.ts';
 import type { Context } from '../context.ts';
 import { wholeNumber } from '../options.ts';
-import { stateColours } from '../states.ts';
-import { table } from '../table.ts';
-import { note, print, printJson, type Terminal } from '../terminal.ts';
+import { stateColours } from '../output/state-colours.ts';
+import { table } from '../output/table.ts';
+import { note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface DeletionOptions extends AppCommandOptions {

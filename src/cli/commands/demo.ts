@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Context } from '../context.ts';
 import { jsonOption, wholeNumber } from '../options.ts';
-import { print } from '../terminal.ts';
+import { print } from '../output/terminal.ts';
 
 interface DemoOptions {
   readonly once?: boolean;

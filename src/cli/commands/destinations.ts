@@ -9,11 +9,11 @@ import {
 import { asUser } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, EXIT } from '../context.ts';
-import { duration } from '../duration.ts';
 import { hint } from '../options.ts';
-import { stateColours } from '../states.ts';
-import { table } from '../table.ts';
-import { count, note, print, printJson, type Terminal } from '../terminal.ts';
+import { duration } from '../output/duration.ts';
+import { stateColours } from '../output/state-colours.ts';
+import { table } from '../output/table.ts';
+import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 
 const LIST_HELP = `

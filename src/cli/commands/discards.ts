@@ -3,8 +3,8 @@ import { discardLine } from '../../admin/lines.ts';
 import type { Discard } from '../../store/port.ts';
 import type { Context } from '../context.ts';
 import { wholeNumber } from '../options.ts';
-import { table } from '../table.ts';
-import { note, print, printJson, type Terminal } from '../terminal.ts';
+import { table } from '../output/table.ts';
+import { note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 

@@ -8,12 +8,12 @@ import type { Context } from '../context.ts';
 import { eachPage } from '../each-page.ts';
 import { noteUnsent } from '../note-unsent.ts';
 import { hint, instantOption, wholeNumber } from '../options.ts';
-import { stateColours } from '../states.ts';
-import { table } from '../table.ts';
-import { count, note, print, printJson, type Terminal } from '../terminal.ts';
+import { stateColours } from '../output/state-colours.ts';
+import { table } from '../output/table.ts';
+import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
+import { printLines } from '../output/write-lines.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
-import { printLines } from '../write.ts';
 
 interface AttemptOptions extends AppCommandOptions {
   readonly destination?: string;

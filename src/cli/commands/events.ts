@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { LogFault, LogSummary } from '../../events/summary.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { type Context, EXIT } from '../context.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { note, print, printJson } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface EventsOptions extends AppCommandOptions {

@@ -6,7 +6,7 @@ import { deletes, REGULATION_TYPES, type Regulation, type RegulationType } from 
 import { asUser, cliUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';
 import { collect } from '../options.ts';
-import { count, note, print, printJson } from '../terminal.ts';
+import { count, note, print, printJson } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 
 const POLL_INTERVAL = 100;

@@ -8,9 +8,9 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { ask, canAsk } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { inShell, jsonOption, wholeNumber } from '../options.ts';
+import { note, print, printJson, type Terminal } from '../output/terminal.ts';
+import { writing } from '../output/write-file.ts';
 import { IGNORED, type Starter, starterFiles } from '../starter-files.ts';
-import { note, print, printJson, type Terminal } from '../terminal.ts';
-import { writing } from '../writing.ts';
 
 interface InitOptions {
   readonly sample: boolean;

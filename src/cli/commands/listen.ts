@@ -4,9 +4,9 @@ import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Captured } from '../capture.ts';
 import type { Context } from '../context.ts';
-import { describeRequest } from '../describe-request.ts';
 import { collect, jsonOption, milliseconds, orVariable, wholeNumber } from '../options.ts';
-import { aborted, hasColours, note, print, printJson } from '../terminal.ts';
+import { describeRequest } from '../output/describe-request.ts';
+import { aborted, hasColours, note, print, printJson } from '../output/terminal.ts';
 
 interface ListenOptions {
   readonly port: number;

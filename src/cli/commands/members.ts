@@ -2,8 +2,8 @@ import { type Command, Option } from 'commander';
 import type { MemberBatch, Sync } from '../../../jobs/index.ts';
 import type { Context } from '../context.ts';
 import { placeOption, wholeNumber } from '../options.ts';
+import { csvField, writeLines } from '../output/write-lines.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
-import { csvField, writeLines } from '../write.ts';
 
 const HELP = `
 Examples:

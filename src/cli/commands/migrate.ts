@@ -6,8 +6,8 @@ import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
-import { withProgress } from '../progress.ts';
-import { count, note, print, printJson } from '../terminal.ts';
+import { withProgress } from '../output/progress.ts';
+import { count, note, print, printJson } from '../output/terminal.ts';
 
 interface MigrateOptions {
   readonly config: string;

@@ -6,10 +6,10 @@ import type { AudienceRecord } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { hint, nowOption } from '../options.ts';
-import { howPaused, isPausedIn } from '../paused-since.ts';
-import { oddRows } from '../show-run.ts';
-import { count, note, print, printError, printJson, type Terminal } from '../terminal.ts';
-import { truncated } from '../text-width.ts';
+import { howPaused, isPausedIn } from '../output/paused-since.ts';
+import { oddRows } from '../output/run-table.ts';
+import { count, note, print, printError, printJson, type Terminal } from '../output/terminal.ts';
+import { truncated } from '../output/text-width.ts';
 import { withoutMakingStore } from '../unmade-store.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 

@@ -6,10 +6,10 @@ import { nothingNamed } from '../../kernel/spelling.ts';
 import type { Run } from '../../store/port.ts';
 import type { Context } from '../context.ts';
 import { placeOption, wholeNumber } from '../options.ts';
-import { decision, deliverySummary, runLines, runTable } from '../show-run.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { decision, deliverySummary, runLines, runTable } from '../output/run-table.ts';
+import { note, print, printJson } from '../output/terminal.ts';
+import { writeLines } from '../output/write-lines.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
-import { writeLines } from '../write.ts';
 
 interface RunsOptions extends AppCommandOptions {
   readonly limit?: number;

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
-import { aborted, note, printJson, type Terminal } from '../terminal.ts';
+import { aborted, note, printJson, type Terminal } from '../output/terminal.ts';
 import { isFull, untilRoom } from '../until-room.ts';
 import { type AppCommandOptions, type Opened, type OpenOptions, withApp } from '../with-app.ts';
 

@@ -8,10 +8,10 @@ import { canAsk, confirm } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { nowOption } from '../options.ts';
-import { pausedSince } from '../paused-since.ts';
-import { createProgress, NO_PROGRESS } from '../progress.ts';
-import { reportRuns, TOLD } from '../report-runs.ts';
-import { note } from '../terminal.ts';
+import { pausedSince } from '../output/paused-since.ts';
+import { createProgress, NO_PROGRESS } from '../output/progress.ts';
+import { reportRuns, TOLD } from '../output/report-runs.ts';
+import { note } from '../output/terminal.ts';
 import { addAppOptions, type Opened, withApp } from '../with-app.ts';
 import { renamesOption, type ServeOptions, serve } from './serve.ts';
 

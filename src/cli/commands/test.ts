@@ -3,8 +3,8 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
 import { type Context, EXIT } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
-import { stateColours } from '../states.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { stateColours } from '../output/state-colours.ts';
+import { note, print, printJson } from '../output/terminal.ts';
 import { testable, testDestination } from '../test-event.ts';
 
 const HELP = `

@@ -2,11 +2,11 @@ import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { note, print } from '../terminal.ts';
+import { note, print } from '../output/terminal.ts';
+import { writing } from '../output/write-file.ts';
 import { typesFile } from '../types-file.ts';
 import { withoutMakingStore } from '../unmade-store.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
-import { writing } from '../writing.ts';
 
 interface TypesOptions extends AppCommandOptions {
   readonly output?: string;

@@ -3,8 +3,8 @@ import type { Change, Story, ToldDestination } from '../../../jobs/index.ts';
 import { storyLine } from '../../admin/lines.ts';
 import type { Context } from '../context.ts';
 import { hint, instantOption } from '../options.ts';
-import { stateColours } from '../states.ts';
-import { print, printJson, type Terminal } from '../terminal.ts';
+import { stateColours } from '../output/state-colours.ts';
+import { print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface WhyOptions extends AppCommandOptions {

@@ -1,7 +1,7 @@
 import { RollcallError } from '../../kernel/errors.ts';
 import { withoutName } from '../../kernel/without-name.ts';
-import { howPaused } from '../paused-since.ts';
-import { count } from '../terminal.ts';
+import { howPaused } from '../output/paused-since.ts';
+import { count } from '../output/terminal.ts';
 import type { Opened } from '../with-app.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
 

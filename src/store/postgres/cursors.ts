@@ -3,7 +3,7 @@ import type { ClaimRequest } from '../port.ts';
 import { READY } from '../states.ts';
 import type { Context } from './context.ts';
 import { DESTINATIONS } from './counters.ts';
-import { ALL_RANKS, isRetry, RANKS, ranksOf } from './ranks.ts';
+import { ALL_RANKS, isRetry, RANKS, ranksOf } from './queue/ranks.ts';
 import { Seldom } from './seldom.ts';
 
 /** A delivery that becomes ready may be seen this much later than its due time, while its commit is under way. Milliseconds. */

@@ -4,7 +4,7 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { failpoint } from '../../kernel/failpoint.ts';
 import { BEFORE_010 } from '../outdated.ts';
 import { Database, type Session } from './database.ts';
-import { EVENTS_SCHEMA, eventViews } from './event-writing.ts';
+import { EVENTS_SCHEMA, eventViews } from './events/event-writing.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
 const TUNING = new URL('tuning.sql', FOLDER);

@@ -1,6 +1,6 @@
 import { pruneOldest } from '../records/prune-oldest.ts';
 import type { Context } from './context.ts';
-import { forget } from './seen.ts';
+import { forget } from './queue/seen.ts';
 import { Seldom } from './seldom.ts';
 import { sessionOf } from './session.ts';
 

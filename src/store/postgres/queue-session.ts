@@ -2,14 +2,14 @@ import type { Changes } from '../changes.ts';
 import type { QueueSession } from '../queue/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { READY } from '../states.ts';
-import { takeBack } from './accept-alone.ts';
 import { int8 } from './arrays.ts';
 import type { Context } from './context.ts';
 import { writeChanges } from './counters.ts';
 import type { Cursors } from './cursors.ts';
 import type * as database from './database.ts';
 import { newIds } from './ids.ts';
-import { ALL, again, isAgain, rankArray, TRIED, UNTRIED } from './ranks.ts';
+import { takeBack } from './queue/accept-alone.ts';
+import { ALL, again, isAgain, rankArray, TRIED, UNTRIED } from './queue/ranks.ts';
 import { sessionOf } from './session.ts';
 
 /** A session for the verbs of the queue that are written once. @param patience - as for `Database.transaction` */

@@ -7,21 +7,21 @@ import { bury, expire, restNotices } from '../queue/burying.ts';
 import { erase } from '../queue/erase.ts';
 import { deliverAgain, drop, replay, resend } from '../queue/letters.ts';
 import { performRecord, recordsBy } from '../records/records.ts';
-import { Intake } from './accept.ts';
 import { check } from './check.ts';
-import { Claims, type Free } from './claim.ts';
 import type { Context } from './context.ts';
 import { Database, PATIENCE } from './database.ts';
-import { tableLog } from './event-log.ts';
-import { Requeue } from './held-out.ts';
-import { heartbeat, join, leave, rescue, servedSince } from './leases.ts';
+import { tableLog } from './events/event-log.ts';
 import { checkVersion } from './migrate.ts';
 import { Parts } from './parts.ts';
 import { Pruning } from './prune.ts';
+import { Intake } from './queue/accept.ts';
+import { Claims, type Free } from './queue/claim.ts';
+import { Requeue } from './queue/held-out.ts';
+import { heartbeat, join, leave, rescue, servedSince } from './queue/leases.ts';
+import { Settlements } from './queue/settle.ts';
 import { queueSessionOf } from './queue-session.ts';
 import { scrub } from './scrub.ts';
 import { sessionOf } from './session.ts';
-import { Settlements } from './settle.ts';
 
 interface PostgresOptions {
   readonly url: string;

@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { RollcallError } from '../../kernel/errors.ts';
-import type { CheckData, CheckReply } from './check-thread.ts';
 import { BACKGROUND_LIMIT, LOOK_LIMIT } from './soundness.ts';
-import { THREAD_ARGUMENTS } from './store-thread.ts';
+import type { CheckData, CheckReply } from './thread/check-thread.ts';
+import { THREAD_ARGUMENTS } from './thread/store-thread.ts';
 
 /**
  * Looks through the file in a thread of its own. What was looked through when it was opened, or is too large, is passed
@@ -16,7 +16,7 @@ export async function checkFile(path: string, thorough: boolean): Promise<string
   const { size } = statSync(path);
   if (!thorough && (size <= LOOK_LIMIT || size > BACKGROUND_LIMIT)) return null;
   const workerData: CheckData = { path, thorough };
-  const script = new URL(`./check-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
+  const script = new URL(`./thread/check-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
   const worker = new Worker(script, { workerData, execArgv: THREAD_ARGUMENTS });
   // A process that has to end need not wait for it.
   worker.unref();

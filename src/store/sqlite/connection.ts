@@ -2,7 +2,7 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import { RollcallError } from '../../kernel/errors.ts';
 import { damaged } from './files.ts';
 import { Holders } from './holder.ts';
-import { SeenIds } from './seen.ts';
+import { SeenIds } from './queue/seen.ts';
 import type { Row, Statements, Tuple } from './statements.ts';
 
 /** How long a statement may wait for another process's write lock, in milliseconds; it waits in the store's own thread. */

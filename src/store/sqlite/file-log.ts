@@ -1,5 +1,5 @@
 import type { FileLog } from '../event-log.ts';
-import type { StoreThread } from './store-thread.ts';
+import type { StoreThread } from './thread/store-thread.ts';
 
 /** The event log, as far as it is in the database. */
 export function fileLog(thread: StoreThread): FileLog {

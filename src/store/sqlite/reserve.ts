@@ -2,7 +2,7 @@ import { closeSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'no
 import { dirname } from 'node:path';
 import { RollcallError } from '../../kernel/errors.ts';
 import { CHECKPOINT_AFTER, type Connection } from './connection.ts';
-import type { Operation, OperationResult, VerbName } from './verbs.ts';
+import type { Operation, OperationResult, VerbName } from './thread/verbs.ts';
 
 /** Bytes kept back at most, and the part of a small disk. */
 const LARGEST = 32 * 2 ** 20;

@@ -4,10 +4,10 @@ import type { Entry, Name, QueueSession } from '../queue/session.ts';
 import type { Dialect, ListTypes, Times } from '../records/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { READY } from '../states.ts';
-import { supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';
 import { writeChanges } from './counters.ts';
-import { nextDeliveryIds } from './held-out.ts';
+import { supersede } from './queue/conflicts.ts';
+import { nextDeliveryIds } from './queue/held-out.ts';
 
 const NOTHING = raw('');
 

@@ -9,10 +9,10 @@ import { damaged, linked } from './files.ts';
 import { eachHanded, type PackedHanded } from './handed.ts';
 import { unpackClaims } from './packed-claims.ts';
 import { movable, pack } from './packed-messages.ts';
-import { PackedSettlements } from './packed-settlements.ts';
-import { SmallAccepts } from './small-accepts.ts';
-import { StoreThread, type Thread } from './store-thread.ts';
-import type { ThreadData } from './thread.ts';
+import { PackedSettlements } from './thread/packed-settlements.ts';
+import { SmallAccepts } from './thread/small-accepts.ts';
+import { StoreThread, type Thread } from './thread/store-thread.ts';
+import type { ThreadData } from './thread/thread.ts';
 
 interface SqliteOptions {
   /** A file, or `:memory:`. */

@@ -1,0 +1,276 @@
+import { systemClock, within } from '../clock.ts';
+import type { CoreOptions, Handlers, Log, ReceiverClock } from '../options.ts';
+import type { Batch } from '../parse/envelope.ts';
+import { computedOf, type Parsed } from '../parse/messages.ts';
+import { checkNumber } from '../parse/numbers.ts';
+import { isObject } from '../parse/objects.ts';
+import { type ParsedBody, parseBody } from '../parse/parse.ts';
+import { changeOf, deletedBy, type Inbox, memoryStore, type ReceiverStore } from '../store.ts';
+import type { Signatures } from '../verify/signatures.ts';
+import { Verifier } from '../verify/verifier.ts';
+import { BatchRun, batchReply } from './batch.ts';
+import { createDeadlines, type Wait } from './deadlines.ts';
+import { checkHandlers } from './handler-names.ts';
+import { InboxWorker } from './inbox.ts';
+import { Job, Waiting } from './job.ts';
+import { type Held, Leases } from './leases.ts';
+import { LinkedList } from './linked.ts';
+import { PassingMap } from './passing.ts';
+import * as reply from './reply.ts';
+import { createReport, type Report } from './report.ts';
+import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
+import { createWork, type Work } from './work.ts';
+
+/** The part of the kit that all edges share: verified bytes in, an answer out. */
+export interface Core {
+  verifier: Verifier;
+  now(): number;
+  isClosing(): boolean;
+  /** Calls back when a body that began to arrive at `since` takes too long. */
+  reading(since: number, cut: () => void): Wait;
+  /** Calls back with the answer, at once if it is there; never fails. */
+  accept(verified: VerifiedFields, log: Log, answered: Answered): void;
+  report: Report;
+  /** Resolves once the handlers at work now are done, at most after `drain`. */
+  settled(): Promise<void>;
+  /** Takes up what was stored and not finished; for `ack: 'stored'`. */
+  resume(log: Log): Promise<void>;
+  /** Answers 503 from now on and waits for the handlers, late ones too. */
+  close(): Promise<void>;
+}
+
+/** Takes an answer. */
+export type Answered = (answer: reply.Reply) => void;
+
+/**
+ * @param hasOwnTimers - where a timer ends with the request that set it, as on some edge runtimes
+ * @throws TypeError when the secret is missing or empty, or an option is not what it has to be
+ */
+export function createCore(options: CoreOptions, signatures: Signatures, hasOwnTimers = false): Core {
+  checkOptions(options);
+  const { on, name = '', deadline = 4500, drain = 10_000, clock = systemClock } = options;
+  const { store = memoryStore({ now: clock.now }), stuckAfter = 15 * 60_000, concurrency = 16 } = options;
+  const reads = createDeadlines(clock, !hasOwnTimers);
+  const waits = createDeadlines(clock, !hasOwnTimers);
+  let closing = false;
+
+  /** Ids and sequences are the sender's to choose: none may get in another's way. */
+  const scopeOf = (sender: string) => `${name}|${sender}`;
+  /** Where secrets are not those of tenants, what was signed with a former one is of the same users. */
+  const deletedScopeOf = (scope: string) => (typeof options.secret === 'function' ? scope : scopeOf(''));
+
+  const report = createReport(on);
+  const verifier = new Verifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
+  const jobs = new Jobs({ on, store, clock, stuckAfter, report, deletedScopeOf });
+  const { leases, handle } = jobs;
+  const inbox =
+    options.ack === 'stored'
+      ? new InboxWorker({
+          name,
+          store: store as Inbox,
+          clock,
+          drain,
+          concurrency,
+          report,
+          leases,
+          handle,
+          scopeOf,
+          deletedScopeOf,
+        })
+      : undefined;
+
+  function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log, answered: Answered): void {
+    const given = jobs.once(parsed, verified, scopeOf(verified.sender), log);
+    if (!(given instanceof Job)) return void answered(given);
+    const waiting = new Waiting(verified.since + deadline, given, waits, answered);
+    given.ask(waiting, 0);
+    waits.watch(waiting);
+  }
+
+  function acceptBatch(batch: Batch, verified: VerifiedFields, log: Log, answered: Answered): void {
+    const tooOld = verifier.age(batch.sentAt);
+    if (tooOld !== undefined) return void answered(tooOld);
+    const scope = scopeOf(verified.sender);
+    const run = new BatchRun({
+      size: batch.keys.length,
+      deadline: verified.since + deadline,
+      now: clock.now,
+      handle: (index) => jobs.once(batch.message(index), new BatchItem(verified, batch, index), scope, log),
+      finished(answer, each) {
+        waits.unwatch(each);
+        answered(answer);
+      },
+    });
+    waits.watch(run);
+    run.start();
+  }
+
+  /** Stores what came, and answers once it is. */
+  async function keep(inbox: InboxWorker, body: ParsedBody, verified: VerifiedFields, log: Log): Promise<reply.Reply> {
+    if (!('batch' in body)) {
+      const [only] = await inbox.accept([{ parsed: body, verified }], log);
+      return only as reply.Reply;
+    }
+    const { batch } = body;
+    const tooOld = verifier.age(batch.sentAt);
+    if (tooOld !== undefined) return tooOld;
+    const arrivals = batch.keys.map((_, index) => ({
+      parsed: batch.message(index),
+      verified: new BatchItem(verified, batch, index),
+    }));
+    return batchReply(await inbox.accept(arrivals, log));
+  }
+
+  return {
+    verifier,
+    report,
+    now: clock.now,
+    isClosing: () => closing,
+    reading: (since, cut) => reads.add(since + deadline, cut),
+    accept(verified, log, answered) {
+      if (closing) return void answered(reply.closing);
+      leases.catchUp(verified.since);
+      const unforeseen = (error: unknown) => {
+        report(error, { stage: 'host' }, log);
+        answered(reply.crashed);
+      };
+      try {
+        const body = parseBody(verified.rawBody);
+        if (inbox !== undefined) keep(inbox, body, verified, log).then(answered, unforeseen);
+        else if ('batch' in body) acceptBatch(body.batch, verified, log, answered);
+        else acceptOne(body, verified, log, answered);
+      } catch (error) {
+        unforeseen(error);
+      }
+    },
+    settled: () => jobs.settled(drain),
+    async resume(log) {
+      await inbox?.resume(log);
+    },
+    async close() {
+      closing = true;
+      reads.close();
+      await Promise.all([jobs.drained(drain), inbox?.close()]);
+      waits.close();
+      leases.close();
+    },
+  };
+}
+
+/** TypeScript finds these; JavaScript would answer 503 for ever, or never handle what is stored. */
+function checkOptions(options: CoreOptions): void {
+  if (!isObject(options)) throw new TypeError('give the options of the receiver: { secret, on }');
+  checkHandlers(options.on);
+  for (const name of ['stuckAfter', 'concurrency'] as const) checkNumber(name, options[name]);
+  checkNumber('drain', options.drain, true);
+  const { ack = 'handled', store } = options;
+  if (ack !== 'handled' && ack !== 'stored') throw new TypeError("ack is 'handled' or 'stored'");
+  if (store !== undefined && typeof store?.begin !== 'function') {
+    throw new TypeError('store is one that memoryStore, sqliteStore or postgresStore has made');
+  }
+  if (ack === 'stored' && !(store && 'keep' in store)) {
+    throw new TypeError("ack: 'stored' needs a store that keeps requests, as sqliteStore does");
+  }
+}
+
+interface JobsParts {
+  readonly on: Handlers;
+  readonly store: ReceiverStore;
+  readonly clock: ReceiverClock;
+  readonly stuckAfter: number;
+  readonly report: Report;
+  /** The scope in which a deletion notice of this one deletes. */
+  deletedScopeOf(scope: string): string;
+}
+
+/** Messages at work: each is handled once, however often it comes meanwhile, and changes of one name in turn. */
+class Jobs {
+  readonly leases: Leases;
+  readonly handle: Work['handle'];
+  readonly #run: Work['run'];
+  readonly #clock: ReceiverClock;
+  readonly #deletedScopeOf: JobsParts['deletedScopeOf'];
+  readonly #open = new LinkedList<Held>();
+  /** By key. */
+  readonly #running = new PassingMap<string, Job>();
+  /** The newest change of its name that is at work, or waits for its turn. */
+  readonly #newest = new PassingMap<string, Job>();
+
+  constructor({ on, store, clock, stuckAfter, report, deletedScopeOf }: JobsParts) {
+    this.#clock = clock;
+    this.#deletedScopeOf = deletedScopeOf;
+    this.leases = new Leases({ open: this.#open, store, clock, stuckAfter, report });
+    const ended = (job: Job, answer: reply.Reply) => this.#ended(job, answer);
+    const { handle, run } = createWork({ on, store, leases: this.leases, clock, report, ended });
+    this.handle = handle;
+    this.#run = run;
+  }
+
+  /**
+   * Has a message handled: its answer if that is there at once, else the job that will have it.
+   *
+   * @param scope - names the receiver and the sender
+   */
+  once(parsed: Parsed, verified: VerifiedFields, scope: string, log: Log): reply.Reply | Job {
+    const key = verified.key === undefined ? undefined : `${scope}|${verified.key}`;
+    const same = key === undefined ? undefined : this.#running.get(key);
+    if (same !== undefined) return same;
+    const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
+    const change = changeOf(computed, scope);
+    const deletes = deletedBy(parsed, this.#deletedScopeOf(scope));
+    const request = new OpenRequest(verified);
+    if (key !== undefined || change !== undefined || deletes !== undefined) {
+      request.opening = { key, change, holder: this.leases.newHolder(), deletes };
+    }
+    const job = new Job(parsed, request, log);
+    const answer = change === undefined ? this.#run(job) : this.#runInTurn(job, change.name);
+    if (answer !== undefined) return answer;
+    this.#open.add(job);
+    if (key !== undefined) this.#running.set(key, job);
+    return job;
+  }
+
+  /** Waits for the jobs that there are now, for so many milliseconds at most. */
+  async settled(drain: number): Promise<void> {
+    const jobs = [...this.#open].filter((each) => each instanceof Job);
+    const ends = jobs.map((job) => new Promise<void>((resolve) => job.ask({ answered: () => resolve() }, 0)));
+    await within<unknown>(this.#clock, drain, Promise.all(ends), () => undefined);
+  }
+
+  /** As `settled`; nobody waits for what is not done by then. */
+  async drained(drain: number): Promise<void> {
+    await this.settled(drain);
+    for (const each of this.#open) if (each instanceof Job) each.request.expire();
+  }
+
+  /** Without turns a slow "entered" could end after the "exited" that followed it. */
+  #runInTurn(job: Job, name: string): reply.Reply | undefined {
+    const before = this.#newest.get(name);
+    const answer = before === undefined ? this.#run(job) : undefined;
+    if (answer !== undefined) return answer;
+    if (before !== undefined) before.next = job;
+    this.#newest.set(name, job);
+    return undefined;
+  }
+
+  /** Takes the answer of a job that went on, and runs the changes that have waited for it. */
+  #ended(job: Job, answer: reply.Reply): void {
+    let last: Job | undefined = job;
+    for (let given: reply.Reply | undefined = answer; last !== undefined && given !== undefined; ) {
+      const next: Job | undefined = last.next;
+      this.#end(last, given);
+      last = next;
+      given = next && this.#run(next);
+    }
+  }
+
+  #end(job: Job, answer: reply.Reply): void {
+    const { opening } = job.request;
+    this.#open.delete(job);
+    if (opening?.key !== undefined) this.#running.delete(opening.key);
+    if (opening?.change !== undefined && this.#newest.get(opening.change.name) === job) {
+      this.#newest.delete(opening.change.name);
+    }
+    job.end(answer);
+  }
+}

@@ -1,0 +1,112 @@
+import type { ReceiverClock } from '../options.ts';
+import { Linked, LinkedList } from './linked.ts';
+
+/** Something that has to end in time. */
+export interface Wait {
+  /** It ended in time. */
+  end(): void;
+}
+
+/** An entry of {@link Deadlines}. */
+export abstract class Timed extends Linked {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** Ends the timer of its own, where it has one. */
+  disarm: (() => void) | undefined;
+
+  constructor(at: number) {
+    super();
+    this.at = at;
+  }
+
+  /** Its time has come. */
+  abstract expired(): void;
+}
+
+class Callback extends Timed implements Wait {
+  readonly expired: () => void;
+  readonly #unwatch: (each: Timed) => boolean;
+
+  constructor(at: number, expired: () => void, unwatch: (each: Timed) => boolean) {
+    super(at);
+    this.expired = expired;
+    this.#unwatch = unwatch;
+  }
+
+  end(): void {
+    this.#unwatch(this);
+  }
+}
+
+const background = { background: true };
+
+/** Calls back for what is still open when its time has come. One timer serves all: one per request would cost as much as its signature. */
+export interface Deadlines {
+  watch(each: Timed): void;
+  /** It ended; false when its time had come before. */
+  unwatch(each: Timed): boolean;
+  /** @param at - milliseconds since 1970 */
+  add(at: number, expired: () => void): Wait;
+  /** Expires whatever is open, and from now on whatever is added. */
+  close(): void;
+}
+
+/**
+ * @param isShared - false where a timer is of no use to others, because it ends with the request that set it: then each
+ *   entry has its own
+ */
+export function createDeadlines(clock: ReceiverClock, isShared = true): Deadlines {
+  const open = new LinkedList<Timed>();
+  let armedFor = Number.POSITIVE_INFINITY;
+  let disarm = () => {};
+  let closed = false;
+
+  function arm(at: number): void {
+    disarm();
+    armedFor = at;
+    disarm = clock.after(Math.max(0, at - clock.now()), expire, background);
+  }
+
+  function expire(): void {
+    armedFor = Number.POSITIVE_INFINITY;
+    const now = clock.now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const each of [...open]) {
+      if (each.at > now) next = Math.min(next, each.at);
+      else end(each);
+    }
+    if (next < armedFor) arm(next);
+  }
+
+  function watch(each: Timed): void {
+    open.add(each);
+    if (closed) queueMicrotask(() => end(each));
+    // Keeps the process, in which nothing else may be open: a function has no server.
+    else if (!isShared) each.disarm = clock.after(Math.max(0, each.at - clock.now()), () => end(each));
+    else if (each.at < armedFor) arm(each.at);
+  }
+
+  function end(each: Timed): void {
+    if (unwatch(each)) each.expired();
+  }
+
+  function unwatch(each: Timed): boolean {
+    each.disarm?.();
+    return open.delete(each);
+  }
+
+  return {
+    watch,
+    unwatch,
+    add(at, expired) {
+      const callback = new Callback(at, expired, unwatch);
+      watch(callback);
+      return callback;
+    },
+    close() {
+      closed = true;
+      disarm();
+      for (const each of [...open]) end(each);
+    },
+  };
+}

@@ -1,0 +1,238 @@
+import { within } from '../clock.ts';
+import type { Log, ReceiverClock } from '../options.ts';
+import { computedOf, type Parsed } from '../parse/messages.ts';
+import { parseMessage } from '../parse/parse.ts';
+import { changeOf, deletedBy, type Inbox, type KeptRequest, type Opening, type StoredRequest } from '../store.ts';
+import type { Awaitable } from './after.ts';
+import { Breaks } from './breaks.ts';
+import type { Leases } from './leases.ts';
+import * as reply from './reply.ts';
+import type { Report } from './report.ts';
+import { OpenRequest, type VerifiedFields } from './request.ts';
+
+/** Waits between the tries of a stored message, in milliseconds; then it is given up. */
+const WAITS = [1000, 5000, 30_000, 120_000, 600_000];
+/** Milliseconds until a change is looked at again whose user another process is at work on. */
+const BUSY_WAIT = 100;
+/** How often requests are looked for that another process has stored, or that are due again, in milliseconds. */
+const LOOK_INTERVAL = 1_000;
+/** A request that was at work at so many crashes is tried alone, and then no more: it may have caused them. */
+const SUSPECT_CRASHES = 2;
+const CRASH_LIMIT = 3;
+/** Characters of an error that are kept with what was given up. */
+const REASON_LIMIT = 200;
+
+export interface InboxParts {
+  /** Of the receiver: what is stored for others is theirs to handle. */
+  readonly name: string;
+  readonly store: Inbox;
+  readonly clock: ReceiverClock;
+  readonly drain: number;
+  /** Requests that are handled at once. */
+  readonly concurrency: number;
+  readonly report: Report;
+  readonly leases: Leases;
+  handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
+  scopeOf(sender: string): string;
+  /** The scope in which a deletion notice of this one deletes. */
+  deletedScopeOf(scope: string): string;
+}
+
+/** A verified message on its way into the store. */
+export interface Arrival {
+  readonly parsed: Parsed;
+  readonly verified: VerifiedFields;
+}
+
+/** Stores first, answers, and runs the handlers afterwards, trying again when they fail. */
+export class InboxWorker {
+  readonly #parts: InboxParts;
+  readonly #owner: string;
+  readonly #breaks: Breaks;
+  readonly #working = new Map<string, Promise<void>>();
+  readonly #open = new Set<OpenRequest>();
+  #log: Log | undefined;
+  #owns = false;
+  /** A suspect is at work: nothing else may be, so that no innocent request is taken for what ends the process. */
+  #alone = false;
+  #looking: Promise<void> | undefined;
+  #lookAgain = false;
+  #cancelLook = () => {};
+  #closing = false;
+
+  constructor(parts: InboxParts) {
+    this.#parts = parts;
+    this.#owner = parts.leases.newHolder();
+    this.#breaks = new Breaks(parts.clock.now);
+  }
+
+  /** Stores messages, all in one transaction; an answer for each. Never fails. */
+  async accept(arrivals: readonly Arrival[], log: Log): Promise<reply.Reply[]> {
+    const { store, report, scopeOf } = this.#parts;
+    const requests = new Map<Arrival, StoredRequest>();
+    for (const each of arrivals) {
+      const { parsed, verified } = each;
+      if (!parsed.ok) continue;
+      const { rawBody: body, url, secret, sender } = verified;
+      const scope = scopeOf(sender);
+      const key = `${scope}|${verified.key ?? crypto.randomUUID()}`;
+      const user = 'userId' in parsed.message ? parsed.message.userId : undefined;
+      requests.set(each, { key, body, url, secret, scope, user: typeof user === 'string' ? user : undefined });
+    }
+    let kept: reply.Reply[];
+    try {
+      const news = requests.size > 0 ? await store.keep([...requests.values()]) : [];
+      kept = news.map((isNew) => (isNew ? reply.stored : reply.duplicate));
+    } catch (error) {
+      report(error, { stage: 'store' }, log);
+      kept = [...requests].map(() => reply.storeFailed);
+    }
+    this.#look();
+    const answers = kept.values();
+    return Promise.all(
+      arrivals.map((each) => (requests.has(each) ? (answers.next().value as reply.Reply) : this.#refuse(each, log))),
+    );
+  }
+
+  /** Answers a body that is no message at once, and does not store it. */
+  async #refuse({ parsed, verified }: Arrival, log: Log): Promise<reply.Reply> {
+    const { report, handle } = this.#parts;
+    try {
+      return await handle(parsed, new OpenRequest(verified));
+    } catch (error) {
+      report(error, { stage: 'invalid' }, log);
+      return reply.failed;
+    }
+  }
+
+  /** Begins to work on what is stored. */
+  resume(log: Log): void {
+    this.#log = log;
+    this.#look();
+  }
+
+  /** Waits for what is at work; the rest is taken up by the next process, or the next start. */
+  async close(): Promise<void> {
+    const { store, clock, drain, name } = this.#parts;
+    this.#closing = true;
+    this.#cancelLook();
+    await this.#looking;
+    await within(clock, drain, Promise.all(this.#working.values()), () => []);
+    for (const request of this.#open) request.expire();
+    // Requests still at work are somebody's until the lease ends.
+    if (this.#owns && this.#working.size === 0) await store.disown(this.#owner, name);
+  }
+
+  /** Looks for work, once at a time; what comes meanwhile makes one more look. */
+  #look(): void {
+    if (this.#closing || this.#log === undefined) return;
+    this.#lookAgain = true;
+    this.#looking ??= this.#lookOften(this.#log);
+  }
+
+  async #lookOften(log: Log): Promise<void> {
+    const { clock, report } = this.#parts;
+    this.#cancelLook();
+    try {
+      while (this.#lookAgain && !this.#closing) {
+        this.#lookAgain = false;
+        await this.#take(log);
+      }
+    } catch (error) {
+      report(error, { stage: 'store', late: true }, log);
+    }
+    this.#looking = undefined;
+    if (!this.#closing) this.#cancelLook = clock.after(LOOK_INTERVAL, () => this.#look(), { background: true });
+  }
+
+  async #take(log: Log): Promise<void> {
+    const { store, concurrency, name } = this.#parts;
+    this.#owns = await store.own(this.#owner, name);
+    if (!this.#owns || this.#alone) return;
+    const due = await store.due(concurrency - this.#working.size, [...this.#working.keys()], name);
+    for (const request of due) {
+      await this.#breaks.next();
+      if (this.#closing) return;
+      if (request.crashes < SUSPECT_CRASHES) this.#begin(request, log);
+      else if (this.#working.size === 0) {
+        this.#alone = true;
+        this.#begin(request, log);
+        return;
+      }
+    }
+  }
+
+  #begin(request: KeptRequest, log: Log): void {
+    const { report } = this.#parts;
+    const work = this.#try(request, log)
+      .catch((error) => report(error, { stage: 'store', late: true }, log))
+      .then(() => {
+        this.#working.delete(request.key);
+        if (this.#working.size === 0) this.#alone = false;
+        this.#look();
+      });
+    this.#working.set(request.key, work);
+  }
+
+  async #try(kept: KeptRequest, log: Log): Promise<void> {
+    const { store, clock, report, handle, leases, deletedScopeOf } = this.#parts;
+    const { key, body, url, secret, scope, crashes } = kept;
+    const parsed = parseMessage(body);
+    const message = parsed.ok ? parsed.message : undefined;
+    const request = new OpenRequest({ rawBody: body, url, key, secret });
+    if (crashes >= CRASH_LIMIT) {
+      const reason = `The process ended ${crashes} times while it handled this request.`;
+      await store.giveUp(key, reason);
+      report(new Error(reason), { stage: 'handler', late: true, gaveUp: true, message, request }, log);
+      return;
+    }
+    const computed = message && computedOf(message);
+    const deletes = deletedBy(parsed, deletedScopeOf(scope));
+    const opening = { key, change: changeOf(computed, scope), holder: leases.newHolder(), deletes };
+    request.opening = opening;
+    const state = await store.begin(opening);
+    if (state === 'stale') return this.#pass({ ...opening, change: undefined });
+    if (state !== 'new') return store.tryAgain(key, clock.now() + BUSY_WAIT);
+    await this.#breaks.next();
+    if (this.#closing) return store.release(opening);
+    this.#open.add(request);
+    await store.tried(key);
+    try {
+      const { status } = await leases.keep(request, (async () => handle(parsed, request))(), log);
+      if (status >= 500) throw new Error('the handler was given up');
+      await store.done(opening);
+    } catch (error) {
+      await store.release(opening);
+      await this.#failed(kept, error);
+      report(error, { stage: 'handler', late: true, gaveUp: this.#isLast(kept), message, request }, log);
+    } finally {
+      this.#open.delete(request);
+    }
+  }
+
+  /** Ends a request that is not handled, because a newer change was. */
+  async #pass(opening: Opening): Promise<void> {
+    const { store } = this.#parts;
+    if ((await store.begin(opening)) === 'new') await store.done(opening);
+  }
+
+  #isLast({ tries }: KeptRequest): boolean {
+    return tries >= WAITS.length;
+  }
+
+  async #failed(request: KeptRequest, error: unknown): Promise<void> {
+    const { store, clock } = this.#parts;
+    const { key, tries } = request;
+    if (this.#isLast(request)) await store.giveUp(key, reasonOf(error));
+    else await store.tryAgain(key, clock.now() + (WAITS[tries] as number));
+  }
+}
+
+/** Handlers may throw anything, such as an object without a prototype. */
+function reasonOf(thrown: unknown): string {
+  try {
+    return String(thrown).slice(0, REASON_LIMIT);
+  } catch {
+    return 'The handler threw something that cannot be turned into text.';
+  }
+}

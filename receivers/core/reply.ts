@@ -1,0 +1,90 @@
+import { AlreadyRead, TooSlow } from '../incoming.ts';
+
+/** An answer of the kit, before an edge turns it into its framework's response. */
+export interface Reply {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+  /** Of an answer that says no. */
+  code?: string;
+}
+
+/** A message of a batch that was not handled. */
+export interface Rejection {
+  index: number;
+  code: string;
+  /** Whether to send it again. */
+  retry: boolean;
+}
+
+const json = { 'content-type': 'application/json; charset=utf-8' };
+
+const ok = (fields: Record<string, unknown>): Reply => ({
+  status: 200,
+  headers: json,
+  body: JSON.stringify({ received: true, ...fields }),
+});
+
+/** Bytes of an answer that Rollcall reads: of a longer one it believes nothing, and sends all messages again. */
+const ANSWER_LIMIT = 64 * 1024;
+
+/** The answer to a batch: what is not rejected was handled, as far as a message alone would have been. */
+export function batched(rejected: readonly Rejection[]): Reply {
+  if (rejected.length === 0) return handled;
+  const answer = ok({ rejected });
+  return answer.body.length <= ANSWER_LIMIT ? answer : ok({ rejected: shortened(rejected) });
+}
+
+/**
+ * The places of 4,096 rejections, which are as many as Rollcall sends, fit into an answer. Without `retry` a message comes
+ * again, so what should not come again says so as far as there is room.
+ */
+function shortened(rejected: readonly Rejection[]): readonly Partial<Rejection>[] {
+  const never = ',"retry":false'.length;
+  let room = ANSWER_LIMIT - ok({ rejected: rejected.map(({ index }) => ({ index })) }).body.length;
+  return rejected.map(({ index, retry }) => {
+    if (retry || room < never) return { index };
+    room -= never;
+    return { index, retry };
+  });
+}
+
+export const handled = ok({});
+export const stored = ok({ stored: true });
+export const duplicate = ok({ duplicate: true });
+export const stale = ok({ stale: true });
+export const unhandled = ok({ unhandled: true });
+export const quarantined = ok({ quarantined: true });
+
+/** An answer that says no; `code` is for machines, `message` for people. */
+export function refusal(status: number, code: string, message: string, headers: Record<string, string> = {}): Reply {
+  return { status, headers: { ...json, ...headers }, body: JSON.stringify({ code, message }), code };
+}
+
+const retryLater = (code: string, message: string) => refusal(503, code, message, { 'retry-after': '1' });
+
+export const late = retryLater('deadline', 'not done in time; send it again');
+export const inProgress = retryLater('in_progress', 'the same request is being handled elsewhere');
+export const closing = retryLater('closing', 'shutting down; send it again');
+export const storeFailed = retryLater('store_failed', 'the store of the receiver failed; send it again');
+export const secretUnavailable = retryLater('secret_unavailable', 'the secret can not be read now; send it again');
+export const bodyTooSlow = refusal(408, 'body_timeout', 'the body did not arrive in time; send it again', {
+  connection: 'close',
+});
+export const bodyAlreadyRead = refusal(500, 'body_already_read', 'the receiver is not set up correctly');
+export const bodyUnreadable = refusal(400, 'body_unreadable', 'the body ended too early');
+export const crashed = refusal(500, 'internal_error', 'the receiver failed; send it again');
+/** Failing to read a body; what the host did is our own failure, so that the sender comes again. */
+export function unreadable(error: unknown): Reply {
+  if (error instanceof AlreadyRead) return bodyAlreadyRead;
+  return error instanceof TooSlow ? bodyTooSlow : bodyUnreadable;
+}
+
+export const failed = refusal(500, 'handler_failed', 'the handler failed; send it again');
+// The rest of the body is not waited for.
+export const tooLarge = refusal(413, 'too_large', 'the body is larger than this receiver takes', {
+  connection: 'close',
+});
+export const unsupportedType = refusal(415, 'unsupported_media_type', 'expected content-type application/json');
+export const encoded = refusal(415, 'content_encoding', 'expected a body without content-encoding');
+export const methodNotAllowed = refusal(405, 'method_not_allowed', 'expected POST', { allow: 'POST' });

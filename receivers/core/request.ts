@@ -1,0 +1,96 @@
+import type { ReceivedRequest } from '../options.ts';
+import type { Batch } from '../parse/envelope.ts';
+import type { Opening } from '../store.ts';
+
+export interface RequestFields {
+  /** The bytes of the message. */
+  readonly rawBody: Buffer;
+  readonly url: string;
+  readonly key: string | undefined;
+  readonly secret: number | undefined;
+}
+
+/** A verified request on its way to the handlers. */
+export interface VerifiedFields extends RequestFields {
+  /** Names whoever knows the secret that matched; empty where no secret is set. */
+  readonly sender: string;
+  /** When the request came in, by the receiver's clock. */
+  readonly since: number;
+}
+
+/** One message of a batch, verified by the signature of all. */
+export class BatchItem implements VerifiedFields {
+  readonly key: string | undefined;
+  readonly #request: VerifiedFields;
+  readonly #batch: Batch;
+  readonly #index: number;
+
+  /** @param request - the one that brought the batch */
+  constructor(request: VerifiedFields, batch: Batch, index: number) {
+    this.key = batch.keys[index];
+    this.#request = request;
+    this.#batch = batch;
+    this.#index = index;
+  }
+
+  /** As it would have come alone; made only for handlers that look at it. */
+  get rawBody(): Buffer {
+    return this.#batch.bytes(this.#index);
+  }
+
+  get url(): string {
+    return this.#request.url;
+  }
+
+  get secret(): number | undefined {
+    return this.#request.secret;
+  }
+
+  get sender(): string {
+    return this.#request.sender;
+  }
+
+  get since(): number {
+    return this.#request.since;
+  }
+}
+
+/** A request at work, whose AbortSignal is only made for handlers that look at it. */
+export class OpenRequest implements ReceivedRequest {
+  isExpired = false;
+  opening: Opening | undefined;
+  readonly #fields: RequestFields;
+  #controller: AbortController | undefined;
+
+  constructor(fields: RequestFields) {
+    this.#fields = fields;
+  }
+
+  get rawBody(): Buffer {
+    return this.#fields.rawBody;
+  }
+
+  get url(): string {
+    return this.#fields.url;
+  }
+
+  get key(): string | undefined {
+    return this.#fields.key;
+  }
+
+  get secret(): number | undefined {
+    return this.#fields.secret;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.isExpired) this.#controller.abort();
+    return this.#controller.signal;
+  }
+
+  /** Nobody waits for the outcome any more, or the work is no longer this process's. */
+  expire(): void {
+    this.isExpired = true;
+    this.#controller?.abort();
+  }
+}

@@ -1,0 +1,83 @@
+import { type IdentifyBody, kinds } from '../bodies.ts';
+import type { AudienceHandlers, Handler, Handlers, TraitHandlers } from '../options.ts';
+import { type Computed, computedOf, type Message, type UnknownMessage } from '../parse/messages.ts';
+import { after } from './after.ts';
+import * as reply from './reply.ts';
+
+/** The call that handles a message, and the answer once it has. */
+export interface Step {
+  readonly call: Handler<never>;
+  readonly answer: reply.Reply;
+}
+
+/** Finds the step of a message; `known` says whether its kind is one of the seven. */
+export type StepOf = (message: Message | UnknownMessage, known: boolean) => Step;
+
+interface AudienceSteps {
+  readonly entered: Step;
+  readonly exited: Step;
+}
+
+interface TraitSteps {
+  readonly changed: Step;
+  readonly gone: Step;
+}
+
+/** For changes that an audience's handlers leave out. */
+const nothing = () => {};
+
+/** Prepares a step for each handler, so that nothing is put together for a message. */
+export function createSteps(on: Handlers): StepOf {
+  const first: Handler<never> | undefined = on.any && ((message, request) => on.any?.(message, request));
+
+  const handling = (handler: Handler<never>): Step => ({
+    call: first ? (message, request) => after(first(message, request), () => handler(message, request)) : handler,
+    answer: reply.handled,
+  });
+  const left: Step = { call: (message, request) => on.unhandled?.(message, request), answer: reply.unhandled };
+  const unnamed: Step = first ? { call: first, answer: reply.handled } : left;
+
+  const audienceSteps = ({ entered = nothing, exited = nothing }: AudienceHandlers): AudienceSteps => ({
+    entered: handling(entered),
+    exited: handling(exited),
+  });
+  const traitSteps = ({ changed = nothing, gone = nothing }: TraitHandlers): TraitSteps => ({
+    changed: handling(changed),
+    gone: handling(gone),
+  });
+
+  // Keys come from outside: no look-up in an object.
+  const audiences = mapped(on.audience, audienceSteps);
+  const traits = mapped(on.trait, traitSteps);
+  const ofKind = new Map<string, Step>();
+  for (const kind of kinds) {
+    const handler = on[kind];
+    ofKind.set(kind, handler === undefined ? unnamed : handling(handler));
+  }
+
+  /** The step of this audience or trait, or of all (`*`); undefined where they are left to `identify`. */
+  function computedStep({ kind, key }: Computed, { traits: values }: IdentifyBody): Step | undefined {
+    if (kind === 'audience') {
+      const steps = audiences.get(key) ?? audiences.get('*');
+      const member = Object.hasOwn(values, key) ? values[key] : undefined;
+      if (steps === undefined || typeof member !== 'boolean') return undefined;
+      return member ? steps.entered : steps.exited;
+    }
+    const steps = traits.get(key) ?? traits.get('*');
+    if (steps === undefined) return undefined;
+    const isGone = Object.values(values).every((value) => value === null);
+    return isGone ? steps.gone : steps.changed;
+  }
+
+  return (message, known) => {
+    if (!known) return left;
+    const computed = message.type === 'identify' ? computedOf(message) : undefined;
+    const special = computed && computedStep(computed, message as IdentifyBody);
+    return special ?? (ofKind.get(message.type) as Step);
+  };
+}
+
+function mapped<H, S>(handlers: Readonly<Record<string, H | undefined>> | undefined, steps: (each: H) => S) {
+  const named = Object.entries(handlers ?? {}).filter((entry): entry is [string, H] => entry[1] !== undefined);
+  return new Map(named.map(([key, each]) => [key, steps(each)]));
+}

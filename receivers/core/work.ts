@@ -1,0 +1,206 @@
+import type { Handlers, ReceiverClock } from '../options.ts';
+import type { Parsed } from '../parse/messages.ts';
+import type { Opened, Opening, ReceiverStore } from '../store.ts';
+import { type Awaitable, after, isThenable } from './after.ts';
+import type { Job } from './job.ts';
+import type { Leases } from './leases.ts';
+import * as reply from './reply.ts';
+import type { Report } from './report.ts';
+import type { OpenRequest } from './request.ts';
+import { createSteps, type StepOf } from './steps.ts';
+
+interface WorkParts {
+  readonly on: Handlers;
+  readonly store: ReceiverStore;
+  readonly leases: Leases;
+  readonly clock: ReceiverClock;
+  readonly report: Report;
+  /** Takes the answer of a job that went on. */
+  ended(job: Job, answer: reply.Reply): void;
+}
+
+export interface Work {
+  /** Runs the handlers; fails as they fail. */
+  handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
+  /** Begins a job in the store, handles it if it is ours, and ends it there. Never fails. */
+  run(job: Job): Answer;
+}
+
+export function createWork(parts: WorkParts): Work {
+  const stepOf = createSteps(parts.on);
+  const place: Place = { ...parts, stepOf, giveUp: (job) => goOn(place, job, settle, reply.failed) };
+  return {
+    handle: (parsed, request) => handle(place, parsed, request),
+    run: (job) => run(place, job),
+  };
+}
+
+/** The parts that the steps of a job work with. */
+interface Place extends WorkParts {
+  readonly stepOf: StepOf;
+  giveUp(job: Job): void;
+}
+
+/** The answer if it is there at once; else `ended` gets it. */
+type Answer = reply.Reply | undefined;
+
+/** A step of a job: its answer, unless it goes on. */
+type Next<T> = (place: Place, value: T, job: Job) => Answer;
+
+/** Milliseconds between two looks at a change of the same name that another process has. */
+const BUSY_STEP = 100;
+const TAKEN = 'another process has handled it meanwhile';
+
+function handle(place: Place, parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply> {
+  const { on, stepOf } = place;
+  if (!parsed.ok) return refused(on, parsed, request);
+  if (on.around !== undefined) return around(place, parsed, request);
+  const { call, answer } = stepOf(parsed.message, parsed.known);
+  return after(call(parsed.message as never, request), () => answer);
+}
+
+function refused(
+  on: Handlers,
+  { reason, detail }: Parsed & { ok: false },
+  request: OpenRequest,
+): Awaitable<reply.Reply> {
+  if (on.invalid === undefined) return reply.refusal(400, reason, detail);
+  return after(on.invalid({ reason, detail }, request), () => reply.quarantined);
+}
+
+async function around(
+  { on, stepOf }: Place,
+  { message, known }: Parsed & { ok: true },
+  request: OpenRequest,
+): Promise<reply.Reply> {
+  const { call, answer } = stepOf(message, known);
+  let hasReturned = false;
+  await on.around?.(message, request, async () => {
+    await call(message as never, request);
+    hasReturned = true;
+  });
+  if (!hasReturned) throw new Error('around has not called next, or has not waited for it');
+  return answer;
+}
+
+// No closure and no promise from here to the handler that is not needed: they are once per message, and cost a busy
+// receiver as much as its signature.
+
+function run(place: Place, job: Job): Answer {
+  const { opening } = job.request;
+  try {
+    return opening === undefined ? work(place, job) : begin(place, opening, job);
+  } catch (error) {
+    return unforeseen(place, error, job);
+  }
+}
+
+/** Takes the next step with what a promise brings. */
+function later<T>(place: Place, promise: Promise<T>, job: Job, done: Next<T>, failed: Next<unknown>): undefined {
+  Promise.resolve(promise).then(
+    (value) => goOn(place, job, done, value),
+    (error) => goOn(place, job, failed, error),
+  );
+}
+
+function goOn<T>(place: Place, job: Job, next: Next<T>, value: T): void {
+  let answer: Answer;
+  try {
+    answer = next(place, value, job);
+  } catch (error) {
+    answer = unforeseen(place, error, job);
+  }
+  if (answer !== undefined) place.ended(job, answer);
+}
+
+function unforeseen({ report }: Place, error: unknown, { request, log }: Job): reply.Reply {
+  report(error, { stage: 'host', request }, log);
+  return reply.crashed;
+}
+
+function begin(place: Place, opening: Opening, job: Job): Answer {
+  let state: Awaitable<Opened>;
+  try {
+    state = place.store.begin(opening);
+  } catch (error) {
+    return notBegun(place, error, job);
+  }
+  return isThenable(state) ? later(place, state, job, begun, notBegun) : begun(place, state, job);
+}
+
+function notBegun({ report }: Place, error: unknown, { request, log }: Job): reply.Reply {
+  report(error, { stage: 'store', request }, log);
+  return reply.storeFailed;
+}
+
+/** A change of the same user that another process has will soon be done: only the deadline ends the wait. */
+function begun(place: Place, state: Opened, job: Job): Answer {
+  if (state === 'new') return work(place, job);
+  if (state === 'done') return reply.duplicate;
+  if (state === 'stale') return reply.stale;
+  const { isExpired, opening } = job.request;
+  if (state === 'running' || isExpired || opening === undefined) return reply.inProgress;
+  place.clock.after(BUSY_STEP, () => goOn(place, job, begin, opening));
+  return undefined;
+}
+
+function work(place: Place, job: Job): Answer {
+  const { parsed, request } = job;
+  let result: unknown;
+  try {
+    if (parsed.ok && place.on.around === undefined) {
+      const { call, answer } = place.stepOf(parsed.message, parsed.known);
+      job.answer = answer;
+      result = call(parsed.message as never, request);
+    } else result = handle(place, parsed, request);
+  } catch (error) {
+    return failed(place, error, job);
+  }
+  if (!isThenable(result)) return handled(place, result, job);
+  place.leases.hold(job, place.giveUp);
+  return later(place, result, job, handledLater, failedLater);
+}
+
+/** The result of `handle` is the answer itself. */
+function handled(place: Place, result: unknown, job: Job): Answer {
+  return settle(place, job.answer ?? (result as reply.Reply), job);
+}
+
+function handledLater(place: Place, result: unknown, job: Job): Answer {
+  return place.leases.end(job) ? handled(place, result, job) : undefined;
+}
+
+function failedLater(place: Place, error: unknown, job: Job): Answer {
+  return place.leases.end(job) ? failed(place, error, job) : undefined;
+}
+
+function failed(place: Place, error: unknown, job: Job): Answer {
+  const { parsed, request, log } = job;
+  const message = parsed.ok ? parsed.message : undefined;
+  place.report(error, { stage: parsed.ok ? 'handler' : 'invalid', late: request.isExpired, message, request }, log);
+  return settle(place, reply.failed, job);
+}
+
+/** Failures of the store that come after the handlers' verdict do not change the answer. */
+function settle(place: Place, answer: reply.Reply, job: Job): Answer {
+  const { opening } = job.request;
+  job.answer = answer;
+  if (opening === undefined) return answer;
+  let ours: Awaitable<boolean>;
+  try {
+    const { store } = place;
+    ours = answer.status === 200 ? store.done(opening) : after(store.release(opening), () => true);
+  } catch (error) {
+    return notSettled(place, error, job);
+  }
+  return isThenable(ours) ? later(place, ours, job, settled, notSettled) : settled(place, ours, job);
+}
+
+function settled(place: Place, isOurs: boolean, job: Job): Answer {
+  return isOurs ? job.answer : notSettled(place, new Error(TAKEN), job);
+}
+
+function notSettled({ report }: Place, error: unknown, { request, log, answer }: Job): Answer {
+  report(error, { stage: 'store', request }, log);
+  return answer;
+}

@@ -1,0 +1,110 @@
+import * as z from 'zod';
+import {
+  type AliasBody,
+  type Context,
+  type DeleteBody,
+  type GroupBody,
+  type IdentifyBody,
+  type JsonObject,
+  type Kind,
+  kinds,
+  type PageBody,
+  type ScreenBody,
+  type TrackBody,
+  type WebhookBody,
+  webhookBody,
+} from '../bodies.ts';
+import { isPlain } from './plain.ts';
+
+/** Alias with names that can be typed; on the wire they are `"Previous ID"` and `"User ID"`. */
+export interface AliasMessage {
+  type: 'alias';
+  version: 1;
+  previousId: string;
+  userId: string;
+  timestamp: string;
+  context: Context;
+}
+
+/** The message that a handler gets, by kind. */
+export interface MessageOf {
+  identify: IdentifyBody;
+  track: TrackBody;
+  page: PageBody;
+  screen: ScreenBody;
+  group: GroupBody;
+  alias: AliasMessage;
+  delete: DeleteBody;
+}
+
+/** A verified and parsed message of any of the seven kinds. */
+export type Message = MessageOf[Kind];
+
+/** A message of a kind that this version of the kit does not know. */
+export type UnknownMessage = JsonObject & { type: string };
+
+/** Why bytes are not a message. */
+export type BodyFault = 'empty_body' | 'invalid_json' | 'array_body' | 'invalid_batch' | 'invalid_body';
+
+export type Parsed =
+  | { ok: true; known: true; message: Message }
+  | { ok: true; known: false; message: UnknownMessage }
+  | { ok: false; reason: BodyFault; detail: string };
+
+const known: ReadonlySet<string> = new Set(kinds);
+// "__proto__", also with any of its characters escaped.
+const suspicious = /__proto__|\\u00(?:5f|6f|7[024])/i;
+
+/**
+ * `__proto__` keys are dropped: they would become a prototype when a handler copies the object.
+ *
+ * @throws SyntaxError
+ */
+export function parseJson(text: string): unknown {
+  // Searching for plain text first: the expression alone would cost as much as reading the request.
+  const escaped = text.includes('__proto__') || text.includes('\\u00');
+  if (!escaped || !suspicious.test(text)) return JSON.parse(text);
+  return JSON.parse(text, (key, value) => (key === '__proto__' ? undefined : value));
+}
+
+function fromWire(body: WebhookBody): Message {
+  if (body.type !== 'alias') return body;
+  const { version, timestamp, context } = body satisfies AliasBody;
+  return { type: 'alias', version, previousId: body['Previous ID'], userId: body['User ID'], timestamp, context };
+}
+
+/** The finding that something is not a message. */
+export const fault = (reason: BodyFault, detail: string): Parsed & { ok: false } => ({ ok: false, reason, detail });
+
+/** Checks what JSON gave; never throws. */
+export function parseValue(value: unknown): Parsed {
+  if (Array.isArray(value)) return fault('array_body', 'expected one message, got an array');
+  if (typeof value !== 'object' || value === null) return fault('invalid_body', 'expected an object');
+  const { type } = value as JsonObject;
+  if (typeof type === 'string' && !known.has(type)) return { ok: true, known: false, message: value as UnknownMessage };
+  if (isPlain(value as JsonObject)) return { ok: true, known: true, message: fromWire(value as WebhookBody) };
+  const result = webhookBody.safeParse(value);
+  if (!result.success) return fault('invalid_body', z.prettifyError(result.error));
+  return { ok: true, known: true, message: fromWire(result.data) };
+}
+
+/** The identify calls of audiences and computed traits. */
+export interface Computed {
+  readonly kind: 'audience' | 'trait';
+  /** The key of the audience or trait. */
+  readonly key: string;
+  readonly id: string;
+  readonly userId: string;
+  readonly sequence: number | undefined;
+}
+
+/** The audience or trait that a message speaks of, if it is the call of one. */
+export function computedOf(message: Message | UnknownMessage): Computed | undefined {
+  if (message.type !== 'identify') return undefined;
+  const { userId, context } = message as Extract<Message, { type: 'identify' }>;
+  const { computation_class: kind, computation_key: key, computation_id: id, sequence } = context.personas ?? {};
+  if ((kind !== 'audience' && kind !== 'trait') || typeof key !== 'string' || userId === undefined) return undefined;
+  // A fraction or a number beyond what a double counts is no sequence of ours.
+  const isSequence = Number.isSafeInteger(sequence) && (sequence as number) >= 0;
+  return { kind, key, id: typeof id === 'string' ? id : key, userId, sequence: isSequence ? sequence : undefined };
+}

@@ -1,0 +1,47 @@
+import * as z from 'zod';
+import type { JsonObject, Kind } from '../bodies.ts';
+import { isObject, pageKeys } from './objects.ts';
+
+const time = z.regexes.datetime({ precision: 3 });
+
+const isText = (value: unknown): boolean => typeof value === 'string';
+const isTime = (value: unknown): boolean => typeof value === 'string' && time.test(value);
+const isTextOrNone = (value: unknown): boolean => value === undefined || typeof value === 'string';
+const isObjectOrNone = (value: unknown): boolean => value === undefined || isObject(value);
+
+const isCommon = ({ version, timestamp, receivedAt, messageId, anonymousId, integrations, context }: JsonObject) =>
+  version === 1 &&
+  isTime(timestamp) &&
+  (receivedAt === undefined || isTime(receivedAt)) &&
+  isTextOrNone(messageId) &&
+  isTextOrNone(anonymousId) &&
+  isObjectOrNone(integrations) &&
+  isObject(context);
+
+const isFromUser = (body: JsonObject) => isTextOrNone(body['userId']) && isCommon(body);
+
+const isNamed = ({ name, category }: JsonObject) => isTextOrNone(name) && isTextOrNone(category);
+
+/** The fields of each kind beyond those that all have. */
+const plain: { readonly [K in Kind]: (body: JsonObject) => boolean } = {
+  identify: (body) => isObject(body['traits']) && isFromUser(body),
+  track: (body) => isText(body['event']) && isObject(body['properties']) && isFromUser(body),
+  page(body) {
+    const { properties } = body;
+    if (!isObject(properties)) return false;
+    return pageKeys.every((key) => isTextOrNone(properties[key])) && isNamed(body) && isFromUser(body);
+  },
+  screen: (body) => isObjectOrNone(body['properties']) && isNamed(body) && isFromUser(body),
+  group: (body) => isText(body['groupId']) && isObject(body['traits']) && isFromUser(body),
+  alias: (body) => isText(body['Previous ID']) && isText(body['User ID']) && isCommon(body),
+  // Other fields are left out.
+  delete: (body) => isText(body['userId']) && isTime(body['timestamp']) && Object.keys(body).length === 3,
+};
+
+const checks: ReadonlyMap<unknown, (body: JsonObject) => boolean> = new Map(Object.entries(plain));
+
+/**
+ * Whether a body is one that its schema would hand on as it is, as nearly all are: the schema copies what it checks.
+ * The schema decides about everything that does not pass, so this may only err on the side of no. A test holds both together.
+ */
+export const isPlain = (body: JsonObject): boolean => checks.get(body['type'])?.(body) ?? false;

@@ -1,0 +1,23 @@
+import { createHmac } from 'node:crypto';
+import { type Secret, signingKey, verifyWellFormed } from '../signature.ts';
+import { mistake } from './hints.ts';
+import { SENDER, SENDER_LENGTH, type Signatures } from './signatures.ts';
+import { standardKey, verifyStandard } from './standard.ts';
+
+/** The cryptography of Node, which answers at once. */
+export const nodeSignatures: Signatures = {
+  prepare(secrets) {
+    const keys = secrets.map(signingKey);
+    const standardKeys = secrets.map(standardKey);
+    return {
+      verify: (body, header) => verifyWellFormed(body, header, keys),
+      verifyStandard: (body, headers) => verifyStandard(body, headers, standardKeys),
+      sender: (secret) => senderName(keys[secret] as Secret),
+    };
+  },
+  mistake,
+};
+
+function senderName(key: Secret): string {
+  return createHmac('sha256', key).update(SENDER).digest('hex').slice(0, SENDER_LENGTH);
+}

@@ -1,0 +1,25 @@
+import type { Awaitable } from '../core/after.ts';
+import type { Secret } from '../signature.ts';
+import type { GivenHeaders, StandardVerification, Verification } from './headers.ts';
+
+/** Secrets, prepared for many requests. */
+export interface Prepared {
+  /** @param header - well formed */
+  verify(body: Uint8Array, header: string): Awaitable<Verification>;
+  verifyStandard(body: Uint8Array, headers: GivenHeaders): Awaitable<StandardVerification>;
+  /** Names whoever knows the secret in this place, without giving it away. */
+  sender(secret: number): Awaitable<string>;
+}
+
+/** The cryptography of a runtime. */
+export interface Signatures {
+  /** @throws TypeError when a secret is empty */
+  prepare(secrets: readonly Secret[]): Prepared;
+  /** The usual mistake that explains why a signature does not fit, if one does; not every runtime looks. */
+  mistake?(body: Uint8Array | undefined, header: string | undefined, secrets: readonly Secret[]): string | undefined;
+}
+
+/** The text that is signed to name a sender. */
+export const SENDER = 'rollcall sender';
+/** Hexadecimal digits of a sender's name. */
+export const SENDER_LENGTH = 16;

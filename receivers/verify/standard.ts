@@ -1,0 +1,66 @@
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { type Secret, signingKey } from '../signature.ts';
+import { type GivenHeaders, type StandardVerification, standardBase64, standardClaim, timeOf } from './headers.ts';
+
+/**
+ * Standard Webhooks: the id, the time of the attempt and the bytes are signed with HMAC-SHA256. See
+ * https://www.standardwebhooks.com.
+ */
+export interface StandardHeaders {
+  'webhook-id': string;
+  /** Seconds since 1970. */
+  'webhook-timestamp': string;
+  /** One `v1,BASE64` for each secret, with spaces between. */
+  'webhook-signature': string;
+}
+
+/**
+ * The key of a secret: its UTF-8 bytes, as for `X-Signature`. A secret that begins with `whsec_`, as the libraries of the
+ * standard write them, is the base64 of its bytes.
+ *
+ * @throws TypeError when the secret is empty
+ */
+export function standardKey(secret: Secret): KeyObject {
+  const base64 = standardBase64(secret);
+  if (base64 === undefined) return signingKey(secret);
+  const bytes = Buffer.from(base64, 'base64');
+  if (bytes.length === 0) throw new TypeError('a shared secret must not be empty');
+  return createSecretKey(bytes);
+}
+
+function mac(id: string, timestamp: string, body: string | Uint8Array, key: KeyObject): Buffer {
+  return createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest();
+}
+
+/**
+ * The headers of one attempt.
+ *
+ * @param at - milliseconds since 1970
+ */
+export function signStandard(
+  body: string | Uint8Array,
+  secrets: Secret | readonly Secret[],
+  { id, at }: { id: string; at: number },
+): StandardHeaders {
+  const list = Array.isArray(secrets) ? (secrets as readonly Secret[]) : [secrets as Secret];
+  const timestamp = String(Math.floor(at / 1000));
+  const signatures = list.map((secret) => `v1,${mac(id, timestamp, body, standardKey(secret)).toString('base64')}`);
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
+}
+
+/** Compares the signatures with the bytes as they were received, in constant time; any of them will do. */
+export function verifyStandard(
+  body: string | Uint8Array,
+  headers: GivenHeaders,
+  secrets: readonly Secret[],
+): StandardVerification {
+  const claim = standardClaim(headers);
+  if (typeof claim === 'string') return { ok: false, reason: claim };
+  const claimed = claim.signatures.map((signature) => Buffer.from(signature, 'base64'));
+  const secret = secrets.findIndex((candidate) => {
+    const expected = mac(claim.id, claim.timestamp, body, standardKey(candidate));
+    return claimed.some((each) => timingSafeEqual(each, expected));
+  });
+  if (secret === -1) return { ok: false, reason: 'webhook_signature_mismatch' };
+  return { ok: true, secret, id: claim.id, at: timeOf(claim) };
+}

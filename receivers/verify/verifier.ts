@@ -1,0 +1,219 @@
+import { systemClock, within } from '../clock.ts';
+import { type Awaitable, after, isThenable } from '../core/after.ts';
+import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedType } from '../core/reply.ts';
+import type { Log, ReceiverClock, RequestHead, VerifyOptions } from '../options.ts';
+import { checkNumber } from '../parse/numbers.ts';
+import type { Secret } from '../signature.ts';
+import { headerFault, type SignatureFault, type StandardFault, standardClaim, standardHeaders } from './headers.ts';
+import type { Prepared, Signatures } from './signatures.ts';
+
+/** A request that may be trusted, as far as the options ask for it. */
+export interface Trusted {
+  ok: true;
+  /** Names whoever knows the secret that matched; empty where no secret is set. */
+  sender: string;
+  /** The place of the secret that matched. */
+  secret: number | undefined;
+  key: string | undefined;
+}
+
+export type VerifyResult = Trusted | { ok: false; reply: Reply };
+
+/** Called when the secret could not be found out. */
+export type SecretFailed = (error: unknown, request: RequestHead, log: Log) => void;
+
+const logFailure: SecretFailed = (err, { url }, log) =>
+  log.error({ err, url }, 'webhook not verified: its secret could not be read');
+
+type Fault = SignatureFault | StandardFault;
+
+const refusals: ReadonlyMap<Fault, Reply> = new Map(
+  Object.entries({
+    signature_missing: 'the header X-Signature is missing',
+    signature_malformed: 'the header X-Signature is not 40 lowercase hexadecimal digits',
+    signature_mismatch: 'X-Signature does not fit the body and the shared secret',
+    webhook_headers_missing: 'webhook-id, webhook-timestamp or webhook-signature is missing',
+    webhook_headers_malformed: 'webhook-id, webhook-timestamp or webhook-signature is malformed',
+    webhook_signature_mismatch: 'webhook-signature does not fit id, timestamp, body and the shared secret',
+    webhook_too_old: 'it was signed too long ago, or in the future, by the clock of this receiver',
+  } satisfies Record<Fault, string>).map(([reason, message]) => [reason as Fault, refusal(401, reason, message)]),
+);
+
+const toList = (secrets: Secret | readonly Secret[]): readonly Secret[] =>
+  Array.isArray(secrets) ? secrets : [secrets as Secret];
+
+function checkOptions({ secret, signing = 'x-signature', maxAge, deadline, bodyLimit }: VerifyOptions): void {
+  if (secret === undefined || secret === null) throw new TypeError('give the shared secret, or `secret: false`');
+  if (Array.isArray(secret) && secret.length === 0) throw new TypeError('give at least one shared secret');
+  if (!['x-signature', 'standard', 'both'].includes(signing)) {
+    throw new TypeError("signing is 'x-signature', 'standard' or 'both'");
+  }
+  checkNumber('deadline', deadline);
+  checkNumber('bodyLimit', bodyLimit);
+  if (maxAge === undefined) return;
+  if (!(maxAge > 0)) throw new TypeError('maxAge is a number of milliseconds above 0');
+  if (signing === 'x-signature' || secret === false) {
+    throw new TypeError("maxAge needs signing: 'standard': X-Signature does not cover the time of the request");
+  }
+}
+
+const jsonType = /^\s*application\/json\s*(?:;|$)/i;
+
+/** Refuses for reasons that the head alone shows: coding, type and size. */
+function headReply(request: RequestHead, bodyLimit: number): Reply | undefined {
+  const encoding = request.header('content-encoding');
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return encoded;
+  const type = request.header('content-type');
+  if (type !== undefined && !jsonType.test(type)) return unsupportedType;
+  return Number(request.header('content-length') ?? 0) > bodyLimit ? tooLarge : undefined;
+}
+
+/** Bytes of a body that is looked at for mistakes at most: each guess reads all of it, and anyone may send it. */
+const GUESS_LIMIT = 16 * 1024;
+/** Milliseconds between two guesses. */
+const GUESS_INTERVAL = 1_000;
+
+type Guess = NonNullable<Signatures['mistake']>;
+
+function boundedGuess(mistake: Guess, clock: ReceiverClock): Guess {
+  let last = Number.NEGATIVE_INFINITY;
+  return (body, header, secrets) => {
+    if (body === undefined) return mistake(body, header, secrets);
+    const now = clock.now();
+    if (body.length > GUESS_LIMIT || Math.abs(now - last) < GUESS_INTERVAL) return undefined;
+    last = now;
+    return mistake(body, header, secrets);
+  };
+}
+
+/** Secrets as they are configured, and prepared. */
+interface Known {
+  readonly plain: readonly Secret[];
+  readonly prepared: Prepared;
+  /** By the place of their secret, once they have been heard of. */
+  readonly senders: string[];
+}
+
+/** Whether mistakes are to be named; runtimes without a process are in production. */
+const isDevelopment = () => globalThis.process?.env?.['NODE_ENV'] !== 'production';
+
+/** Checks requests in two steps: the head before a byte of the body is read, then the bytes. */
+export class Verifier {
+  readonly bodyLimit: number;
+  readonly #options: VerifyOptions;
+  readonly #signatures: Signatures;
+  readonly #secretFailed: SecretFailed;
+  readonly #clock: ReceiverClock;
+  readonly #guess: Guess;
+  /** Those that are not looked up. */
+  readonly #known: Known;
+
+  /** @throws TypeError when the secret is missing or empty, or options do not go together. */
+  constructor(options: VerifyOptions, signatures: Signatures, secretFailed: SecretFailed = logFailure) {
+    checkOptions(options);
+    const { secret, bodyLimit = 1024 * 1024, hints = isDevelopment(), clock = systemClock } = options;
+    this.bodyLimit = bodyLimit;
+    this.#options = options;
+    this.#signatures = signatures;
+    this.#secretFailed = secretFailed;
+    this.#clock = clock;
+    this.#guess = hints && signatures.mistake ? boundedGuess(signatures.mistake, clock) : () => undefined;
+    this.#known = this.#prepare(secret === false || typeof secret === 'function' ? [] : toList(secret));
+  }
+
+  head(request: RequestHead, log: Log): Reply | undefined {
+    const reason = this.#fault(request);
+    if (reason === undefined) return headReply(request, this.bodyLimit);
+    const signature = request.header('x-signature');
+    const hint = this.#isStandard(request) ? undefined : this.#guess(undefined, signature, this.#known.plain);
+    return refuse(reason, request, log, hint);
+  }
+
+  body(request: RequestHead, body: Uint8Array, log: Log): Awaitable<VerifyResult> {
+    if (body.length > 0 && request.header('content-type') === undefined) return { ok: false, reply: unsupportedType };
+    const { secret } = this.#options;
+    if (secret === false) return { ok: true, sender: '', secret: undefined, key: request.header('idempotency-key') };
+    if (typeof secret === 'function') return this.#compareLater(secret, request, body, log);
+    return this.#compare(request, body, log, this.#known);
+  }
+
+  /** The answer to what was signed at this time, if it is too old, or from too far in the future, for `maxAge`. */
+  age(at: number): Reply | undefined {
+    const { maxAge } = this.#options;
+    if (maxAge === undefined || Math.abs(this.#clock.now() - at) <= maxAge) return undefined;
+    return refusals.get('webhook_too_old');
+  }
+
+  #prepare(plain: readonly Secret[]): Known {
+    return { plain, prepared: this.#signatures.prepare(plain), senders: [] };
+  }
+
+  #fault(request: RequestHead): Fault | undefined {
+    if (this.#options.secret === false) return undefined;
+    if (!this.#isStandard(request)) return headerFault(request.header('x-signature'));
+    const claim = standardClaim(standardHeaders((name) => request.header(name)));
+    return typeof claim === 'string' ? claim : undefined;
+  }
+
+  /** While a sender moves over, whatever it has signed by the standard is judged by the standard. */
+  #isStandard(request: RequestHead): boolean {
+    const { signing = 'x-signature', maxAge } = this.#options;
+    if (signing === 'both') return request.header('webhook-signature') !== undefined || maxAge !== undefined;
+    return signing === 'standard';
+  }
+
+  #compare(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
+    if (this.#isStandard(request)) return this.#compareStandard(request, body, log, known);
+    const signature = request.header('x-signature');
+    if (signature === undefined) return { ok: false, reply: refuse('signature_missing', request, log) };
+    const result = known.prepared.verify(body, signature);
+    // Without a closure, where there is no need of one: this is once per request.
+    if (!isThenable(result) && result.ok) return trusted(known, result.secret, signature);
+    return after(result, (given) => {
+      if (given.ok) return trusted(known, given.secret, signature);
+      const hint = this.#guess(body, signature, known.plain);
+      return { ok: false, reply: refuse(given.reason, request, log, hint) };
+    });
+  }
+
+  #compareStandard(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
+    const headers = standardHeaders((name) => request.header(name));
+    return after(known.prepared.verifyStandard(body, headers), (result) => {
+      if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
+      if (this.age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
+      // The signature changes with each attempt, the id does not.
+      return trusted(known, result.secret, result.id);
+    });
+  }
+
+  async #compareLater(lookUp: LookUp, request: RequestHead, body: Uint8Array, log: Log): Promise<VerifyResult> {
+    try {
+      // Apart from its object, as a function that takes its argument to pieces uses it.
+      const head = { url: request.url, header: (name: string) => request.header(name) };
+      const { deadline = 4500 } = this.#options;
+      const found = await within(this.#clock, deadline, Promise.resolve(lookUp(head)), () => {
+        throw new Error('the secret was not found in time');
+      });
+      return await this.#compare(request, body, log, this.#prepare(found === undefined ? [] : toList(found)));
+    } catch (error) {
+      this.#secretFailed(error, request, log);
+      return { ok: false, reply: secretUnavailable };
+    }
+  }
+}
+
+type LookUp = Extract<VerifyOptions['secret'], (...given: never[]) => unknown>;
+
+function refuse(reason: Fault, request: RequestHead, log: Log, hint?: string): Reply {
+  log.warn({ reason, url: request.url, ...(hint && { hint }) }, 'webhook refused: its signature was not verified');
+  return refusals.get(reason) as Reply;
+}
+
+function trusted({ prepared, senders }: Known, secret: number, key: string): Awaitable<Trusted> {
+  const known = senders[secret];
+  if (known !== undefined) return { ok: true, sender: known, secret, key };
+  return after(prepared.sender(secret), (sender) => {
+    senders[secret] = sender;
+    return { ok: true, sender, secret, key };
+  });
+}

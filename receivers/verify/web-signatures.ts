@@ -1,0 +1,115 @@
+import type { webcrypto } from 'node:crypto';
+import type { Secret } from '../signature.ts';
+import {
+  type GivenHeaders,
+  type StandardVerification,
+  standardBase64,
+  standardClaim,
+  timeOf,
+  type Verification,
+} from './headers.ts';
+import { type Prepared, SENDER, SENDER_LENGTH, type Signatures } from './signatures.ts';
+
+type Bytes = Uint8Array<ArrayBuffer>;
+type CryptoKey = webcrypto.CryptoKey;
+
+const utf8 = new TextEncoder();
+
+async function keyOf(bytes: Bytes, hash: 'SHA-1' | 'SHA-256'): Promise<CryptoKey> {
+  return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash }, false, ['sign', 'verify']);
+}
+
+function fromHex(text: string): Bytes {
+  return Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
+}
+
+function fromBase64(text: string): Bytes {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
+
+/** As a `Buffer` reads it, of which the sender and Node's receivers are: both alphabets, and nothing is wrong. */
+function fromAnyBase64(text: string): Bytes {
+  const [digits = ''] = text.replaceAll('-', '+').replaceAll('_', '/').split('=');
+  const clean = digits.replaceAll(/[^A-Za-z0-9+/]/g, '');
+  return fromBase64(clean.length % 4 === 1 ? clean.slice(0, -1) : clean);
+}
+
+/** The key of a secret by the standard: its text, unless it is the base64 of bytes. */
+function standardBytes(secret: string): Bytes {
+  const base64 = standardBase64(secret);
+  return base64 === undefined ? utf8.encode(secret) : fromAnyBase64(base64);
+}
+
+interface Keys {
+  readonly signature: CryptoKey;
+  readonly standard: CryptoKey;
+  readonly sender: CryptoKey;
+}
+
+async function keysOf(secret: string): Promise<Keys> {
+  const text = utf8.encode(secret);
+  const [signature, standard, sender] = await Promise.all([
+    keyOf(text, 'SHA-1'),
+    keyOf(standardBytes(secret), 'SHA-256'),
+    keyOf(text, 'SHA-256'),
+  ]);
+  return { signature, standard, sender };
+}
+
+function joined(head: Bytes, body: Uint8Array): Bytes {
+  const bytes = new Uint8Array(head.length + body.length);
+  bytes.set(head);
+  bytes.set(body, head.length);
+  return bytes;
+}
+
+/** WebCrypto compares in constant time. */
+const isSigned = (key: CryptoKey, signature: Bytes, body: Uint8Array) =>
+  crypto.subtle.verify('HMAC', key, signature, body as Bytes);
+
+/** The cryptography of browsers' standards, which edge runtimes have. Secrets are text. */
+export const webSignatures: Signatures = {
+  prepare(secrets): Prepared {
+    for (const secret of secrets) checkText(secret);
+    // Made when the first request needs them: not every runtime can wait at its start.
+    let keys: Promise<readonly Keys[]> | undefined;
+    const allKeys = () => {
+      keys ??= Promise.all(secrets.map((secret) => keysOf(secret as string)));
+      return keys;
+    };
+    return {
+      async verify(body, header): Promise<Verification> {
+        const signature = fromHex(header);
+        for (const [secret, { signature: key }] of (await allKeys()).entries()) {
+          if (await isSigned(key, signature, body)) return { ok: true, secret };
+        }
+        return { ok: false, reason: 'signature_mismatch' };
+      },
+      async verifyStandard(body, headers: GivenHeaders): Promise<StandardVerification> {
+        const claim = standardClaim(headers);
+        if (typeof claim === 'string') return { ok: false, reason: claim };
+        const signed = joined(utf8.encode(`${claim.id}.${claim.timestamp}.`), body);
+        for (const [secret, { standard: key }] of (await allKeys()).entries()) {
+          for (const signature of claim.signatures) {
+            if (await isSigned(key, fromBase64(signature), signed)) {
+              return { ok: true, secret, id: claim.id, at: timeOf(claim) };
+            }
+          }
+        }
+        return { ok: false, reason: 'webhook_signature_mismatch' };
+      },
+      async sender(secret) {
+        const { sender } = (await allKeys())[secret] as Keys;
+        const mac = new Uint8Array(await crypto.subtle.sign('HMAC', sender, utf8.encode(SENDER)));
+        return Array.from(mac, (byte) => byte.toString(16).padStart(2, '0'))
+          .join('')
+          .slice(0, SENDER_LENGTH);
+      },
+    };
+  },
+};
+
+function checkText(secret: Secret): void {
+  if (typeof secret !== 'string') throw new TypeError('give the shared secret as text');
+  if (standardBytes(secret).length === 0) throw new TypeError('a shared secret must not be empty');
+}

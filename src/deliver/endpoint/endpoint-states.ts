@@ -1,0 +1,81 @@
+import type { Clock } from '../../kernel/clock.ts';
+import type { Logger } from '../../kernel/log.ts';
+import { backoff } from '../../kernel/retry.ts';
+import { type EndpointState, type Store, whyClosed } from '../../store/port.ts';
+import type { Loops } from '../loops.ts';
+
+const RETRY_BASE = 50;
+const RETRY_CAP = 5_000;
+
+interface EndpointStatesOptions {
+  readonly store: Pick<Store, 'endpoints' | 'markEndpoint'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly loops: Pick<Loops, 'sleep' | 'isStopping'>;
+}
+
+/** States of dead and paused endpoints, kept the same here and in the store. */
+export class EndpointStates {
+  /** By endpoint. */
+  current: ReadonlyMap<string, EndpointState> = new Map();
+  private readonly options: EndpointStatesOptions;
+  /** Changes on their way to the store, and begun so far. */
+  private marking = 0;
+  private marked = 0;
+
+  constructor(options: EndpointStatesOptions) {
+    this.options = options;
+  }
+
+  async load(): Promise<void> {
+    const states = await this.options.store.endpoints();
+    this.current = new Map(states.map((state) => [state.endpoint, state]));
+  }
+
+  /**
+   * Finds what other processes found and people resumed.
+   *
+   * @param apply - called with each endpoint that is or was in a special state
+   */
+  async refresh(apply: (state: EndpointState) => void): Promise<void> {
+    if (this.marking > 0) return;
+    const { marked } = this;
+    const states = await this.options.store.endpoints();
+    if (this.marked > marked) return;
+    const current = new Map(states.map((state) => [state.endpoint, state]));
+    for (const { endpoint, destination } of [...this.current.values(), ...states]) {
+      apply(current.get(endpoint) ?? { endpoint, destination, pausedAt: null, deadSince: null });
+    }
+    this.current = current;
+  }
+
+  /** Writes a change, again and again until the store takes it or a newer one replaces it. */
+  async mark(state: EndpointState): Promise<void> {
+    const { store, clock, log, loops } = this.options;
+    const { endpoint, destination } = state;
+    const before = this.current.get(endpoint);
+    this.current = new Map(this.current).set(endpoint, state);
+    if (before === undefined || news(before) !== news(state))
+      log.warn({ stage: 'deliver', destination, endpoint, state: whyClosed(state) }, news(state));
+    this.marking += 1;
+    this.marked += 1;
+    for (let failures = 0; this.current.get(endpoint) === state; ) {
+      try {
+        await store.markEndpoint(state);
+        break;
+      } catch (error) {
+        failures += 1;
+        log.warn({ err: error, endpoint }, 'The state of an endpoint could not be stored; trying again');
+        if (loops.isStopping) break;
+        await loops.sleep(backoff(failures, clock.random(), RETRY_BASE, RETRY_CAP));
+      }
+    }
+    this.marking -= 1;
+  }
+}
+
+function news({ pausedAt, deadSince, refusal }: EndpointState): string {
+  if (pausedAt !== null) return 'The endpoint answered 410: paused until it is resumed';
+  if ((refusal?.since ?? null) !== null) return 'The endpoint refuses everything: only probes go to it';
+  return deadSince === null ? 'The endpoint answers again' : 'The endpoint is dead: only probes go to it';
+}

@@ -1,0 +1,50 @@
+import { PROMOTED } from '../../events/columns.ts';
+import { readable } from '../../events/readable.ts';
+import { EVENT_COLUMNS, POSTGRES_VIEWS, eventViews as viewsOf } from '../../events/views.ts';
+import type { NewMessage } from '../../port.ts';
+import { columns, text, uuid } from '../arrays.ts';
+
+/** The schema of the views: `users` and the like are names that others have too. */
+export const EVENTS_SCHEMA = 'rollcall_events';
+
+/** Statements that make the views, harmless when repeated. */
+export function eventViews(): readonly string[] {
+  const events = `SELECT ${EVENT_COLUMNS.map((column) => `"${column}"`).join(', ')} FROM rollcall.event`;
+  const views = [{ name: 'events', query: () => events }, ...viewsOf(POSTGRES_VIEWS)];
+  return views.map(
+    ({ name, query }) =>
+      `CREATE OR REPLACE VIEW ${EVENTS_SCHEMA}.${name} AS ${query((other) => `${EVENTS_SCHEMA}.${other}`)}`,
+  );
+}
+
+/**
+ * A statement that writes what `logColumns` has, from parameter `first` on. Times beyond what Postgres knows are no times to
+ * compute with: the far future becomes the time of receipt, as all that is later.
+ */
+export function logSql(first: number, condition = 'true'): string {
+  return `
+  INSERT INTO rollcall.event
+  SELECT CAST(at AS date), at,
+    CASE WHEN said LIKE '+%' THEN at WHEN said LIKE '-%' OR said LIKE '0000%' THEN TIMESTAMP '0001-01-01'
+      ELSE least(CAST(said AS timestamp), at) END,
+    source, body ->> 'messageId', body ->> 'type', CASE WHEN body ->> 'type' = 'track' THEN body ->> 'event' END,
+    coalesce(body ->> 'userId', body ->> 'User ID'), body ->> 'anonymousId', body ->> 'Previous ID', body ->> 'groupId',
+    body ->> 'name', body -> 'properties', body -> 'traits', body -> 'context',
+    nullif(body - '{${PROMOTED.map((key) => `"${key}"`).join(',')}}'::text[], '{}')
+  FROM (
+    SELECT l.source, l.body, CAST(l.body ->> 'receivedAt' AS timestamp) AS at, l.body ->> 'timestamp' AS said
+    FROM (
+      SELECT seen, source, CAST(body AS jsonb) AS body
+      FROM (${columns(first, { seen: 'uuid', source: 'text', body: 'text' })}) AS c OFFSET 0
+    ) AS l WHERE ${condition}
+  ) AS e`;
+}
+
+/** Messages as `logSql` takes them. */
+export function logColumns(messages: readonly { readonly key: string; readonly message: NewMessage }[]): Buffer[] {
+  return [
+    uuid(messages, ({ key }) => key),
+    text(messages, ({ message }) => message.source),
+    text(messages, ({ message }) => readable(message.body)),
+  ];
+}

@@ -1,0 +1,206 @@
+import type { DeadReason } from '../../../kernel/dead-reasons.ts';
+import { failpoint } from '../../../kernel/failpoint.ts';
+import { MESSAGE_TYPES } from '../../../message-types.ts';
+import { Changes } from '../../changes.ts';
+import { type AcceptRequest, type AcceptResult, LANES, type NewMessage } from '../../port.ts';
+import { stateOf } from '../../queue/waiting.ts';
+import { moveCursor, takeBackSent } from '../../records/fence.ts';
+import { commitLive } from '../../records/live-members.ts';
+import { seenKey } from '../../seen-key.ts';
+import { CLAIMED } from '../../states.ts';
+import { columns, int2, text, uuid } from '../arrays.ts';
+import type { Context } from '../context.ts';
+import { countersOf, writeChanges } from '../counters.ts';
+import type { Session } from '../database.ts';
+import { logColumns, logSql } from '../events/event-writing.ts';
+import { sessionOf } from '../session.ts';
+import { suppressed } from '../suppression.ts';
+import { hasOneOf } from './conflict-keys.ts';
+import { remember } from './seen.ts';
+
+/**
+ * One request in a transaction of several statements. One statement locks an older change, and a later one reads its
+ * state. Only the later one sees what was committed while the first waited for the lock.
+ *
+ * @throws RollcallError `fence_lost`, `epoch_moved`, `unknown_run`
+ */
+export function acceptAlone(context: Context, { messages, step, live, logged }: AcceptRequest): Promise<AcceptResult> {
+  return context.db.transaction(async (session) => {
+    failpoint('accept');
+    if (live) await commitLive(sessionOf(context, session), live);
+    const isNew = step === null || (await moveCursor(sessionOf(context, session), step, messages.length));
+    if (!isNew) return { accepted: 0, duplicates: messages.length, suppressed: 0 };
+    const out = await suppressed(context, session, messages);
+    const wanted = messages.filter((message) => !out.has(message));
+    if (step) await takeBackSent(sessionOf(context, session), step, messages.length - wanted.length);
+    // A batch of a plan comes once.
+    const fresh = step?.after === undefined ? await notSeen(context, session, wanted) : wanted;
+    if (logged) await session.run(logSql(1), logColumns(fresh.map((message) => ({ key: seenKey(message), message }))));
+    const changes = new Changes<string>();
+    const queues = await Queues.of(context, session, fresh, changes);
+    for (const pass of passes(fresh)) await insert(context, session, pass, step?.run ?? null, changes, queues);
+    await writeChanges(context.db.now, session, context.parts.accept, changes);
+    failpoint('commit');
+    return {
+      accepted: fresh.length,
+      duplicates: wanted.length - fresh.length,
+      suppressed: messages.length - wanted.length,
+    };
+  });
+}
+
+/** Notes the message ids; the messages whose ids are new. */
+async function notSeen({ db }: Context, session: Session, messages: readonly NewMessage[]): Promise<NewMessage[]> {
+  const byKey = new Map<string, NewMessage>();
+  for (const message of messages) {
+    const key = seenKey(message);
+    if (!byKey.has(key)) byKey.set(key, message);
+  }
+  const rows = await session.rows<[string]>(
+    `WITH ${remember(db.now, 'SELECT k FROM unnest($1::uuid[]) AS k')} SELECT id::text FROM fresh`,
+    [uuid([...byKey.keys()])],
+  );
+  const isNew = new Set(rows.map(([id]) => id.replaceAll('-', '')));
+  return [...byKey].filter(([key]) => isNew.has(key)).map(([, message]) => message);
+}
+
+/** In parts in which no conflict key comes twice: a later change supersedes an earlier one of the same batch. */
+function passes(messages: readonly NewMessage[]): NewMessage[][] {
+  const parts: NewMessage[][] = [[]];
+  const times = new Map<string, number>();
+  for (const message of messages) {
+    const part = message.conflict === null ? 0 : (times.get(message.conflict) ?? 0);
+    if (message.conflict !== null) times.set(message.conflict, part + 1);
+    if (part === parts.length) parts.push([]);
+    parts[part]?.push(message);
+  }
+  return parts;
+}
+
+const DROP_DEAD = `
+  DELETE FROM rollcall.dead_letter d WHERE ${hasOneOf('d', '$1', '$2')} RETURNING d.destination, d.run, d.reason`;
+
+/** Sorted by an expression, which no index has: to save itself the sort, the planner would go through the whole primary key. */
+const TAKE_BACK = `
+  WITH older AS MATERIALIZED (
+    SELECT d.id, d.state FROM rollcall.delivery d WHERE ${hasOneOf('d', '$1', '$2')} ORDER BY d.id + 0 FOR UPDATE
+  )
+  DELETE FROM rollcall.delivery
+  WHERE id = ANY (ARRAY(SELECT id FROM older WHERE state <> ${CLAIMED})) AND state <> ${CLAIMED}
+  RETURNING destination, run, tries`;
+
+const COLUMNS = {
+  ...{ destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
+  ...{ user_id: 'text', conflict: 'text', body: 'text' },
+};
+/** The parameter after the columns. */
+const RUN = `$${Object.keys(COLUMNS).length + 1}`;
+
+const insertSql = (now: string) => `
+  INSERT INTO rollcall.delivery
+    (destination, rank, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
+  SELECT m.destination, m.lane, ${stateOf('m')}, ${now}, 0, m.type, m.source, m.message_id, m.user_id, ${now}, ${RUN}, m.conflict, m.body
+  FROM (${columns(1, COLUMNS)}) AS m`;
+
+const holdOutSql = (now: string) => `
+  INSERT INTO rollcall.dead_letter
+    (id, destination, lane, tries, type, source, message_id, user_id, accepted_at, last_at, run, conflict, reason, body)
+  SELECT nextval(pg_get_serial_sequence('rollcall.delivery', 'id')), m.destination, m.lane, 0, m.type, m.source,
+    m.message_id, m.user_id, ${now}, ${now}, ${RUN}, m.conflict, 'queue_full', m.body
+  FROM (${columns(1, COLUMNS)}) AS m`;
+
+/** Older changes are taken back unless they are in flight; then the new ones wait for them. */
+async function insert(
+  { db }: Context,
+  session: Session,
+  messages: readonly NewMessage[],
+  run: string | null,
+  changes: Changes<string>,
+  queues: Queues,
+): Promise<void> {
+  const rows = messages.flatMap((message) => message.destinations.map((destination) => ({ ...message, destination })));
+  const keyed = rows.filter(({ conflict }) => conflict !== null);
+  if (keyed.length > 0) {
+    await takeBack(session, keyed, changes);
+    // Last: what was in flight may have died while its row was waited for.
+    const dropped = await session.rows<[string, string | null, DeadReason]>(DROP_DEAD, keysOf(keyed));
+    for (const letter of dropped) changes.letterGone(...letter, 'superseded');
+  }
+  const queued: Row[] = [];
+  const heldOut: Row[] = [];
+  for (const row of rows) {
+    const { destination, lane } = row;
+    const isHeldOut = lane !== 'deletion' && queues.isFull(destination);
+    const counts = isHeldOut ? { dead: 1, heldOut: 1 } : { pending: 1, queued: lane === 'deletion' ? 0 : 1 };
+    changes.add(destination, run, { deliveries: 1, untried: 1, ...counts });
+    (isHeldOut ? heldOut : queued).push(row);
+  }
+  await session.run(insertSql(db.now), valuesOf(queued, run));
+  if (heldOut.length > 0) await session.run(holdOutSql(db.now), valuesOf(heldOut, run));
+}
+
+type Row = NewMessage & { readonly destination: string };
+
+function valuesOf(rows: readonly Row[], run: string | null) {
+  return [
+    text(rows, ({ destination }) => destination),
+    int2(rows, ({ lane }) => LANES.indexOf(lane)),
+    int2(rows, ({ type }) => MESSAGE_TYPES.indexOf(type)),
+    text(rows, ({ source }) => source),
+    text(rows, ({ messageId }) => messageId),
+    text(rows, ({ userId }) => userId),
+    text(rows, ({ conflict }) => conflict),
+    text(rows, ({ body }) => body),
+    run,
+  ];
+}
+
+interface Key {
+  readonly conflict: string | null;
+  readonly destination: string;
+}
+
+const keysOf = (keys: readonly Key[]) => [
+  text(keys, ({ conflict }) => conflict),
+  text(keys, ({ destination }) => destination),
+];
+
+/** Takes back what newer changes supersede and is not in flight. */
+export async function takeBack(session: Session, keys: readonly Key[], changes: Changes<string>): Promise<void> {
+  const older = await session.rows<[string, string | null, number]>(TAKE_BACK, keysOf(keys));
+  for (const delivery of older) changes.takenBack(...delivery);
+}
+
+/** How full the queues are while a transaction adds to them. Deletion notices never ask: they always find room. */
+class Queues {
+  private readonly before: ReadonlyMap<string, { readonly queued: number; readonly heldOut: number }>;
+  private readonly changes: Changes<string>;
+  private readonly maxQueued: number;
+
+  private constructor(before: Queues['before'], changes: Changes<string>, maxQueued: number) {
+    this.before = before;
+    this.changes = changes;
+    this.maxQueued = maxQueued;
+  }
+
+  static async of(
+    { maxQueued, parts }: Context,
+    session: Session,
+    messages: readonly NewMessage[],
+    changes: Changes<string>,
+  ) {
+    const names = new Set(messages.flatMap(({ destinations }) => destinations));
+    const rows = await session.rows<[string, number, number]>(COUNTERS, [text([...names]), parts.since]);
+    const before = new Map(rows.map(([name, queued, heldOut]) => [name, { queued, heldOut }]));
+    return new Queues(before, changes, maxQueued);
+  }
+
+  /** While anything is held out, whatever is new joins it, so that the order holds. */
+  isFull(destination: string): boolean {
+    const { queued = 0, heldOut = 0 } = this.before.get(destination) ?? {};
+    const since = this.changes.of(destination);
+    return heldOut + since.heldOut > 0 || queued + since.queued >= this.maxQueued;
+  }
+}
+
+const COUNTERS = countersOf('SELECT unnest($1::text[])', '$2');

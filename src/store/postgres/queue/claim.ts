@@ -1,0 +1,111 @@
+import type { Claim, ClaimRequest, ClaimResult, Settlement } from '../../port.ts';
+import type { Context } from '../context.ts';
+import { Cursors } from '../cursors.ts';
+import { ClaimStatement } from './claim-statement.ts';
+import { heldBy } from './settle.ts';
+
+/** The claims of an owner, as far as this process knows, and those it may have without knowing. */
+export class Claims {
+  readonly cursors: Cursors;
+  private readonly context: Context;
+  private readonly statement: ClaimStatement;
+  private readonly held = new Map<number, Set<string>>();
+  /** How many more times to look for claims whose answer never came. */
+  private doubts = 0;
+  private last: Promise<unknown> = Promise.resolve();
+  private taking: Promise<unknown> = Promise.resolve();
+  /** The last owner that left, or is leaving: nothing more is taken for it. */
+  private leaving: number | null = null;
+
+  constructor(context: Context) {
+    this.context = context;
+    this.cursors = new Cursors(context);
+    this.statement = new ClaimStatement(context, this.cursors);
+  }
+
+  claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
+    return this.inTurn(() => this.ifAnswered(() => this.claimNow(owner, requests)));
+  }
+
+  /** Has `work` accept deliveries that it claims for `owner`; it resolves to those of each request. */
+  take(owner: number, work: () => Promise<ClaimLists>): Promise<ClaimLists> {
+    const done = this.ifAnswered(async () => {
+      const claims = await work();
+      for (const each of claims) this.hold(owner, each);
+      return claims;
+    });
+    this.taking = done.catch(() => undefined);
+    return done;
+  }
+
+  /** Whether deliveries may be taken for an owner: it stays, and it is known what each owner of this process holds. */
+  mayTake(owner: number | null): boolean {
+    return this.doubts === 0 && owner !== this.leaving;
+  }
+
+  settled(owner: number, settlements: readonly Settlement[]): void {
+    const held = this.held.get(owner);
+    for (const { claim } of settlements) held?.delete(claim.id);
+  }
+
+  /** Has `leave` end an owner's lease once nothing more is taken for it. */
+  async left(owner: number, leave: () => Promise<void>): Promise<void> {
+    this.leaving = owner;
+    await this.taking;
+    await leave();
+    this.held.delete(owner);
+  }
+
+  /** Has `free` give back claims that an owner of this process holds and never heard of. */
+  freeUntold(free: Free): Promise<number> {
+    return this.inTurn(async () => {
+      if (this.doubts === 0) return 0;
+      await this.taking;
+      let freed = 0;
+      for (const [owner, held] of this.held) {
+        const untold = (await heldBy(this.context, owner)).filter((id) => !held.has(this.context.ids.name(id)));
+        if (untold.length > 0) freed += await free(owner, untold);
+      }
+      this.doubts -= 1;
+      return freed;
+    });
+  }
+
+  /** One after the other: what is on its way to the worker must not pass for untold. */
+  private inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.last.then(work, work);
+    this.last = done.catch(() => undefined);
+    return done;
+  }
+
+  private async ifAnswered<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      // Committed or not, no one can tell: the server may even be at it still.
+      this.doubts = DOUBTS;
+      throw error;
+    }
+  }
+
+  private hold(owner: number, claims: readonly Claim[]): void {
+    const held = this.held.get(owner) ?? new Set();
+    this.held.set(owner, held);
+    for (const { id } of claims) held.add(id);
+  }
+
+  private async claimNow(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
+    this.hold(owner, []);
+    const result = await this.statement.run(owner, requests);
+    for (const claims of result.claims) this.hold(owner, claims);
+    return result;
+  }
+}
+
+type ClaimLists = readonly (readonly Claim[])[];
+
+/** Gives back what an owner has claimed, or only those named; resolves to their number. With `isCrashed` it ended abnormally. */
+export type Free = (owner: number, ids?: readonly number[], isCrashed?: boolean) => Promise<number>;
+
+/** Rescues (one every half minute) that look for them: longer than any statement may run. */
+const DOUBTS = 3;

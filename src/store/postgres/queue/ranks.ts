@@ -1,0 +1,23 @@
+import { CLAIM_ORDERS } from '../../states.ts';
+
+/** A delivery's rank as in `CLAIM_ORDERS`, plus 6 when it comes back into the line: before the others of its kind. */
+export const RANKS = 12;
+const AGAIN = 6;
+
+/** SQL for the rank in which a delivery comes back. */
+export const again = (rank: string) => `${rank} % ${AGAIN} + ${AGAIN}`;
+
+/** The ranks in the order in which a claim takes them. */
+export const ranksOf = (order: keyof typeof CLAIM_ORDERS): readonly number[] =>
+  CLAIM_ORDERS[order].flatMap((rank) => [rank + AGAIN, rank]);
+
+export const isAgain = (rank: number): boolean => rank >= AGAIN;
+export const isRetry = (rank: number): boolean => rank % AGAIN > 2;
+
+export const ALL = Array.from({ length: RANKS }, (_, rank) => rank);
+export const UNTRIED = ALL.filter((rank) => !isRetry(rank));
+export const TRIED = ALL.filter(isRetry);
+
+/** SQL for an array of ranks. */
+export const rankArray = (ranks: readonly number[]) => `'{${ranks.join(',')}}'::smallint[]`;
+export const ALL_RANKS = rankArray(ALL);

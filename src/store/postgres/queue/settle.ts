@@ -1,0 +1,189 @@
+import { failpoint } from '../../../kernel/failpoint.ts';
+import type { Claim, Settlement } from '../../port.ts';
+import { CLAIMED, READY, WAITING } from '../../states.ts';
+import { takenOf } from '../../taken.ts';
+import { bool, int8, text } from '../arrays.ts';
+import type { Context } from '../context.ts';
+import type { Session } from '../database.ts';
+import { Group } from '../group.ts';
+import { hasOneOf } from './conflict-keys.ts';
+import { again } from './ranks.ts';
+import { type Ending, SettleStatements } from './settle-statements.ts';
+
+interface Owned {
+  readonly owner: number;
+  readonly settlements: readonly Settlement[];
+}
+
+/**
+ * Settlements of one process share statements: delivered ones in one, those to try again in one, dead ones in one, each a
+ * transaction of its own. Those with a conflict key take a transaction of several statements.
+ */
+export class Settlements {
+  private readonly context: Context;
+  private readonly statements: SettleStatements;
+  private readonly plain: Group<Owned, undefined>;
+  private readonly keyed: Group<Owned, undefined>;
+  /** Whether this process keeps what was delivered, as far as it last said. */
+  private keeps = false;
+
+  constructor(context: Context) {
+    this.context = context;
+    this.statements = new SettleStatements(context);
+    const rows = ({ settlements }: Owned) => settlements.length;
+    this.plain = new Group((items) => this.each(items, (owner, all) => this.settlePlain(owner, all)), rows);
+    this.keyed = new Group((items) => this.each(items, (owner, all) => this.settleKeyed(owner, all)), rows);
+  }
+
+  async settle(owner: number, settlements: readonly Settlement[], keeps: boolean): Promise<void> {
+    this.keeps = keeps;
+    const isKeyed = ({ claim }: Settlement) => claim.conflict !== null;
+    const keyed = settlements.filter(isKeyed);
+    const plain = keyed.length === 0 ? settlements : settlements.filter((each) => !isKeyed(each));
+    await Promise.all([
+      plain.length > 0 && this.plain.add({ owner, settlements: plain }),
+      keyed.length > 0 && this.keyed.add({ owner, settlements: keyed }),
+    ]);
+    failpoint('settle');
+  }
+
+  async begin(owner: number, claims: readonly Claim[]): Promise<void> {
+    await this.context.db.run(
+      'UPDATE rollcall.delivery SET begun = true WHERE id = ANY ($1::bigint[]) AND owner = $2',
+      [int8(claims, ({ id }) => this.context.ids.number(id)), owner],
+    );
+  }
+
+  /** Gives back claims of an owner; see `Free`. */
+  async free(owner: number, only?: readonly number[], isCrashed = false): Promise<number> {
+    const ids = only ?? (await heldBy(this.context, owner));
+    let freed = 0;
+    for (let from = 0; from < ids.length; from += FREED) {
+      freed += await this.freeSome(owner, ids.slice(from, from + FREED), isCrashed);
+    }
+    return freed;
+  }
+
+  private freeSome(owner: number, ids: readonly number[], isCrashed: boolean): Promise<number> {
+    return this.context.db.transaction(async (session) => {
+      const held = await session.rows<HeldRow>(HELD, [owner, int8(ids)]);
+      if (isCrashed) await session.run(COUNT_CRASH, [owner, int8(ids)]);
+      const verdict = { kind: 'release', dueAt: null } as const;
+      const endings = held.map(([id]) => ({ id, verdict }));
+      await this.statements.end(
+        session,
+        owner,
+        endings,
+        await outlived(this.context.db.now, session, held, () => true),
+      );
+      return held.length;
+    });
+  }
+
+  private async each(
+    items: readonly Owned[],
+    settle: (owner: number, all: readonly Settlement[]) => Promise<void>,
+  ): Promise<undefined[]> {
+    // A process has one owner at a time, but for the moment after it lost its lease.
+    for (const owner of new Set(items.map((item) => item.owner))) {
+      await settle(
+        owner,
+        items.filter((item) => item.owner === owner).flatMap(({ settlements }) => settlements),
+      );
+    }
+    return items.map(() => undefined);
+  }
+
+  private endings(settlements: readonly Settlement[]): Ending[] {
+    return settlements.map((settlement) => {
+      const { claim, verdict } = settlement;
+      return { id: this.context.ids.number(claim.id), verdict, taken: takenOf(settlement) };
+    });
+  }
+
+  private async settlePlain(owner: number, settlements: readonly Settlement[]): Promise<void> {
+    const { db } = this.context;
+    const delivered = settlements.filter(({ verdict }) => verdict.kind === 'delivered');
+    if (delivered.length > 0) await this.statements.delivered(db, owner, delivered, this.keeps);
+    const others = settlements.filter(({ verdict }) => verdict.kind !== 'delivered');
+    if (others.length === 0) return;
+    await db.transaction(async (session) => {
+      await this.statements.log(session, others);
+      await this.statements.end(session, owner, this.endings(others), new Set());
+    });
+  }
+
+  private settleKeyed(owner: number, settlements: readonly Settlement[]): Promise<void> {
+    return this.context.db.transaction(async (session) => {
+      await this.statements.log(session, settlements);
+      const endings = this.endings(settlements);
+      const held = await session.rows<HeldRow>(HELD, [owner, int8(endings, ({ id }) => id)]);
+      const ended = new Set(endings.filter(({ verdict }) => verdict.kind === 'delivered').map(({ id }) => id));
+      await this.statements.end(
+        session,
+        owner,
+        endings,
+        await outlived(this.context.db.now, session, held, (id) => !ended.has(id)),
+        this.keeps,
+      );
+    });
+  }
+}
+
+/** The claims of an owner. Their index may still have all entries since vacuum could last remove any. */
+export async function heldBy({ db }: Pick<Context, 'db'>, owner: number): Promise<number[]> {
+  const sql = `SELECT id FROM rollcall.delivery WHERE state = ${CLAIMED} AND owner = $1`;
+  return (await db.patient<[number]>(sql, [owner])).map(([id]) => id);
+}
+
+/** Deliveries freed in one transaction. */
+const FREED = 4_000;
+
+const HELD = `
+  SELECT id, conflict, destination FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 ORDER BY id FOR UPDATE`;
+
+/** For the first time for all that were held, then for those whose post was recorded. */
+const COUNT_CRASH = `
+  UPDATE rollcall.delivery SET crashes = CASE WHEN begun THEN crashes + 1 ELSE greatest(crashes, 1) END
+  WHERE id = ANY ($2::bigint[]) AND owner = $1`;
+
+type HeldRow = readonly [id: number, conflict: string | null, destination: string];
+
+/**
+ * Frees newer changes that wait for these claims, whose rows are locked. Resolves to the claims that a newer change
+ * waited for, or was held out of a full queue for. An accept of such a change held the lock before, so this statement
+ * sees the change.
+ *
+ * `OFFSET 0` has the letters looked up for each key: of a mere EXISTS the planner makes a join (`conflict-keys.ts`).
+ *
+ * @param isLeft - whether a claim would go on living
+ */
+async function outlived(
+  now: string,
+  session: Session,
+  held: readonly HeldRow[],
+  isLeft: (id: number) => boolean,
+): Promise<ReadonlySet<number>> {
+  const keyed = held.filter(([, conflict]) => conflict !== null);
+  if (keyed.length === 0) return new Set();
+  const freed = await session.rows<[string, string]>(
+    `WITH keys AS (SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[]) AS k (conflict, destination, is_left)),
+     freed AS (
+       UPDATE rollcall.delivery d SET state = ${READY}, rank = ${again('d.rank')}, due_at = ${now}
+       WHERE ${hasOneOf('d', '$1', '$2')} AND d.state = ${WAITING}
+       RETURNING d.conflict, d.destination
+     )
+     SELECT conflict, destination FROM freed
+     UNION ALL
+     SELECT k.conflict, k.destination FROM keys k WHERE k.is_left AND EXISTS (
+       SELECT 1 FROM rollcall.dead_letter l
+       WHERE l.conflict = k.conflict AND l.destination = k.destination AND l.reason = 'queue_full' OFFSET 0)`,
+    [
+      text(keyed, ([, conflict]) => conflict),
+      text(keyed, ([, , destination]) => destination),
+      bool(keyed, ([id]) => isLeft(id)),
+    ],
+  );
+  const keys = new Set(freed.map((key) => JSON.stringify(key)));
+  return new Set(keyed.filter(([, ...key]) => keys.has(JSON.stringify(key))).map(([id]) => id));
+}

@@ -1,0 +1,88 @@
+import { failpoint } from '../../../kernel/failpoint.ts';
+import { type ClaimRequest, LANES } from '../../port.ts';
+import { CLAIM_ORDERS, CLAIMED, READY } from '../../states.ts';
+import type { Connection } from '../connection.ts';
+import { BODY, CLAIM_COLUMNS, type ClaimTuple, type PackedClaims, packClaims } from '../packed-claims.ts';
+import { isOwner } from './leases.ts';
+
+interface Claimed {
+  readonly claims: PackedClaims;
+  readonly nextDue: ReadonlyMap<string, number | null>;
+}
+
+/** Rows that one statement claims at most, and the characters of bodies after which no other does: all of them cross as one text. */
+const ROWS = 256;
+const CHARACTERS = 16_000_000;
+
+/** That a delivery has a rank. */
+const isOfRank = (rank: number) => `(tries > 0) = ${rank < LANES.length ? 0 : 1} AND lane = ${rank % LANES.length}`;
+
+export function claim(db: Connection, now: number, owner: number, requests: readonly ClaimRequest[]): Claimed {
+  const packed = (claims: readonly (readonly ClaimTuple[])[]) => packClaims(claims, (number) => db.name(number));
+  if (!isOwner(db, now, owner)) return { claims: packed(requests.map(() => [])), nextDue: new Map() };
+  const nextDue = new Map<string, number | null>();
+  const taken = { characters: 0 };
+  const claims = requests.map((request) => {
+    const destination = db.knownNameId(request.destination);
+    if (destination === null) {
+      nextDue.set(request.destination, null);
+      return [];
+    }
+    const claimed = claimOf(db, now, owner, destination, request, taken);
+    if (claimed.length < request.limit) nextDue.set(request.destination, earliestDue(db, destination));
+    return claimed;
+  });
+  failpoint('claim');
+  return { claims: packed(claims), nextDue };
+}
+
+function claimOf(
+  db: Connection,
+  now: number,
+  owner: number,
+  destination: number,
+  request: ClaimRequest,
+  taken: { characters: number },
+) {
+  const claimed: ClaimTuple[] = [];
+  for (const rank of CLAIM_ORDERS[request.order]) {
+    const most = rank < LANES.length ? request.limit : (request.retries ?? request.limit);
+    for (let left = Math.min(request.limit - claimed.length, most); left > 0 && taken.characters < CHARACTERS; ) {
+      const rows = claimRows(db, now, owner, destination, rank, Math.min(left, ROWS));
+      for (const row of rows) {
+        claimed.push(row);
+        taken.characters += row[BODY].length;
+      }
+      left = rows.length < ROWS ? 0 : left - ROWS;
+    }
+  }
+  return claimed;
+}
+
+function claimRows(db: Connection, now: number, owner: number, destination: number, rank: number, limit: number) {
+  // SQLite plans anew for each value of a bare LIMIT parameter.
+  return db.tuples<ClaimTuple>(
+    `UPDATE delivery SET state = ${CLAIMED}, owner = ? WHERE id IN (
+       SELECT id FROM delivery INDEXED BY delivery_ready
+       WHERE state = ${READY} AND destination = ? AND ${isOfRank(rank)} AND due_at <= ?
+       ORDER BY due_at LIMIT ? + 0)
+     RETURNING ${CLAIM_COLUMNS}`,
+    owner,
+    destination,
+    now,
+    limit,
+  );
+}
+
+function earliestDue(db: Connection, destination: number): number | null {
+  let earliest: number | null = null;
+  for (const rank of CLAIM_ORDERS.usual) {
+    const row = db.tuples<[number]>(
+      `SELECT due_at FROM delivery INDEXED BY delivery_ready
+       WHERE state = ${READY} AND destination = ? AND ${isOfRank(rank)} ORDER BY due_at LIMIT 1`,
+      destination,
+    )[0];
+    if (row && (earliest === null || row[0] < earliest)) earliest = row[0];
+  }
+  return earliest;
+}

@@ -1,0 +1,104 @@
+import type { SQLInputValue } from 'node:sqlite';
+import type { Connection } from '../connection.ts';
+import type { Handed } from '../handed.ts';
+import { ManyRows, MOST } from '../many-rows.ts';
+
+/** Values that deliveries which are written together share; names stand as their numbers. */
+interface Common {
+  readonly destination: number;
+  readonly lane: number;
+  readonly state: number;
+  readonly owner: number | null;
+  readonly source: number;
+  readonly run: number | null;
+}
+
+interface NewDelivery {
+  readonly now: number;
+  readonly type: number;
+  readonly messageId: string;
+  readonly userId: string | null;
+  readonly conflict: string | null;
+  readonly body: string;
+}
+
+const ROWS = new ManyRows(
+  `INSERT INTO delivery
+    (destination, lane, state, owner, tries, source, run, type, message_id, user_id, due_at, accepted_at, conflict, body)`,
+  '(?1, ?2, ?3, ?4, 0, ?5, ?6, ?, ?, ?, ?, ?, ?, ?)',
+);
+
+/**
+ * Writes deliveries by the dozen. What is added is in the database at the latest after `write`, for each destination in the order
+ * in which it was added.
+ */
+export class NewDeliveries {
+  private readonly db: Connection;
+  private readonly handed: Handed;
+  private readonly groups = new Map<number, RowGroup>();
+
+  /** @param handed - gets the ids of its deliveries */
+  constructor(db: Connection, handed: Handed) {
+    this.db = db;
+    this.handed = handed;
+  }
+
+  /** @param place - among those that are handed over; null where nobody needs the id */
+  add(common: Common, { now, type, messageId, userId, conflict, body }: NewDelivery, place: number | null): void {
+    let group = this.groups.get(common.destination);
+    if (group === undefined || !isSame(group.common, common)) {
+      if (group !== undefined) this.writeGroup(group);
+      group = { common, values: [], places: [], conflicts: new Set() };
+      this.groups.set(common.destination, group);
+    }
+    group.values.push(type, messageId, userId, now, now, conflict, body);
+    group.places.push(place);
+    if (conflict !== null) group.conflicts.add(conflict);
+    if (group.places.length === MOST) this.writeGroup(group);
+  }
+
+  /** Writes everything that was added for a destination. */
+  writeOf(destination: number): void {
+    const group = this.groups.get(destination);
+    if (group !== undefined) this.writeGroup(group);
+  }
+
+  /** The same, if a change of this key is among it. */
+  writeIfChanged(destination: number, conflict: string): void {
+    const group = this.groups.get(destination);
+    if (group?.conflicts.has(conflict)) this.writeGroup(group);
+  }
+
+  write(): void {
+    for (const group of this.groups.values()) this.writeGroup(group);
+  }
+
+  private writeGroup({ common, values, places, conflicts }: RowGroup): void {
+    const { destination, lane, state, owner, source, run } = common;
+    let id = ROWS.write(this.db, [destination, lane, state, owner, source, run], values) - places.length;
+    for (const place of places) {
+      id += 1;
+      if (place !== null) this.handed.identify(place, id);
+    }
+    values.length = 0;
+    places.length = 0;
+    conflicts.clear();
+  }
+}
+
+interface RowGroup {
+  readonly common: Common;
+  readonly values: SQLInputValue[];
+  readonly places: (number | null)[];
+  readonly conflicts: Set<string>;
+}
+
+function isSame(one: Common, other: Common): boolean {
+  return (
+    one.state === other.state &&
+    one.owner === other.owner &&
+    one.lane === other.lane &&
+    one.source === other.source &&
+    one.run === other.run
+  );
+}

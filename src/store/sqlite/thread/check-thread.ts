@@ -1,0 +1,37 @@
+import { DatabaseSync } from 'node:sqlite';
+import { parentPort, workerData } from 'node:worker_threads';
+import type { ErrorCode } from '../../../kernel/errors.ts';
+import { storeError } from '../connection.ts';
+import { faults } from '../soundness.ts';
+
+/** The data that the thread starts with. */
+export interface CheckData {
+  readonly path: string;
+  readonly thorough: boolean;
+}
+
+/** The damage found, or why it could not be looked for. */
+export type CheckReply =
+  | { readonly found: string | null }
+  | { readonly failed: { readonly code: ErrorCode; readonly message: string } };
+
+/** Looks through a whole file in a thread of its own, so that the store's thread goes on meanwhile. */
+function check({ path, thorough }: CheckData): string | null {
+  const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+  try {
+    return faults({ all: (sql) => database.prepare(sql).all() }, thorough);
+  } finally {
+    database.close();
+  }
+}
+
+function reply(data: CheckData): CheckReply {
+  try {
+    return { found: check(data) };
+  } catch (error) {
+    const { code, message } = storeError(error, data.path);
+    return code === 'store_damaged' ? { found: (error as Error).message } : { failed: { code, message } };
+  }
+}
+
+if (parentPort) parentPort.postMessage(reply(workerData as CheckData));

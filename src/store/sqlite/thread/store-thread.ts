@@ -1,0 +1,352 @@
+import type { EventEmitter } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import type { Clock } from '../../../kernel/clock.ts';
+import { type ErrorCode, RollcallError } from '../../../kernel/errors.ts';
+import { armedFailpoint } from '../../../kernel/failpoint.ts';
+import type { StoreEvents } from '../../port.ts';
+import { READING_RECORDS, type RecordVerb } from '../../records/records.ts';
+import { SteadiedTime } from '../../steadied-time.ts';
+import { startOffset } from '../clock.ts';
+import { damaged } from '../files.ts';
+import { WriteAheadLog } from '../write-ahead-log.ts';
+import { Commits } from './commits.ts';
+import { AHEAD, GROUP_WEIGHT, type Group, HEAVY, OPERATION_WEIGHT, USUAL_MESSAGES } from './group.ts';
+import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
+import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
+
+/**
+ * Node's arguments for a thread. Nothing of the command line concerns it: loaders of a test runner would treble the time to start
+ * it. Node 22 calls its SQLite experimental, which is no news to whoever runs a command.
+ */
+export const THREAD_ARGUMENTS = ['--disable-warning=ExperimentalWarning'];
+
+/** A loss of power ends what was claimed, too: that a claim is forgotten by it changes nothing. */
+const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);
+/**
+ * A group that is seen in work so often, this many milliseconds apart, is stuck: a disk in trouble may take a minute.
+ * Looks count, and not the time, which also passes while the whole process is stopped.
+ */
+const LOOKS = 12;
+const LOOK_EVERY = 10_000;
+
+type Results = Extract<ThreadReply, { results: unknown }>;
+
+/** A thread as seen from outside. */
+export type Thread = EventEmitter & Pick<Worker, 'postMessage' | 'terminate'>;
+
+interface ThreadOptions {
+  readonly path: string;
+  readonly clock: Clock;
+  readonly events: StoreEvents;
+  /** One of its own unless given. */
+  readonly start?: ((data: ThreadData) => Thread) | undefined;
+}
+
+function startWorker(workerData: ThreadData): Worker {
+  return new Worker(new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url), {
+    workerData,
+    execArgv: THREAD_ARGUMENTS,
+    // Its garbage is short-lived; the default would let 100 MB of it lie about.
+    resourceLimits: { maxYoungGenerationSizeMb: 16 },
+  });
+}
+
+interface CallOptions {
+  /** Buffers of the arguments that move to the thread, and are gone here. */
+  readonly movable?: readonly ArrayBuffer[];
+  readonly messages?: number;
+}
+
+/** What a call asks for, and what of it moves to the thread. */
+interface Asked<V extends VerbName> {
+  readonly args: VerbArguments<V>;
+  readonly movable: readonly ArrayBuffer[];
+}
+
+interface Sent {
+  readonly operation: Operation;
+  readonly movable: readonly ArrayBuffer[];
+}
+
+interface Waiting {
+  /** Made once it is sent. */
+  readonly ask: () => Sent;
+  readonly needsSync: boolean;
+  weight: number;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * The main thread's side: gathers operations while the thread is busy, and sends them as a group. Large commits are synced
+ * from here while the thread does what is next. Nobody gets an answer before all that was committed until then is on disk.
+ */
+export class StoreThread {
+  private readonly worker: Thread;
+  /** The store's. */
+  readonly time: SteadiedTime;
+  private readonly events: StoreEvents;
+  private readonly log: WriteAheadLog;
+  private readonly commits = new Commits(
+    () => this.log.sync(),
+    () => this.goOn(),
+    (error) => this.fail(`The store's log can't be synced to disk: ${error.message}.`),
+  );
+  private queue: Waiting[] = [];
+  private queued = 0;
+  /** Groups that the thread has not answered; it does so in their order. */
+  private sent: (readonly Waiting[])[] = [];
+  private sentWeight = 0;
+  private readonly inCommit = new Set<readonly Waiting[]>();
+  private scheduled = false;
+  private closed: RollcallError | null = null;
+  private damage: RollcallError | null = null;
+  private onIdle: (() => void) | null = null;
+  /** Calls that wait for a scrub; the thread answers in order. */
+  private readonly scrubs: ((failure: { readonly code: ErrorCode; readonly message: string } | null) => void)[] = [];
+  private readonly exited: Promise<void>;
+  private readonly watch: NodeJS.Timeout;
+  private silent = 0;
+
+  private constructor(worker: Thread, log: WriteAheadLog, time: SteadiedTime, events: StoreEvents) {
+    this.worker = worker;
+    this.log = log;
+    this.time = time;
+    this.events = events;
+    this.exited = new Promise((resolve) => worker.once('exit', () => resolve()));
+    worker.on('message', (reply: unknown) => this.hear(reply));
+    worker.on('messageerror', (error) => this.fail(`The store's thread sent something unreadable: ${error.message}.`));
+    worker.on('error', (error) => this.fail(`The store's thread ended: ${error.message}.`));
+    worker.on('exit', (code) => this.fail(`The store's thread ended with code ${code}.`));
+    // Not by the injected clock: what is watched is a thread of this process, not the world.
+    this.watch = setInterval(() => this.look(), LOOK_EVERY).unref();
+  }
+
+  /** Starts the thread and opens the database; resolves to both and the store's own id. */
+  static async open(options: ThreadOptions): Promise<{ thread: StoreThread; store: string }> {
+    const { path, clock, events, start = startWorker } = options;
+    const identity = { store: clock.token(5), suppressionKey: clock.token(32) };
+    const worker = start({ path, identity, failpoint: armedFailpoint() });
+    const reply = await firstReply(worker);
+    if ('failed' in reply) {
+      await worker.terminate();
+      throw new RollcallError(reply.failed.code, reply.failed.message);
+    }
+    if (!('opened' in reply)) throw new RollcallError('store_failed', 'The store gave no answer.');
+    const { store, time, damage } = reply.opened;
+    const steadied = new SteadiedTime(clock, startOffset(clock, time));
+    const thread = new StoreThread(worker, new WriteAheadLog(path), steadied, events);
+    if (damage !== null) thread.markDamaged(damaged(path, damage));
+    return { thread, store };
+  }
+
+  call<V extends VerbName>(verb: V, args: VerbArguments<V>, options: CallOptions = {}): Promise<VerbResult<V>> {
+    if (this.damage) return Promise.reject(this.closed ?? this.damage);
+    return this.perform({ ...this.moment(), verb, args }, options) as Promise<VerbResult<V>>;
+  }
+
+  /** As `call`, of what grows until it is sent: `ask` then says what it has become. */
+  gather<V extends VerbName>(verb: V, ask: (ahead: number) => Asked<V>) {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const askNow = (): Sent => {
+      const moment = this.moment();
+      const { args, movable } = ask(this.time.fromWall(0));
+      return { operation: { ...moment, verb, args }, movable };
+    };
+    const waiting: Waiting = { ask: askNow, needsSync: true, weight: 0, resolve, reject };
+    const refusal = this.closed ?? this.damage;
+    if (refusal) reject(refusal);
+    else this.wait(waiting);
+    const grow = (messages: number) => {
+      if (refusal) return;
+      waiting.weight += OPERATION_WEIGHT + messages;
+      this.queued += OPERATION_WEIGHT + messages;
+      this.schedule();
+    };
+    return { grow, result: promise as Promise<VerbResult<V>> };
+  }
+
+  /** As `call`, of a record; damaged data is still read. */
+  record(verb: RecordVerb, args: readonly unknown[]): Promise<unknown> {
+    if (this.damage && !READING_RECORDS.has(verb)) return Promise.reject(this.closed ?? this.damage);
+    return this.perform({ ...this.moment(), record: verb, args });
+  }
+
+  /** Of an operation. */
+  private moment(): Pick<Operation, 'now' | 'ahead'> {
+    const now = this.time.now();
+    return { now, ahead: this.time.offset };
+  }
+
+  private perform(
+    operation: Operation,
+    { movable = [], messages = USUAL_MESSAGES }: CallOptions = {},
+  ): Promise<unknown> {
+    if (this.closed) return Promise.reject(this.closed);
+    const needsSync = !('verb' in operation) || !UNSYNCED.has(operation.verb);
+    return new Promise((resolve, reject) => {
+      const weight = OPERATION_WEIGHT + messages;
+      this.wait({ ask: () => ({ operation, movable }), needsSync, weight, resolve, reject });
+    });
+  }
+
+  private wait(waiting: Waiting): void {
+    this.queue.push(waiting);
+    this.queued += waiting.weight;
+    this.schedule();
+  }
+
+  /** Has what deleted rows left behind removed from the database's files. */
+  scrub(): Promise<void> {
+    const refusal = this.closed ?? this.damage;
+    if (refusal) return Promise.reject(refusal);
+    return new Promise((resolve, reject) => {
+      this.scrubs.push((failure) => (failure ? reject(new RollcallError(failure.code, failure.message)) : resolve()));
+      this.worker.postMessage('scrub' satisfies ThreadRequest);
+    });
+  }
+
+  /** Nothing is written any more: more would be lost with each page. */
+  markDamaged(error: RollcallError): void {
+    if (this.damage) return;
+    this.damage = error;
+    this.events.onDamaged(error);
+  }
+
+  /** Lets what was asked for finish, then ends the thread. */
+  async close(): Promise<void> {
+    if (!this.closed) {
+      this.closed = new RollcallError('store_closed', 'The store is closed.');
+      clearInterval(this.watch);
+      if (!this.isIdle) await new Promise<void>((resolve) => (this.onIdle = resolve));
+      this.worker.postMessage('close' satisfies ThreadRequest);
+    }
+    await this.exited;
+    this.log.close();
+  }
+
+  private get isIdle(): boolean {
+    return this.queue.length + this.sent.length + this.inCommit.size === 0;
+  }
+
+  /** Waits for the end of this turn, so that callers of the same turn share a commit. */
+  private schedule(): void {
+    if (this.scheduled || !this.maySend) return;
+    this.scheduled = true;
+    setImmediate(() => {
+      this.scheduled = false;
+      this.send();
+    });
+  }
+
+  private get maySend(): boolean {
+    if (this.sent.length > 0) return this.queued >= AHEAD && this.sentWeight < GROUP_WEIGHT;
+    return !this.commits.isSyncing || this.queued >= HEAVY;
+  }
+
+  private send(): void {
+    if (!this.maySend || this.queue.length === 0) return;
+    let count = 0;
+    let weight = 0;
+    for (; count < this.queue.length && weight < GROUP_WEIGHT; count += 1) weight += this.queue[count]?.weight ?? 0;
+    const group = this.queue.splice(0, count);
+    this.queued -= weight;
+    this.sent.push(group);
+    this.sentWeight += weight;
+    const asked = group.map(({ ask }) => ask());
+    const operations = asked.map(({ operation }) => operation);
+    const moved = asked.flatMap(({ movable }) => movable);
+    const needsSync = group.some((each) => each.needsSync);
+    this.worker.postMessage({ operations, needsSync, weight } satisfies Group, moved);
+  }
+
+  /** An answer that nobody asked for would leave a caller waiting for ever, or give it another's answer. */
+  private hear(reply: unknown): void {
+    if (isObject(reply) && 'scrubbed' in reply && this.scrubs.length > 0) {
+      this.scrubs.shift()?.((reply as Extract<ThreadReply, { scrubbed: unknown }>).scrubbed);
+      return;
+    }
+    const { results = [], groups = 0, needsSync = false } = isResults(reply) ? reply : {};
+    const answered = this.sent.slice(0, groups).flat();
+    const { length } = answered;
+    if (length === 0 || results.length !== length || !results.every(isObject)) {
+      this.fail("The store's thread sent an unexpected answer.");
+      return;
+    }
+    this.sent.splice(0, groups);
+    for (const { weight } of answered) this.sentWeight -= weight;
+    this.commit(answered, results, needsSync);
+  }
+
+  private commit(group: readonly Waiting[], results: readonly OperationResult[], needsSync: boolean): void {
+    this.inCommit.add(group);
+    this.silent = 0;
+    this.commits.add({ needsSync, answer: () => this.answer(group, results) });
+    this.goOn();
+  }
+
+  private answer(group: readonly Waiting[], results: readonly OperationResult[]): void {
+    this.inCommit.delete(group);
+    this.silent = 0;
+    for (const [index, { resolve, reject }] of group.entries()) {
+      const result = results[index];
+      if (result && 'value' in result) resolve(result.value);
+      else reject(this.failureOf(result));
+    }
+  }
+
+  private goOn(): void {
+    this.send();
+    if (this.isIdle) this.onIdle?.();
+  }
+
+  private failureOf(result: Exclude<OperationResult, { value: unknown }> | undefined): RollcallError {
+    const code = (result?.code ?? 'store_failed') as ErrorCode;
+    const error = new RollcallError(code, result?.message ?? 'No answer.');
+    if (code === 'store_damaged') this.markDamaged(error);
+    return error;
+  }
+
+  private look(): void {
+    this.silent = this.sent.length + this.inCommit.size === 0 ? 0 : this.silent + 1;
+    if (this.silent > LOOKS) this.fail("The store's thread is stuck: it has not answered for two minutes.");
+  }
+
+  /** Ends the store for good, unless it has been closed. */
+  private fail(message: string): void {
+    clearInterval(this.watch);
+    const wasOpen = this.closed === null;
+    this.closed ??= new RollcallError('store_failed', message);
+    const lost = [...[...this.inCommit].flat(), ...this.sent.flat(), ...this.queue];
+    this.inCommit.clear();
+    this.sent = [];
+    this.sentWeight = 0;
+    this.queue = [];
+    this.queued = 0;
+    for (const { reject } of lost) reject(this.closed);
+    for (const done of this.scrubs.splice(0)) done(this.closed);
+    this.onIdle?.();
+    if (!wasOpen) return;
+    void this.worker.terminate();
+    this.events.onFatal(this.closed);
+  }
+}
+
+/** A thread that ends before it has said a word has failed too. */
+function firstReply(worker: Thread): Promise<ThreadReply> {
+  const { promise, resolve, reject } = Promise.withResolvers<ThreadReply>();
+  const fail = (why: string) =>
+    reject(new RollcallError('store_failed', `The store's thread could not start: ${why}.`));
+  const onError = (error: Error) => fail(error.message);
+  const onExit = (code: number) => fail(`it ended with code ${code}`);
+  worker.once('message', resolve).once('error', onError).once('exit', onExit);
+  return promise.finally(() => worker.off('message', resolve).off('error', onError).off('exit', onExit));
+}
+
+function isResults(reply: unknown): reply is Results {
+  return isObject(reply) && 'results' in reply && Array.isArray(reply.results) && 'groups' in reply;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}

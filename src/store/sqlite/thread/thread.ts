@@ -1,0 +1,222 @@
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import type { ErrorCode } from '../../../kernel/errors.ts';
+import { type Armed, armFailpoint, failpoint } from '../../../kernel/failpoint.ts';
+import { type StartTime, startTime } from '../clock.ts';
+import { Connection, storeError } from '../connection.ts';
+import { checkFiles, markFile } from '../files.ts';
+import { migrate } from '../migrate.ts';
+import { movableClaims } from '../packed-claims.ts';
+import { acceptAll } from '../queue/accept.ts';
+import { performInSpace, Reserve } from '../reserve.ts';
+import { quickLook } from '../soundness.ts';
+import { GROUP_WEIGHT, type Group, HEAVY } from './group.ts';
+import {
+  type Operation,
+  type OperationResult,
+  perform,
+  type VerbArguments,
+  type VerbName,
+  type VerbResult,
+} from './verbs.ts';
+
+/** The data that the thread starts with. */
+export interface ThreadData {
+  readonly path: string;
+  /** Used if the database is new. */
+  readonly identity: { readonly store: string; readonly suppressionKey: string };
+  readonly failpoint: Armed | null;
+}
+
+export type ThreadRequest = Group | 'scrub' | 'close';
+export type ThreadReply =
+  /** `damage` says what is damaged: then nothing is written. */
+  | { readonly opened: { readonly store: string; readonly time: StartTime; readonly damage: string | null } }
+  | { readonly failed: { readonly code: ErrorCode; readonly message: string } }
+  /** Of so many groups, which shared a commit. `needsSync`: whether it must be synced to disk before anybody hears of it. */
+  | { readonly results: readonly OperationResult[]; readonly groups: number; readonly needsSync: boolean }
+  /** Null when it was done. */
+  | { readonly scrubbed: { readonly code: ErrorCode; readonly message: string } | null };
+
+/**
+ * SQLite is synchronous, so it lives in a thread of its own: neither a write to disk nor a wait for another process's
+ * lock ever stops the event loop. Whatever came in while one transaction ran is done in the next (group commit).
+ */
+export async function serve(port: MessagePort, data: ThreadData): Promise<void> {
+  if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes, data.failpoint.fault);
+  const reserve = new Reserve(data.path);
+  let connection: Connection;
+  try {
+    checkFiles(data.path);
+    const opened = await reserve.opening(() => openConnection(data));
+    connection = opened.connection;
+    port.postMessage(opened.reply);
+  } catch (error) {
+    const { code, message } = storeError(error, data.path);
+    port.postMessage({ failed: { code, message } } satisfies ThreadReply);
+    return;
+  }
+  const waiting: ThreadRequest[] = [];
+  const write = async (groups: readonly Group[]) => {
+    const operations = groups.flatMap((group) => group.operations);
+    const needsSync = groups.some((group) => group.needsSync);
+    const isSynced = needsSync && weightOf(groups) < HEAVY;
+    const results = await performInSpace(connection, reserve, operations, (some) =>
+      performAll(connection, data.path, some, isSynced),
+    );
+    const reply = { results, groups: groups.length, needsSync: needsSync && !isSynced } satisfies ThreadReply;
+    port.postMessage(reply, movable(operations, results));
+  };
+  const work = async () => {
+    for (let request = next(port, waiting); request !== undefined; request = next(port, waiting)) {
+      if (request === 'close') {
+        connection.close();
+        port.close();
+        return;
+      }
+      if (request === 'scrub') port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
+      else await write(groupsFrom(request, waiting));
+    }
+  };
+  let last = Promise.resolve();
+  port.on('message', (request: ThreadRequest) => {
+    waiting.push(request);
+    // One after the other; what fails here ends the thread, as nobody handles it.
+    last = last.then(work);
+  });
+}
+
+/** Looks at the port itself: what has come while a transaction ran would be heard of one by one. */
+function next(port: MessagePort, waiting: ThreadRequest[]): ThreadRequest | undefined {
+  for (let more = receiveMessageOnPort(port); more !== undefined; more = receiveMessageOnPort(port)) {
+    waiting.push(more.message as ThreadRequest);
+  }
+  return waiting.shift();
+}
+
+/** Those that share a commit with the first, taken off the line. */
+function groupsFrom(first: Group, waiting: ThreadRequest[]): readonly Group[] {
+  const groups = [first];
+  for (
+    let [more] = waiting;
+    typeof more === 'object' && weightOf(groups) + more.weight <= GROUP_WEIGHT;
+    [more] = waiting
+  ) {
+    groups.push(more);
+    waiting.shift();
+  }
+  return groups;
+}
+
+const weightOf = (groups: readonly Group[]) => groups.reduce((sum, { weight }) => sum + weight, 0);
+
+/** Buffers of the answers that may be moved instead of copied. */
+function movable(operations: readonly Operation[], results: readonly OperationResult[]): ArrayBuffer[] {
+  return results.flatMap((result, index) => {
+    const operation = operations[index] as Operation;
+    const isClaim = 'verb' in operation && operation.verb === 'claim' && 'value' in result;
+    return isClaim ? movableClaims((result.value as VerbResult<'claim'>).claims) : [];
+  });
+}
+
+async function openConnection(data: ThreadData): Promise<{ connection: Connection; reply: ThreadReply }> {
+  const connection = new Connection(data.path);
+  try {
+    return { connection, reply: await open(connection, data) };
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+async function open(connection: Connection, { path, identity }: ThreadData): Promise<ThreadReply> {
+  const damage = quickLook(connection, path);
+  if (damage !== null) return openDamaged(connection, damage);
+  await migrate(connection);
+  await connection.transaction(() => {
+    if (connection.meta('store') !== null) return;
+    connection.setMeta('store', identity.store);
+    connection.setMeta('suppression_key', identity.suppressionKey);
+  });
+  const store = connection.meta('store') ?? '';
+  markFile(path, store);
+  return { opened: { store, time: startTime(connection), damage } };
+}
+
+/** For reading only, so that people can see what there is. */
+function openDamaged(connection: Connection, damage: string): ThreadReply {
+  const time: StartTime = { kept: null, isServed: false, newest: 0 };
+  try {
+    return { opened: { store: connection.meta('store') ?? '', time, damage } };
+  } catch {
+    return { opened: { store: '', time, damage } };
+  }
+}
+
+/** Outside of any transaction. */
+function scrub(connection: Connection): { readonly code: ErrorCode; readonly message: string } | null {
+  try {
+    connection.scrub();
+    return null;
+  } catch (error) {
+    const { code, message } = storeError(error);
+    return { code, message };
+  }
+}
+
+/** All operations share one commit; an operation that is refused undoes itself only. */
+async function performAll(
+  connection: Connection,
+  path: string,
+  operations: readonly Operation[],
+  isSynced: boolean,
+): Promise<OperationResult[]> {
+  try {
+    const results = await connection.transaction(async () => {
+      const done: OperationResult[] = [];
+      for (let at = 0; at < operations.length; ) {
+        const accepts = plainAccepts(operations, at);
+        if (accepts.length > 1) done.push(...acceptAll(connection, accepts).map((value) => ({ value })));
+        else done.push(await performOne(connection, path, operations[at] as Operation));
+        at += Math.max(1, accepts.length);
+      }
+      failpoint('commit');
+      return done;
+    }, isSynced);
+    connection.tidy();
+    return results;
+  } catch (error) {
+    const { code, message } = storeError(error, path);
+    return operations.map(() => ({ code, message }));
+  }
+}
+
+/** Accepts that follow each other and are refused by nothing: they need no savepoints, and share their statements. */
+function plainAccepts(operations: readonly Operation[], from: number) {
+  const accepts: { now: number; request: VerbArguments<'accept'>[0] }[] = [];
+  for (let at = from; at < operations.length; at += 1) {
+    const operation = operations[at] as Operation;
+    if (!('verb' in operation) || operation.verb !== 'accept') break;
+    const [request] = operation.args as VerbArguments<'accept'>;
+    if (request.step !== null || request.live) break;
+    accepts.push({ now: operation.now, request });
+  }
+  return accepts;
+}
+
+/** What is done most: it is never refused, and needs no savepoint, for which SQLite copies each page that is changed after it. */
+const NEVER_REFUSED: ReadonlySet<VerbName> = new Set(['acceptEach', 'claim', 'settle']);
+const REFUSALS = new Set<ErrorCode>(['fence_lost', 'epoch_moved', 'unknown_run', 'live_moved']);
+
+async function performOne(connection: Connection, path: string, operation: Operation): Promise<OperationResult> {
+  if ('verb' in operation && NEVER_REFUSED.has(operation.verb)) return { value: await perform(connection, operation) };
+  try {
+    return { value: await connection.savepoint(() => perform(connection, operation)) };
+  } catch (error) {
+    const { code, message } = storeError(error, path);
+    if (!REFUSALS.has(code)) throw error;
+    return { code, message };
+  }
+}
+
+// Without data, it is the thread of someone else who serves.
+if (parentPort && workerData) await serve(parentPort, workerData as ThreadData);

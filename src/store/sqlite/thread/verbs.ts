@@ -1,0 +1,80 @@
+import { bury, expire, restNotices } from '../../queue/burying.ts';
+import { erase } from '../../queue/erase.ts';
+import { requeue } from '../../queue/held-out.ts';
+import { deliverAgain, drop, replay, resend } from '../../queue/letters.ts';
+import type { QueueSession } from '../../queue/session.ts';
+import { performRecord, type RecordVerb } from '../../records/records.ts';
+import { servedSince } from '../clock.ts';
+import type { Connection } from '../connection.ts';
+import {
+  deletedInLog,
+  deletionsInLog,
+  eventFirstDay,
+  eventState,
+  eventTail,
+  eventUnread,
+  leftovers,
+  removed,
+  replaceFiles,
+  seal,
+  willWrite,
+} from '../event-log.ts';
+import { prune } from '../prune.ts';
+import { accept, acceptEach } from '../queue/accept.ts';
+import { claim } from '../queue/claim.ts';
+import { heartbeat, join, leave } from '../queue/leases.ts';
+import { begin, rescue, settle } from '../queue/settle.ts';
+import { SqliteSession } from '../session.ts';
+
+/** A verb that is written once for both databases. */
+const shared =
+  <A extends readonly unknown[], R>(verb: (session: QueueSession, ...given: A) => Promise<R>) =>
+  (db: Connection, now: number, ...given: A): Promise<R> =>
+    verb(new SqliteSession(db, now), ...given);
+
+/** The queue's verbs, each performed within the transaction of its group. */
+const VERBS = {
+  ...{ accept, acceptEach, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
+  ...{ expire: shared(expire), restNotices: shared(restNotices), bury: shared(bury), requeue: shared(requeue) },
+  ...{ replay: shared(replay), deliverAgain: shared(deliverAgain), resend: shared(resend), drop: shared(drop) },
+  ...{ erase: shared(erase), prune },
+  ...{
+    eventFirstDay,
+    eventState,
+    eventTail,
+    eventUnread,
+    willWrite,
+    seal,
+    replaceFiles,
+    leftovers,
+    removed,
+    deletionsInLog,
+    deletedInLog,
+  },
+  ping: () => undefined,
+} satisfies Record<string, (db: Connection, now: number, ...args: never[]) => unknown>;
+
+type Verbs = typeof VERBS;
+export type VerbName = keyof Verbs;
+export type VerbArguments<V extends VerbName> = Parameters<Verbs[V]> extends [unknown, unknown, ...infer A] ? A : [];
+export type VerbResult<V extends VerbName> = Awaited<ReturnType<Verbs[V]>>;
+
+/** An operation for the store's thread. */
+export type Operation = {
+  /** The store's time, and how far it is ahead of the wall clock. */
+  readonly now: number;
+  readonly ahead: number;
+} & (
+  | { readonly verb: VerbName; readonly args: readonly unknown[] }
+  | { readonly record: RecordVerb; readonly args: readonly unknown[] }
+);
+
+export function perform(db: Connection, operation: Operation): unknown {
+  const { now, ahead } = operation;
+  if ('record' in operation) return performRecord(new SqliteSession(db, now, ahead), operation.record, operation.args);
+  const work = VERBS[operation.verb] as (db: Connection, now: number, ...args: readonly unknown[]) => unknown;
+  return work(db, now, ...operation.args);
+}
+
+/** The outcome of an operation; a failure crosses threads as code and message. */
+export type OperationResult = { readonly value: unknown } | { readonly code: string; readonly message: string };
