@@ -335,3 +335,22 @@ t.test('the tables of the store and those of an engine in the same database have
 function isTypeImport(text: string, file: string): boolean {
   return new RegExp(`import type [^;]*${file}'`).test(text);
 }
+
+t.test('no folder lists more files than a reader takes in at once', async (t) => {
+  const folders = Map.groupBy(
+    ['src', 'jobs', 'receivers'].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => relative(root, entry.parentPath)),
+    ),
+    (folder) => folder,
+  );
+  // One file a command, and what is built or installed.
+  const isExcepted = (folder: string) =>
+    folder === 'src/cli/commands' || folder === 'src/admin/pages' || /(^|\/)(dist|node_modules)(\/|$)/.test(folder);
+  const long = [...folders].filter(([folder, { length }]) => length > 30 && !isExcepted(folder));
+  t.same(
+    long.map(([folder, { length }]) => `${folder}: ${length}`),
+    [],
+  );
+});
