@@ -9,6 +9,25 @@ import { type LiveMoved, type LivePlace, type StepInput, takeStep } from './step
 import { Named } from './synced-audiences.ts';
 import { CLEARED, Upkeep, type UpkeepParts } from './upkeep.ts';
 
+/*
+ * A leader's loop over the event log of one source. Each turn does at most one step, and a step is one transaction: read what
+ * is new, find the persons whom it touches, compute their values, write state and messages together.
+ *
+ * A loop takes turns in four modes:
+ *
+ * - run: for as long as this process leads. A turn handles new events, persons who are due by time alone, days that the log
+ *   has dropped, and members of SQL audiences that definitions refer to (`takeNamed`). It waits 50 ms after a step, 100 ms
+ *   after none.
+ * - run with work beside it: the same, and after each turn a part of a sweep or of a successor state that is being built.
+ *   That work ends the run once it is done, and says which loop goes on (`Beside.next`).
+ * - catchUp and takeOver: a successor reads as far as the loop that serves, then takes its place in one step.
+ * - once: to the end of the log and no further, for commands.
+ *
+ * State is versioned. If somebody else changed what a step was computed from (`live_moved`, `epoch_moved`) or the store is
+ * busy, nothing was written: `orAgain` loads the state again and leaves the work for a later turn. `live_moved` thrown by
+ * `own` ends the loop, and `prepare.ts` decides what is built again.
+ */
+
 export interface LoopParts extends UpkeepParts {
   readonly onStep: (step: LiveStepReport) => void;
   /** Asks the engine that has the snapshot of an audience. */

@@ -9,6 +9,21 @@ import type { Exchange } from './exchange.ts';
 import { ALONE_AFTER } from './suspects.ts';
 import type { Denial, SkipCause } from './verdict.ts';
 
+/*
+ * Gathers deliveries of one endpoint into requests. There are two gatherings, first tries and retries, which never mix. Each
+ * goes through these modes:
+ *
+ * - gathering: items arrive (`add`), and a timer of `wait` milliseconds runs.
+ * - ready: the timer has run out (`isDue`), or there are `limit` messages or `BATCH_BYTES` bytes, or something may not wait:
+ *   a deletion notice, a message that must be posted alone, or full memory.
+ * - sending: a loop takes a place in the endpoint's window for each request, until nothing is ready (`send`).
+ * - splitting: an endpoint that answers 400, 413 or 5xx to a request gets it again in halves (`parts`), which go before
+ *   everything else, down to one message, whose answer is then its own.
+ *
+ * `limit` is the number of messages in a request: halved when a request fails, doubled when one succeeds, `size` at most, and
+ * one while the endpoint is closed. Every message ends exactly once, with an exchange, a reason why it was skipped, or an error.
+ */
+
 /** A message that goes in a batch. */
 interface BatchItem {
   readonly claim: Claim;

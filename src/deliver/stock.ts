@@ -1,6 +1,26 @@
 import type { Clock } from '../kernel/clock.ts';
 import { type Claim, type ClaimRequest, type ClaimResult, LANES, type Settlement } from '../store/port.ts';
 
+/*
+ * Claimed deliveries that wait in this process for room in a queue.
+ *
+ * Each destination has a shelf, and a shelf is in one of two modes, by what the last claim from the store showed:
+ *
+ * - drained: the store had less than was asked for. Newly accepted deliveries may then be claimed by the accept itself
+ *   (`reserve` before it, `accepted` after it), which saves writing and reading them again. For `BELIEF` milliseconds the
+ *   store is not even asked, unless something is known to be due sooner.
+ * - not drained: older deliveries wait in the store. Whatever is accepted now has to queue behind them there, so nothing is
+ *   reserved, and a claim asks for some more than the worker wants (`AHEAD`).
+ *
+ * A shelf leaves the drained mode when an accept had to leave something in the store (`left`), and enters it when a claim
+ * comes back short (`looked`). `settled` makes the store worth asking again: something was released, or a newer change took
+ * the place of an older one.
+ *
+ * A shelf holds at most twice what the worker took in the last second, so that other processes get their share. What the
+ * worker has not asked for in `STALE` milliseconds is given back (`clearStale`), and all of it when the lease is lost or the
+ * destination changes (`clear`).
+ */
+
 /** Claims in stock at most, over all destinations, and the characters of their bodies. */
 const LIMIT = 8_000;
 const LIMIT_CHARACTERS = 16_000_000;

@@ -2,6 +2,32 @@ import { backoff } from '../../kernel/retry.ts';
 import { type Share, WHOLE } from '../share.ts';
 import { Answers, type Failure } from './answers.ts';
 
+/*
+ * How many attempts may be in flight to one endpoint: congestion control, circuit breaker and ramp in one number, `limit`.
+ *
+ * An endpoint is open, or closed in one of three ways:
+ *
+ * - open: up to `limit` attempts.
+ * - dead (`deadSince`): it answered nothing, or only errors, many times in a row. One probe at a time, with backoff. The first
+ *   success opens it.
+ * - refusing (`refusingSince`): it refuses everything. Probed the same way.
+ * - paused (`pausedAt`): it answered 410. Nothing is sent until a person resumes it.
+ *
+ * While it is open, the window grows and shrinks in three phases, as in TCP:
+ *
+ * - fast: below `threshold`, each success adds one, so that the window doubles in a round.
+ * - careful: above `threshold`, one more in each round. It stops where an endpoint that answers quickly has 64 in flight.
+ * - resting: after a step back it stays as it is, until `CALM` rounds passed without a sign of overload.
+ *
+ * Signs of overload (timeouts, resets, 429, 503) cost it the last step of growth when they are rare (`stepBack`), and half of
+ * its size, once in a round, when they are not (`decrease`). Where signs come at any size (`isAccustomed`), it grows on until
+ * they are too many. Other 5xx count only once they are most of what the endpoint answers: until then they are taken for
+ * the fault of a message. A "round" is as many attempts as were in flight: attempts are numbered by `begun`, and one with a
+ * higher number than at the last decrease belongs to a later round.
+ *
+ * Processes that share an endpoint each get their part of every limit (`share`), and one of them probes.
+ */
+
 /** Attempts in flight to a new endpoint, and to any endpoint at most. */
 const INITIAL_LIMIT = 16;
 const MAX_LIMIT = 256;

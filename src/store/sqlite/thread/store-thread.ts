@@ -14,6 +14,22 @@ import { AHEAD, GROUP_WEIGHT, type Group, HEAVY, OPERATION_WEIGHT, USUAL_MESSAGE
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 
+/*
+ * The main thread's side of the SQLite store. Calls become groups, a group becomes a transaction in the store's thread, and
+ * answers leave only once their commit is on disk. An operation goes through these modes:
+ *
+ * - queued: callers of one turn of the event loop wait for its end (`schedule`), so that they share a commit.
+ * - sent: the thread has the group. While it works, only a large group is sent ahead of its answer (`AHEAD`), as each group
+ *   costs both threads something.
+ * - in commit: written, perhaps not on disk. The thread syncs light commits itself. Heavy ones (`HEAVY`) are synced from here
+ *   while the thread goes on; `Commits` keeps their answers in order.
+ * - answered: resolved or rejected by its own result.
+ *
+ * The store itself is open, damaged (SQLite reported corruption: records can still be read, nothing is written) or closed.
+ * It closes for good when the thread ends, answers nonsense, or does not answer for two minutes; every call that waits is
+ * then rejected, and `onFatal` ends the process.
+ */
+
 /**
  * Node's arguments for a thread. Nothing of the command line concerns it: loaders of a test runner would treble the time to start
  * it. Node 22 calls its SQLite experimental, which is no news to whoever runs a command.
