@@ -86,7 +86,8 @@ t.test('the body that it shows is one', async (t) => {
 t.test('the scripts that it names exist', async (t) => {
   const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
   const named = commands
-    .flatMap((line) => /^npm (?:run )?(\w+)/.exec(line)?.[1] ?? [])
+    .flatMap((line) => line.split(' && '))
+    .flatMap((command) => /^npm (?:run )?(\w+)/.exec(command)?.[1] ?? [])
     .filter((name) => !['ci', 'install'].includes(name));
   t.strictSame(named.toSorted(), ['build', 'check', 'lint', 'start', 'test']);
   for (const name of named) t.ok(scripts[name], name);

@@ -7,6 +7,7 @@ const HELP = `The example shop: sample orders, an app that receives webhooks, an
   npm start             runs until Ctrl-C: orders come in, and audiences are live
   npm start -- --once   a few orders, what they change within a second and by time alone, a summary
 
+Pages are at http://127.0.0.1:8080/ (SHOP_PORT names another port; if it is taken, a free one is used and printed).
 State is kept in examples/shop/data (or the folder that SHOP_DATA names), and made anew at every start.
 From the installed package it is "rollcall demo".`;
 
@@ -18,7 +19,7 @@ else {
   const result = await runShop({
     folder: resolve(process.env['SHOP_DATA'] ?? join(import.meta.dirname, 'data')),
     once: values.once === true,
-    port: Number(process.env['SHOP_PORT'] ?? 0),
+    port: Number(process.env['SHOP_PORT'] ?? 8080),
     print: console.log,
     signal: stopping.signal,
   });

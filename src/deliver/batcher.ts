@@ -17,8 +17,8 @@ import type { Denial, SkipCause } from './verdict.ts';
  * - ready: the timer has run out (`isDue`), or there are `limit` messages or `BATCH_BYTES` bytes, or something may not wait:
  *   a deletion notice, a message that must be posted alone, or full memory.
  * - sending: a loop takes a place in the endpoint's window for each request, until nothing is ready (`send`).
- * - splitting: an endpoint that answers 400, 413 or 5xx to a request gets it again in halves (`parts`), which go before
- *   everything else, down to one message, whose answer is then its own.
+ * - splitting: an endpoint that answers 400 or 413 gets the request again in halves (`parts`), which go before everything
+ *   else, down to one message, whose answer is then its own. Other failures make its messages retries, in smaller requests.
  *
  * `limit` is the number of messages in a request: halved when a request fails, doubled when one succeeds, `size` at most, and
  * one while the endpoint is closed. Every message ends exactly once, with an exchange, a reason why it was skipped, or an error.

@@ -48,9 +48,9 @@ async function demo(folder: string, options: DemoOptions, { terminal, setExitCod
     json,
     print: (line) => print(terminal, line),
     signal,
-    hints: ({ config, rollcall }) => [
+    hints: ({ config }) => [
       '"shop" is an order; "verified" is what the app received as signed webhooks, and how soon.',
-      `Look around at ${rollcall.address}/ or in a second terminal:`,
+      'In a second terminal:',
       `npx rollcall why big_spenders customer-01 -c ${relative(process.cwd(), config)}`,
     ],
   });
