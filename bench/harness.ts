@@ -13,6 +13,8 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism, cpus, totalmem } from 'node:os';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 /** Figures of one run, e.g. `{ perSecond, cpuMicros, memoryMb }`. The same names for all contenders. */
@@ -30,11 +32,23 @@ export interface Comparison {
 
 const { values } = parseArgs({
   strict: false,
-  options: { json: { type: 'boolean' }, rounds: { type: 'string' }, only: { type: 'string' } },
+  options: {
+    json: { type: 'boolean' },
+    rounds: { type: 'string' },
+    only: { type: 'string' },
+    before: { type: 'string' },
+  },
 });
 
 /** The contenders asked for with `--only a,b`; null without the option. */
 export const only: readonly string[] | null = typeof values['only'] === 'string' ? values['only'].split(',') : null;
+
+/**
+ * The `bench/` of another checkout, of `--before DIR`, which becomes one more contender. The processes of that contender run
+ * from there, so that each product has a `bench/` that fits it; both must take the same orders.
+ */
+export const before: URL | undefined =
+  typeof values['before'] === 'string' ? pathToFileURL(`${resolve(values['before'], 'bench')}/`) : undefined;
 
 /** Rounds asked for with `--rounds` (at least 1; 3 without the option). */
 export const rounds = Math.max(1, Number(values['rounds'] ?? 3) || 3);
@@ -46,6 +60,9 @@ export const median = (numbers: readonly number[]): number => {
 };
 
 const rounded = (figure: number) => Number(figure.toPrecision(4));
+
+/** The size of bodies in a contender's name. */
+const SIZE = / [\d.]+ KB/;
 
 /** In turn, starting with another contender each round, so that no one always runs on a warm or a tired machine. */
 async function runRounds(contenders: [string, Contender][]): Promise<Map<string, Figures[]>> {
@@ -82,17 +99,20 @@ function quotientOf(runs: Figures[], others: Figures[], figure: string): Quotien
 
 /**
  * Runs all contenders for `--rounds` rounds, prints the table of medians and, with `--json`, one line
- * `{"name","rows":[{"contender",…}],"ratios":{…}}` last. `--only a,b` leaves the others out.
+ * `{"name","rows":[{"contender",…}],"ratios":{…}}` last. `--only a,b` leaves the others out;
+ * a name without its size stands for all sizes.
  */
 export async function compare({ name, contenders, ratios = {} }: Comparison): Promise<void> {
-  const unknown = only?.filter((wanted) => !Object.hasOwn(contenders, wanted)) ?? [];
+  const names = Object.keys(contenders);
+  const means = (wanted: string, contender: string) => [contender, contender.replace(SIZE, '')].includes(wanted);
+  const unknown = only?.filter((wanted) => !names.some((each) => means(wanted, each))) ?? [];
   if (unknown.length > 0) {
-    const names = Object.keys(contenders).join(', ');
-    console.error(`--only ${unknown.join(',')}: ${name} has no such contender. It has: ${names}.`);
+    console.error(`--only ${unknown.join(',')}: ${name} has no such contender. It has: ${names.join(', ')}.`);
     process.exitCode = 2;
     return;
   }
-  const runs = await runRounds(Object.entries(contenders).filter(([each]) => only?.includes(each) ?? true));
+  const isWanted = (each: string) => only?.some((wanted) => means(wanted, each)) ?? true;
+  const runs = await runRounds(Object.entries(contenders).filter(([each]) => isWanted(each)));
   const rows = new Map([...runs].map(([contender, figures]) => [contender, medians(figures)]));
   const quotients: Record<string, Quotient> = {};
   for (const [label, [a, b, figure]] of Object.entries(ratios)) {

@@ -1,9 +1,10 @@
 /**
  * Webhook receivers side by side: verify, parse, hand over. `plain` is Fastify's JSON route, which verifies nothing; in
- * batches it verifies, parses and hands over, and nothing else.
+ * batches it verifies, parses and hands over, and nothing else. `before` is the kit in the checkout of `--before DIR`.
  */
 import { once } from 'node:events';
-import { type Contender, compare, type Part, peakMemoryMb, startPart } from './harness.ts';
+import { sizes } from './bodies.ts';
+import { before, type Contender, compare, type Part, peakMemoryMb, startPart } from './harness.ts';
 import { load } from './receiver/load.ts';
 import { batchRequests, requests, schemes } from './receiver/schemes.ts';
 import type { Told } from './receiver/server.ts';
@@ -15,16 +16,18 @@ interface Load {
 }
 
 // Node compiles until some 15,000 requests have come, which costs whoever has more code more.
-const sizes = [
-  { label: '1 KB', size: 1024, warmUp: 20_000, count: 4000 },
-  { label: '32 KB', size: 32 * 1024, warmUp: 4000, count: 1000 },
-];
-const kinds = ['', ' async'];
-const connections = 32;
-const perBatch = 500;
+const singleLoad: Load = { warmUp: 20_000, count: 4_000 };
 const batchLoad: Load = { warmUp: 40_000, count: 12_000 };
-/** Half a megabyte is on each connection. */
+const connections = 32;
+/** Half a megabyte is on each connection, or 500 messages. */
 const batchConnections = 8;
+const perBatch = (kb: number) => Math.floor(Math.min(500, 500 / kb));
+
+/** A contender's server and the scheme of its requests. */
+const serverOf = (contender: string): readonly [file: URL, name: string] =>
+  contender === 'before'
+    ? [new URL('receiver/server.ts', before), 'ours']
+    : [new URL('receiver/server.ts', import.meta.url), contender];
 
 /** Makes the requests of so many messages, of which `from` have come before. */
 type Make = (count: number, from: number) => Buffer[];
@@ -35,7 +38,7 @@ const started: Part[] = [];
  * A server that is started and warmed up at its first round, and stays: rounds are short, so that those of all contenders
  * follow each other faster than the speed of the machine drifts.
  */
-function row(args: string[], make: Make, { warmUp, count }: Load, wide: number): Contender {
+function row(contender: string, kind: string, make: Make, { warmUp, count }: Load, wide: number): Contender {
   let server: Part | undefined;
   let sent = 0;
 
@@ -55,25 +58,30 @@ function row(args: string[], make: Make, { warmUp, count }: Load, wide: number):
 
   return async () => {
     if (server === undefined) {
-      server = await startPart(new URL('receiver/server.ts', import.meta.url), args);
+      const [file, name] = serverOf(contender);
+      server = await startPart(file, [name, kind]);
       started.push(server);
       await send(server, warmUp);
     }
-    const before = await told(server);
+    const earlier = await told(server);
     const seconds = await send(server, count);
     const { handled, cpuMicros } = await told(server);
-    if (handled !== sent) throw new Error(`${args[0]} handled ${handled} of ${sent}`);
+    if (handled !== sent) throw new Error(`${contender} handled ${handled} of ${sent}`);
     const memoryMb = peakMemoryMb(server.pid);
-    return { perSecond: count / seconds, cpuMicros: (cpuMicros - before.cpuMicros) / count, memoryMb };
+    return { perSecond: count / seconds, cpuMicros: (cpuMicros - earlier.cpuMicros) / count, memoryMb };
   };
 }
 
-function single(contender: string, kind: string, { size, ...messages }: Load & { size: number }): Contender {
-  return row([contender, kind], (...place) => requests(contender, size, ...place), messages, connections);
+function single(name: string, kind: string, kb: number): Contender {
+  const [, scheme] = serverOf(name);
+  return row(name, kind, (...place) => requests(scheme, kb, ...place), singleLoad, connections);
 }
 
-function batches(contender: string, kind: string, size: number): Contender {
-  return row([contender, kind], (...place) => batchRequests(size, perBatch, ...place), batchLoad, batchConnections);
+function batches(name: string, kind: string, kb: number): Contender {
+  const each = perBatch(kb);
+  const whole = (count: number) => Math.ceil(count / each) * each;
+  const load = { warmUp: whole(batchLoad.warmUp), count: whole(batchLoad.count) };
+  return row(name, kind, (...place) => batchRequests(kb, each, ...place), load, batchConnections);
 }
 
 const contenders: Record<string, Contender> = {};
@@ -84,21 +92,25 @@ function ratio(label: string, own: string, to: string): void {
   ratios[`CPU: ${label}`] = [to, own, 'cpuMicros'];
 }
 
-for (const kind of kinds) {
-  for (const each of sizes) {
-    const label = `${each.label}${kind}`;
-    for (const name of Object.keys(schemes)) {
-      contenders[`${name} ${label}`] = single(name, kind.trim(), each);
+const ownNames = ['plain', 'ours', ...(before ? ['before'] : [])];
+for (const kb of sizes) {
+  for (const kind of ['', 'async']) {
+    const label = `${kb} KB ${kind}`.trim();
+    // Peers differ no more behind an asynchronous handler.
+    for (const name of kind === '' ? new Set([...ownNames, ...Object.keys(schemes)]) : ownNames) {
+      contenders[`${name} ${label}`] = single(name, kind, kb);
       if (name !== 'plain') ratio(`${name} / plain, ${label}`, `${name} ${label}`, `plain ${label}`);
     }
+    for (const name of ownNames) {
+      contenders[`${name} ${label} in batches`] = batches(name === 'plain' ? 'plainBatches' : name, kind, kb);
+    }
+    ratio(`batches / single, ${label}`, `ours ${label} in batches`, `ours ${label}`);
+    ratio(`ours / plain, ${label} in batches`, `ours ${label} in batches`, `plain ${label} in batches`);
+    ratio(`plain batches / our single, ${label}`, `plain ${label} in batches`, `ours ${label}`);
+    for (const where of ['', ' in batches']) {
+      ratio(`ours / before, ${label}${where}`, `ours ${label}${where}`, `before ${label}${where}`);
+    }
   }
-  const [small] = sizes as [(typeof sizes)[number]];
-  const inBatches = (name: string) => `${name} ${small.label}${kind} in batches of ${perBatch}`;
-  contenders[inBatches('plain')] = batches('plainBatches', kind.trim(), small.size);
-  contenders[inBatches('ours')] = batches('ours', kind.trim(), small.size);
-  ratio(`batches of ${perBatch} / single${kind}`, inBatches('ours'), `ours ${small.label}${kind}`);
-  ratio(`ours / plain, in batches of ${perBatch}${kind}`, inBatches('ours'), inBatches('plain'));
-  ratio(`plain batches of ${perBatch} / our single${kind}`, inBatches('plain'), `ours ${small.label}${kind}`);
 }
 try {
   await compare({ name: 'receiver', contenders, ratios });

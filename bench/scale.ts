@@ -4,22 +4,21 @@
  * time: where all cores are taken, the same work takes more CPU time, as caches are shared. `beside other work` tells that apart
  * from what more processes cost: as many busy processes as there are cores take all that is left, whoever is measured. Each
  * process is warm before it counts, and has the young generation of a deployed one, the peers' too. The database's processes count
- * with those of the contender; the sink's do not.
+ * with those of the contender; the sink's do not. `before` is Rollcall in the checkout of `--before DIR`.
  */
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
-import { migratePostgres } from '../src/store/postgres/migrate.ts';
 import { startPostgres } from '../test/helpers/postgres.ts';
-import { type Contender, compare, countCpu, DEPLOYED, type Figures, startPart } from './harness.ts';
+import { sizes, usualSize } from './bodies.ts';
+import { before, type Contender, compare, countCpu, DEPLOYED, type Figures, startPart } from './harness.ts';
 import { flow } from './scale/flow.ts';
 
-/** Messages for each process. */
-const MESSAGES = Number(process.env['SCALE_MESSAGES'] ?? 80_000);
-const ON_THEIR_WAY = Number(process.env['SCALE_ON_THEIR_WAY'] ?? 4_000);
+const MESSAGES = 40_000;
+const ON_THEIR_WAY = 4_000;
 /** Messages per second of the steady rate. */
 const STEADY = 4_000;
-/** As many before those that count: by then its code is compiled, and its heap has its size. */
-const WARM_UP = 40_000;
+/** Messages of each process before those that count: by then its code is compiled, and its heap has its size. */
+const WARM_UP = 20_000;
 const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4GB', 'autovacuum_naptime = 5s']);
 
 interface Conditions {
@@ -31,17 +30,18 @@ interface Conditions {
 
 async function measure(
   name: string,
+  kb: number,
   processes: number,
   { perSecond, isBusy = false }: Conditions = {},
 ): Promise<Figures> {
   const database = await server.database();
-  if (name === 'rollcall') await migratePostgres(database);
   const sink = await startPart(new URL('scale/sink.ts', import.meta.url));
-  const work = JSON.stringify({ database, sink: `http://127.0.0.1:${sink.ready}` });
+  const work = JSON.stringify({ database, sink: `http://127.0.0.1:${sink.ready}`, kb });
+  const [from, contender] = name === 'before' ? [before, 'rollcall'] : [import.meta.url, name];
   const drivers = [];
-  // One after the other: the first makes the peers' tables.
+  // One after the other: the first makes the tables.
   for (let n = 0; n < processes; n += 1) {
-    drivers.push(await startPart(new URL('scale/driver.ts', import.meta.url), [name, work], DEPLOYED));
+    drivers.push(await startPart(new URL('scale/driver.ts', from), [contender, work], DEPLOYED));
   }
   await flow(drivers, sink, WARM_UP * processes, { onTheirWay: ON_THEIR_WAY });
   const others = [];
@@ -50,9 +50,8 @@ async function measure(
   }
   const databaseCpu = countCpu([server.pid as number]);
   const ownCpu = countCpu(drivers.map(({ pid }) => pid));
-  const count = MESSAGES * processes;
   const started = performance.now();
-  await flow(drivers, sink, count, { onTheirWay: ON_THEIR_WAY, perSecond });
+  await flow(drivers, sink, MESSAGES, { onTheirWay: ON_THEIR_WAY, perSecond });
   const seconds = (performance.now() - started) / 1_000;
   const ownMicros = ownCpu();
   const databaseMicros = databaseCpu();
@@ -65,31 +64,37 @@ async function measure(
   }
   await sink.stop();
   return {
-    perSecond: count / seconds,
-    cpuMicros: (ownMicros + databaseMicros) / count,
+    perSecond: MESSAGES / seconds,
+    cpuMicros: (ownMicros + databaseMicros) / MESSAGES,
     databaseShare: databaseMicros / (ownMicros + databaseMicros),
   };
 }
 
 const contenders: Record<string, Contender> = {};
 const ratios: Record<string, [string, string, string]> = {};
-for (const processes of [1, 2, 4]) {
-  for (const name of ['rollcall', 'graphile', 'boss']) {
-    contenders[`${name} × ${processes}`] = () => measure(name, processes);
-    if (name === 'rollcall') continue;
-    for (const figure of ['perSecond', 'cpuMicros']) {
-      const label = `${figure}: rollcall / ${name}, × ${processes}`;
-      ratios[label] = [`rollcall × ${processes}`, `${name} × ${processes}`, figure];
+const own = ['rollcall', ...(before ? ['before'] : [])];
+for (const kb of sizes) {
+  const isUsual = kb === usualSize;
+  for (const processes of isUsual ? [1, 2, 4] : [1, 4]) {
+    const where = `${kb} KB × ${processes}`;
+    for (const name of [...own, 'graphile', ...(isUsual ? ['boss'] : [])]) {
+      contenders[`${name} ${where}`] = () => measure(name, kb, processes);
+      if (name === 'rollcall') continue;
+      for (const figure of ['perSecond', 'cpuMicros']) {
+        ratios[`${figure}: rollcall / ${name}, ${where}`] = [`rollcall ${where}`, `${name} ${where}`, figure];
+      }
     }
   }
 }
-for (const name of ['rollcall', 'graphile']) {
+for (const name of [...own, 'graphile']) {
+  const usual = `${name} ${usualSize} KB`;
   for (const processes of [1, 4]) {
-    contenders[`${name} × ${processes} at a steady rate`] = () => measure(name, processes, { perSecond: STEADY });
-    contenders[`${name} × ${processes} beside other work`] = () => measure(name, processes, { isBusy: true });
+    const label = `${usual} × ${processes}`;
+    contenders[`${label} at a steady rate`] = () => measure(name, usualSize, processes, { perSecond: STEADY });
+    contenders[`${label} beside other work`] = () => measure(name, usualSize, processes, { isBusy: true });
   }
   for (const where of ['', ' at a steady rate', ' beside other work']) {
-    ratios[`cpuMicros: ${name} × 4 / × 1${where}`] = [`${name} × 4${where}`, `${name} × 1${where}`, 'cpuMicros'];
+    ratios[`cpuMicros: ${usual} × 4 / × 1${where}`] = [`${usual} × 4${where}`, `${usual} × 1${where}`, 'cpuMicros'];
   }
 }
 await compare({ name: 'scale', contenders, ratios });

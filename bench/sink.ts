@@ -1,4 +1,5 @@
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer as createSecureServer } from 'node:tls';
 
 const ANSWER = Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
 const LENGTH = /\r\ncontent-length: *(\d+)/i;
@@ -6,9 +7,11 @@ const LENGTH = /\r\ncontent-length: *(\d+)/i;
 /**
  * The customer's server, as light as can be: on two cores, what it takes is taken from those who are measured. It reads each
  * request whole and answers it; the parent process gets its port.
+ *
+ * @param certificate - with it, the sink serves HTTPS
  */
-export function startSink(onRequest: () => void = () => {}): void {
-  const server = createServer({ noDelay: true }, (socket) => {
+export function startSink(onRequest: () => void = () => {}, certificate?: { key: string; cert: string }): void {
+  const answer = (socket: Socket) => {
     let head = '';
     let missing = 0;
     socket.on('error', () => {});
@@ -31,6 +34,9 @@ export function startSink(onRequest: () => void = () => {}): void {
         onRequest();
       }
     });
-  });
+  };
+  const server = certificate
+    ? createSecureServer({ ...certificate, noDelay: true }, answer)
+    : createServer({ noDelay: true }, answer);
   server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port));
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Settlement } from '../../src/store/port.ts';
-import { item } from '../forward/work.ts';
+import { itemMaker } from '../forward/work.ts';
 import { peakMemoryMb } from '../harness.ts';
 
 const { folder, backlog, claims } = JSON.parse(process.argv[2] ?? '{}') as {
@@ -14,6 +14,7 @@ const { folder, backlog, claims } = JSON.parse(process.argv[2] ?? '{}') as {
   claims: number;
 };
 const BATCH = 500;
+const item = itemMaker(0.8);
 const url = `sqlite:${join(folder, 'rollcall.db')}`;
 const store = await openStore({ url, maxQueued: 10_000_000 }, systemClock);
 for (let next = 0; next < backlog; next += BATCH) {

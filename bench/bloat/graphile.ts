@@ -1,9 +1,10 @@
 import { startGraphile } from '../forward/graphile.ts';
-import { BATCH, type Message, message } from '../scale/work.ts';
+import { BATCH, type Message, messageMaker } from '../scale/work.ts';
 import { type Queue, WAITING } from './queue.ts';
 
 /** Jobs that do nothing, put in by the process that works them off. */
 export async function graphile(url: string): Promise<Queue> {
+  const message = messageMaker(0.8);
   let entered = 0;
   let left = 0;
   let goal = 0;

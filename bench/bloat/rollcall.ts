@@ -3,7 +3,7 @@ import { systemClock } from '../../src/kernel/clock.ts';
 import type { Claim, Settlement, Queue as StoreQueue } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
-import { BATCH, message } from '../scale/work.ts';
+import { BATCH, messageMaker } from '../scale/work.ts';
 import { type Queue, WAITING } from './queue.ts';
 
 const CLAIM = 500;
@@ -20,6 +20,7 @@ export async function rollcall(url: string): Promise<Queue> {
   const owner = await outward.join(LEASE);
   const stop = new AbortController();
   const housekeeping = keepHouse(outward, owner, stop).catch((error) => stop.abort(error));
+  const message = messageMaker(0.8);
   let accepted = 0;
   let taken = 0;
 

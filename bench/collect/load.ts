@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { order } from '../bodies.ts';
 
 /** Digits that make the ids of each request new. */
 const DIGITS = 9;
@@ -10,25 +11,32 @@ export interface LoadResult {
   readonly latencies: readonly number[];
 }
 
-/** A batch as Segment's Node library sends it, with room for a number in each messageId; one message is a single call. */
-function template(messages: number): { readonly request: Buffer; readonly places: readonly number[] } {
+/** What is sent, and over how many connections. */
+export interface Requests {
+  /** Messages in each; one message is a single call. */
+  readonly messages: number;
+  readonly connections: number;
+  /** Size of a message. */
+  readonly kb: number;
+}
+
+/** A batch as Segment's Node library sends it, with room for a number in each messageId. */
+function template({ messages, kb }: Requests): { readonly request: Buffer; readonly places: readonly number[] } {
   const mark = '#'.repeat(DIGITS);
-  const batch = Array.from({ length: messages }, (_, index) => ({
-    timestamp: '2026-11-21T02:29:37.012Z',
-    integrations: {},
-    event: 'Order Completed',
-    type: 'track',
-    properties: { orderId: `o-${index}`, total: 39.95, currency: 'EUR', items: [{ sku: 'a-1', quantity: 2 }] },
-    context: { library: { name: '@segment/analytics-node', version: '3.1.0' } },
-    userId: `user-${index}`,
-    messageId: `node-next-${mark}-e2d0-470a-9825-${String(index).padStart(5, '0')}`,
-    _metadata: { nodeVersion: 'v24.21.0', jsRuntime: 'node' },
-  }));
+  const batch = Array.from({ length: messages }, (_, index) =>
+    order(kb, {
+      type: 'track',
+      integrations: {},
+      userId: `user-${index}`,
+      messageId: `node-next-${mark}-e2d0-470a-9825-${String(index).padStart(5, '0')}`,
+      _metadata: { nodeVersion: 'v24.21.0', jsRuntime: 'node' },
+    }),
+  );
   const sentAt = '2026-11-21T02:29:37.016Z';
   const body = JSON.stringify(messages === 1 ? { ...batch[0], sentAt } : { batch, writeKey: 'WK', sentAt });
   const request = Buffer.from(
     `POST /v1/${messages === 1 ? 'track' : 'batch'} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nauthorization: Basic V0s6\r\n` +
-      `content-length: ${body.length}\r\n\r\n${body}`,
+      `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
   const places: number[] = [];
   for (let at = request.indexOf(mark); at !== -1; at = request.indexOf(mark, at + DIGITS)) places.push(at);
@@ -36,19 +44,20 @@ function template(messages: number): { readonly request: Buffer; readonly places
 }
 
 /**
- * Sends so many batches over keep-alive connections, one at a time on each. Bare sockets, because an HTTP client costs
+ * Sends this many requests over keep-alive connections, one at a time on each. Bare sockets, because an HTTP client costs
  * as much as the servers that are measured here.
  *
  * @param first - number of the first request; no two may be the same for one server
  */
-export async function load(port: number, first: number, count: number, messages: number, connections: number) {
+export async function load(port: number, first: number, count: number, requests: Requests) {
+  const { connections } = requests;
   const sockets = Array.from({ length: connections }, () => connect({ port, host: '127.0.0.1', noDelay: true }));
   await Promise.all(sockets.map((socket) => once(socket, 'connect')));
   const latencies: number[] = [];
   let sent = 0;
   const next = () => (sent < count ? first + sent++ : null);
   const start = performance.now();
-  await Promise.all(sockets.map((socket) => drive(socket, template(messages), next, latencies)));
+  await Promise.all(sockets.map((socket) => drive(socket, template(requests), next, latencies)));
   const seconds = (performance.now() - start) / 1000;
   for (const socket of sockets) socket.destroy();
   return { seconds, latencies } satisfies LoadResult;

@@ -1,19 +1,17 @@
 import { CONNECTIONS, type Forwarder, type Item, poster, type Work } from './work.ts';
 
 /** The limit: a queue in memory and a loop that signs and posts. */
-export async function bare({ url, onDelivered }: Work): Promise<Forwarder> {
-  const { post, close } = poster(url);
+export async function bare(work: Work): Promise<Forwarder> {
+  const { post, close } = poster(work);
   const queue: Item[] = [];
-  let next = 0;
   let running = 0;
   async function loop(): Promise<void> {
     running += 1;
     for (;;) {
-      const item = queue[next];
+      const item = queue.shift();
       if (!item) break;
-      next += 1;
       await post(item.body, String(item.index));
-      onDelivered(item.index);
+      work.onDelivered(item.index);
     }
     running -= 1;
   }

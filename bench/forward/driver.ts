@@ -1,9 +1,9 @@
-/** Runs one contender in a process of its own: `driver.ts NAME {url,folder,count,extra}`. */
+/** Runs one contender in a process of its own: `driver.ts NAME {url,kb,…}`. */
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { bare } from './bare.ts';
 import { rollcall } from './rollcall.ts';
-import { type Forwarder, type Item, item, type Work } from './work.ts';
+import { type Forwarder, type Item, itemMaker, type Work } from './work.ts';
 
 /** Items put in at a time, and items on their way at most: the backlog stays the same for all. */
 const BATCH = 100;
@@ -11,21 +11,23 @@ const OUTSTANDING = 4_000;
 /** Milliseconds between two batches where the rate is given. */
 const TICK = 5;
 
-const { url, folder, count, warmUp, rate, extra } = JSON.parse(process.argv[3] ?? '{}') as {
+const { kb, count, warmUp, rate, extra, ...place } = JSON.parse(process.argv[3] ?? '{}') as {
   url: string;
+  ca: readonly string[];
   folder: string;
+  kb: number;
   count: number;
   warmUp: number;
   rate: number | null;
   extra: string;
 };
+const item = itemMaker(kb);
 const enqueuedAt = new Float64Array(count);
 const latencies = new Float64Array(count);
 let delivered = 0;
 let onProgress = () => {};
 const work: Work = {
-  url,
-  folder,
+  ...place,
   onDelivered(index) {
     latencies[index] = performance.now() - (enqueuedAt[index] ?? 0);
     delivered += 1;

@@ -33,11 +33,11 @@ export async function startGraphile<T extends object>(
   };
 }
 
-export async function graphile({ url, onDelivered }: Work, database: string): Promise<Forwarder> {
-  const { post, close } = poster(url);
+export async function graphile(work: Work, database: string): Promise<Forwarder> {
+  const { post, close } = poster(work);
   const { enqueue, stop } = await startGraphile<Item>(database, async ({ index, body }, id) => {
     await post(body, id);
-    onDelivered(index);
+    work.onDelivered(index);
   });
   return {
     enqueue: async (items) => void (await enqueue(items)),

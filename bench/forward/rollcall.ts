@@ -9,7 +9,7 @@ import { openStore } from '../../src/store/open.ts';
 import { type Forwarder, indexOf, messageId, SECRET, type Work } from './work.ts';
 
 /** All of it: dedupe, attempt log, address guard, leases, and every message and verdict synced to disk. */
-export async function rollcall({ url, folder, onDelivered }: Work): Promise<Forwarder> {
+export async function rollcall({ url, ca, folder, onDelivered }: Work): Promise<Forwarder> {
   const file = `sqlite:${join(folder, 'rollcall.db')}`;
   const store = await openStore({ url: file, maxQueued: 10_000_000 }, systemClock);
   const destination: Destination = {
@@ -21,7 +21,7 @@ export async function rollcall({ url, folder, onDelivered }: Work): Promise<Forw
     require: 'any',
     ratePerSecond: null,
   };
-  const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null });
+  const agent = createAgent({ allow: ['127.0.0.0/8'], ca, proxy: null });
   const worker = new Worker({
     store,
     clock: systemClock,

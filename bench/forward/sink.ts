@@ -1,3 +1,5 @@
+/** `sink.ts [{key,cert}]` */
 import { startSink } from '../sink.ts';
 
-startSink();
+const [certificate] = process.argv.slice(2);
+startSink(() => {}, certificate === undefined ? undefined : JSON.parse(certificate));

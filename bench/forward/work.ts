@@ -1,24 +1,20 @@
 import { createHmac, createSecretKey, randomUUID } from 'node:crypto';
 import { Agent } from 'undici';
+import { bodyMaker } from '../bodies.ts';
 
 export const CONNECTIONS = 64;
 const SECRET = 'a shared secret of ordinary length';
 
-/** A track call of 800 bytes; the number finds it again on its way out. */
+/** A track call; the number finds it again on its way out. */
 export interface Item {
   readonly index: number;
   readonly body: string;
 }
 
-export function item(index: number): Item {
-  const head = { version: 1, type: 'track', userId: `user-${index % 5_000}`, messageId: `m${index}`, event: 'Bought' };
-  const text = JSON.stringify({
-    ...head,
-    properties: { note: '' },
-    timestamp: '2026-01-01T00:00:00.000Z',
-    context: {},
-  });
-  return { index, body: text.replace('"note":""', `"note":"${'n'.repeat(800 - text.length)}"`) };
+/** Makes calls with bodies of `kb` thousand bytes. */
+export function itemMaker(kb: number): (index: number) => Item {
+  const bodyOf = bodyMaker(kb);
+  return (index) => ({ index, body: bodyOf(`user-${index % 5_000}`, messageId(index)) });
 }
 
 /** Random, as clients make them, but with the item's number at its end. */
@@ -41,6 +37,8 @@ export interface Forwarder {
 
 export interface Work {
   readonly url: string;
+  /** Authorities to trust, PEM, as `network.ca` brings them; empty for plain HTTP. */
+  readonly ca: readonly string[];
   /** A folder on the disk of the checkout. */
   readonly folder: string;
   readonly onDelivered: (index: number) => void;
@@ -49,8 +47,8 @@ export interface Work {
 export { SECRET };
 
 /** The post of everyone but Rollcall: signed, over undici's fastest way, with at most 64 connections. */
-export function poster(url: string): { post(body: string, id: string): Promise<void>; close(): Promise<void> } {
-  const agent = new Agent({ connections: CONNECTIONS, pipelining: 1 });
+export function poster({ url, ca }: Work): { post(body: string, id: string): Promise<void>; close(): Promise<void> } {
+  const agent = new Agent({ connections: CONNECTIONS, pipelining: 1, allowH2: false, connect: { ca: [...ca] } });
   const key = createSecretKey(SECRET, 'utf8');
   const { origin, pathname } = new URL(url);
   const post = (text: string, id: string) =>

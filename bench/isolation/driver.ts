@@ -8,7 +8,9 @@ import { type Destination, endpointId } from '../../src/destination.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { silentLogger } from '../../src/kernel/log.ts';
 import { openStore } from '../../src/store/open.ts';
-import { item, messageId } from '../forward/work.ts';
+import { itemMaker, messageId } from '../forward/work.ts';
+
+const item = itemMaker(0.8);
 
 export interface Orders {
   readonly port: number;

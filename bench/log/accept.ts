@@ -4,7 +4,7 @@ import { load } from '../collect/load.ts';
 import { countCpu, type Figures, peakMemoryMb, startPart } from '../harness.ts';
 
 const BATCH = 100;
-const CONNECTIONS = 32;
+const requests = { messages: BATCH, connections: 32, kb: 0.8 };
 const WARM_UP = 300;
 const BATCHES = 3_000;
 
@@ -23,9 +23,9 @@ export async function accepting(mode: 'off' | 'on' | 'sealed'): Promise<Figures>
   ]);
   try {
     const port = server.ready as number;
-    await load(port, 0, WARM_UP, BATCH, CONNECTIONS);
+    await load(port, 0, WARM_UP, requests);
     const cpu = countCpu([server.pid]);
-    const { seconds } = await load(port, WARM_UP, BATCHES, BATCH, CONNECTIONS);
+    const { seconds } = await load(port, WARM_UP, BATCHES, requests);
     const events = BATCHES * BATCH;
     return { perSecond: events / seconds, cpuMicros: cpu() / events, memoryMb: peakMemoryMb(server.pid) };
   } finally {

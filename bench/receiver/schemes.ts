@@ -1,5 +1,6 @@
 /** How each contender's sender signs. Every request has bytes of its own, so that none is a duplicate. */
 import { createHmac } from 'node:crypto';
+import { bodyMaker } from '../bodies.ts';
 
 export const secret = 'a shared secret of usual length';
 export const base64Secret = Buffer.from('a shared secret of 24 by').toString('base64');
@@ -44,26 +45,6 @@ export const schemes: Record<string, Scheme> = {
   },
 };
 
-const product = (i: number) => ({ sku: `SKU-${i}`, name: `Käsebrot No. ${i}`, price: 3.5 + i, quantity: (i % 3) + 1 });
-
-/** A track body of about `size` bytes, different for each `n`. */
-function bodyOf(size: number, n: number): string {
-  const body = {
-    version: 1,
-    type: 'track',
-    userId: `user-${n}`,
-    messageId: `message-${n}`,
-    event: 'Order Completed',
-    timestamp: '2026-01-02T03:04:05.678Z',
-    context: { ip: '203.0.113.7', locale: 'de-DE', library: { name: 'bench', version: '1.0.0' } },
-    properties: { order: `o-${n}`, total: 12.5, currency: 'EUR', products: [] as unknown[] },
-  };
-  const rest = size - JSON.stringify(body).length;
-  const each = JSON.stringify(product(100)).length + 1;
-  body.properties.products = Array.from({ length: Math.max(1, Math.floor(rest / each)) }, (_, i) => product(100 + i));
-  return JSON.stringify(body);
-}
-
 /** A whole HTTP request, ready to be written to a socket. */
 function request(scheme: Scheme, body: string, n: number): Buffer {
   const headers = {
@@ -77,19 +58,27 @@ function request(scheme: Scheme, body: string, n: number): Buffer {
   return Buffer.from(`POST /hooks HTTP/1.1\r\n${head.join('')}\r\n${body}`);
 }
 
-/** Requests of one message each, numbered from `from` on. */
-export function requests(contender: string, size: number, count: number, from = 0): Buffer[] {
-  const scheme = schemes[contender]!;
-  return Array.from({ length: count }, (_, n) => request(scheme, bodyOf(size, from + n), from + n));
+/** Track bodies of `kb` thousand bytes by number. */
+function numbered(kb: number): (n: number) => string {
+  const bodyOf = bodyMaker(kb);
+  return (n) => bodyOf(`user-${n}`, `message-${n}`);
 }
 
-/** The same messages, so many in each request, as a destination with `batch` sends them. */
-export function batchRequests(size: number, perRequest: number, count: number, from = 0): Buffer[] {
+/** Requests of one message each, numbered from `from` on. */
+export function requests(contender: string, kb: number, count: number, from = 0): Buffer[] {
+  const scheme = schemes[contender]!;
+  const bodyOf = numbered(kb);
+  return Array.from({ length: count }, (_, n) => request(scheme, bodyOf(from + n), from + n));
+}
+
+/** The same messages, `perRequest` in each, as a destination with `batch` sends them. */
+export function batchRequests(kb: number, perRequest: number, count: number, from = 0): Buffer[] {
+  const bodyOf = numbered(kb);
   return Array.from({ length: count / perRequest }, (_, place) => {
     const numbers = Array.from({ length: perRequest }, (_, n) => from + place * perRequest + n);
-    const bodies = numbers.map((n) => bodyOf(size, n));
     const keys = numbers.map((n) => `d${n}`);
-    const body = `{"batch":[${bodies.join(',')}],"keys":${JSON.stringify(keys)},"sentAt":"${new Date().toISOString()}"}`;
+    const bodies = numbers.map(bodyOf).join(',');
+    const body = `{"batch":[${bodies}],"keys":${JSON.stringify(keys)},"sentAt":"${new Date().toISOString()}"}`;
     return request(rollcall, body, place);
   });
 }

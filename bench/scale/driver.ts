@@ -1,11 +1,12 @@
-/** One process of a contender: `driver.ts NAME {database,sink}`. Each `enqueue` of the parent puts one batch in. */
+/** One process of a contender: `driver.ts NAME {database,sink,kb}`. Each `enqueue` of the parent puts one batch in. */
 import { boss, graphile } from './peers.ts';
 import { rollcall } from './rollcall.ts';
-import { BATCH, message, type Work } from './work.ts';
+import { BATCH, messageMaker, type Work } from './work.ts';
 
 const contenders = { rollcall, graphile, boss };
 const work = JSON.parse(process.argv[3] ?? '{}') as Work;
 const driver = await contenders[process.argv[2] as keyof typeof contenders](work);
+const message = messageMaker(work.kb);
 let next = 0;
 
 process.on('message', async (order: 'enqueue' | 'stop') => {

@@ -4,10 +4,12 @@ import { Worker } from '../../src/deliver/worker.ts';
 import { endpointId } from '../../src/destination.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { silentLogger } from '../../src/kernel/log.ts';
+import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { type Driver, SECRET, type Work } from './work.ts';
 
 export async function rollcall({ database, sink }: Work): Promise<Driver> {
+  await migratePostgres(database);
   const clock = systemClock;
   const store = await openPostgresStore({ url: database, maxQueued: 10_000_000, clock });
   const endpoints = [{ id: endpointId('crm', sink), url: `${sink}/`, headers: {} }];
