@@ -3,7 +3,6 @@ import type { ErrorCode } from './kernel/errors.ts';
 import { type IpRule, withIp } from './kernel/ip.ts';
 import { correctedTime, isoInstant, isoTime, otherInstant } from './kernel/timestamp.ts';
 import { MAX_ID_BYTES, type MessageType } from './message-types.ts';
-import { built, RawObject } from './raw-object.ts';
 
 /** A message as the pipeline carries it: what routing asks for, and the body made once for all. */
 export interface Message {
@@ -22,7 +21,7 @@ export interface Message {
 }
 
 /** Why a message can't be taken. */
-export interface Rejection {
+interface Rejection {
   readonly code: ErrorCode;
   readonly message: string;
 }
@@ -49,7 +48,7 @@ export type TimeField = 'timestamp' | 'sentAt';
 /** A call, and an item of a batch, in bytes of JSON. */
 export const MAX_MESSAGE_BYTES = 32 * 1024;
 /** Levels of nesting; the parsers of common languages give up from 512 on. */
-export const MAX_DEPTH = 500;
+const MAX_DEPTH = 500;
 
 // Free-form objects are not walked: that costs more than parsing them did.
 const object = (code: ErrorCode) =>
@@ -123,9 +122,13 @@ const EXPLANATIONS: Partial<Record<ErrorCode, string>> = {
 /**
  * Checks what a client sent and makes the message of it, or says what is wrong with it. Leaves the input as it is.
  *
- * @param bytes - the input's length as it was sent; measured where it is not known
+ * @param sentBytes - length of the request that brought it: the input is only measured if that is over the limit of a message
  */
-export function readMessage(input: unknown, envelope: Envelope, bytes?: number): Message | Rejection {
+export function readMessage(
+  input: unknown,
+  envelope: Envelope,
+  sentBytes = Number.POSITIVE_INFINITY,
+): Message | Rejection {
   if (!isPlainObject(input)) return rejection('invalid_message');
   const type = envelope.type ?? input['type'];
   if (!isClientType(type)) return rejection('unknown_type');
@@ -134,10 +137,10 @@ export function readMessage(input: unknown, envelope: Envelope, bytes?: number):
   const missing = missingId(type, input);
   if (missing) return rejection(missing);
   const messageId = idText(input['messageId']) ?? envelope.newId();
-  const integrations = mergedIntegrations(envelope.integrations, built(input['integrations']));
+  const integrations = mergedIntegrations(envelope.integrations, input['integrations']);
   const body = bodyText(webhookBody(type, messageId, input, integrations, envelope));
   if (body === null) return rejection('too_deep');
-  if (isTooLarge(input, body, bytes)) return rejection('too_large');
+  if (sentBytes > MAX_MESSAGE_BYTES && isTooLarge(input, body)) return rejection('too_large');
   return {
     type,
     messageId,
@@ -173,7 +176,6 @@ const DETAILS = {
   ...{ screen: null, alias: null },
 } as const;
 
-/** `readOrdinary` in `collect/` writes the same bytes for messages as nearly all libraries send them: change both. */
 function webhookBody(
   type: ClientType,
   messageId: string,
@@ -198,26 +200,23 @@ function webhookBody(
   if (integrations !== null) body['integrations'] = integrations;
   writeTimestamps(body, input, envelope);
   const context = withoutMark(merged(envelope.context, input['context']) ?? {});
-  body['context'] = envelope.ip === undefined ? context : withIp(built(context), envelope.ip);
+  body['context'] = envelope.ip === undefined ? context : withIp(context, envelope.ip);
   return body;
 }
 
 /** The key in a context that marks the changes of audiences and traits (docs/wire.md). */
 const MARK = 'personas';
-/** Stands in all text of JSON.stringify that has the key. A search is twice as fast without the quote before it: quotes are many. */
-export const MARK_TEXT = `${MARK}"`;
 
 /** Receivers believe what the mark says, and write keys are no secret: nothing that is collected may have it. */
 function withoutMark(context: Record<string, unknown>): Record<string, unknown> {
-  const has = context instanceof RawObject ? context.text.includes(MARK_TEXT) : Object.hasOwn(context, MARK);
-  if (!has) return context;
-  const { [MARK]: _mark, ...others } = built(context);
+  if (!Object.hasOwn(context, MARK)) return context;
+  const { [MARK]: _mark, ...others } = context;
   return others;
 }
 
 /** Rudder's library for browsers has the traits of an identify in its context only. */
 function traitsInContext(context: unknown): Record<string, unknown> | null {
-  const { traits } = (built(context) ?? {}) as { readonly traits?: unknown };
+  const { traits } = (context ?? {}) as { readonly traits?: unknown };
   return isPlainObject(traits) ? traits : null;
 }
 
@@ -230,10 +229,9 @@ function normalised(name: string, value: unknown): unknown {
 const PAGE_STRINGS = ['path', 'referrer', 'title', 'url'];
 
 /** A page's four own properties are strings (docs/wire.md): numbers and booleans become text, all else is left out. */
-function pageProperties(given: Record<string, unknown>): Record<string, unknown> {
-  const properties = built(given);
+function pageProperties(properties: Record<string, unknown>): Record<string, unknown> {
   const others = PAGE_STRINGS.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');
-  if (others.length === 0) return given;
+  if (others.length === 0) return properties;
   const result = { ...properties };
   for (const key of others) {
     const value = properties[key];
@@ -272,47 +270,15 @@ function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: Envelope['onU
   return sent;
 }
 
-/**
- * As JSON.stringify, but that objects which are there as text are taken as they are, behind all others. Null when it is nested
- * too deep.
- */
+/** Null if it is nested too deep. */
 function bodyText(body: Record<string, unknown>): string | null {
-  const others: Record<string, unknown> = {};
-  let raw = '';
-  for (const name in body) {
-    const value = body[name];
-    // A key that is a number has its place before all others.
-    if (value instanceof RawObject && !startsWithDigit(name)) raw += `,${quoted(name)}:${value.text}`;
-    else others[name] = value;
-  }
-  const json = builtText(others);
-  return json === null ? null : `${json.slice(0, -1)}${raw}}`;
-}
-
-function startsWithDigit(name: string): boolean {
-  return name < ':' && name >= '0';
-}
-
-const QUOTED = new Map(['properties', 'traits', 'context', 'integrations'].map((name) => [name, JSON.stringify(name)]));
-
-function quoted(name: string): string {
-  return QUOTED.get(name) ?? JSON.stringify(name);
-}
-
-function builtText(body: Record<string, unknown>): string | null {
   const json = toJson(body);
-  // Each level takes two characters at least, which spares nearly all messages the walk.
-  if (json === null || (json.length > 2 * MAX_DEPTH && !isShallow(body, MAX_DEPTH))) return null;
+  // Counting brackets spares nearly all messages the walk, which costs as much as writing the text.
+  if (json === null || (hasBrackets(json, MAX_DEPTH) && !isShallow(body))) return null;
   return withoutTraps(json);
 }
 
-/** JSON text without keys named `__proto__`, which are a trap for receivers; as JSON.stringify writes it. */
-export function withoutTraps(json: string): string {
-  if (!json.includes('__proto__')) return json;
-  return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
-}
-
-/** Null when the engine's stack ends before the nesting does; JSON.parse has no such end. */
+/** Null if the engine's stack ends before the nesting does. JSON.parse has no such end. */
 function toJson(value: unknown): string | null {
   try {
     return JSON.stringify(value);
@@ -322,14 +288,31 @@ function toJson(value: unknown): string | null {
   }
 }
 
-function isShallow(value: unknown, levels: number): boolean {
+/** True if the text has more than `count` opening brackets. */
+function hasBrackets(json: string, count: number): boolean {
+  let left = count;
+  for (const bracket of '{[')
+    for (let at = json.indexOf(bracket); at !== -1; at = json.indexOf(bracket, at + 1)) {
+      left -= 1;
+      if (left < 0) return true;
+    }
+  return false;
+}
+
+/** True if it is nested at most `levels` deep. */
+export function isShallow(value: unknown, levels = MAX_DEPTH): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1));
 }
 
-/** Where its length is not known, it is measured only where its body, which has nearly all of it, comes near the limit. */
-function isTooLarge(input: Record<string, unknown>, body: string, bytes: number | undefined): boolean {
-  if (bytes !== undefined) return bytes > MAX_MESSAGE_BYTES;
+/** JSON text without keys named `__proto__`, which are a trap for receivers; as JSON.stringify writes it. */
+export function withoutTraps(json: string): string {
+  if (!json.includes('__proto__')) return json;
+  return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
+}
+
+/** Measured only if its body, which has nearly all of it, comes near the limit. */
+function isTooLarge(input: Record<string, unknown>, body: string): boolean {
   if (body.length < MAX_MESSAGE_BYTES / 4) return false;
   const json = toJson(input);
   return json === null || Buffer.byteLength(json) > MAX_MESSAGE_BYTES;
@@ -338,7 +321,7 @@ function isTooLarge(input: Record<string, unknown>, body: string, bytes: number 
 /** The batch's `integrations`, overruled by those of the message; null when neither has any. */
 function merged(shared: Readonly<Record<string, unknown>> | undefined, own: unknown): Record<string, unknown> | null {
   const given = isPlainObject(own) ? own : isEmptyList(own) ? {} : null;
-  return shared === undefined ? given : { ...shared, ...built(given) };
+  return shared === undefined ? given : { ...shared, ...given };
 }
 
 /** The same of the integrations object, in which `all` and `All` are one name. */
@@ -368,7 +351,7 @@ function missingId(type: ClientType, input: Record<string, unknown>): ErrorCode 
 }
 
 /** With the words that explain it. */
-export function rejection(code: ErrorCode): Rejection {
+function rejection(code: ErrorCode): Rejection {
   return { code, message: EXPLANATIONS[code] ?? code };
 }
 

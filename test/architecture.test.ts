@@ -57,7 +57,6 @@ const leaves = [
   'duckdb',
   'message',
   'message-types',
-  'raw-object',
   'definition/definition',
   'definition/facts',
   'definition/log-views',

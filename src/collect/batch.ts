@@ -1,8 +1,7 @@
 import { type ErrorCode, RollcallError } from '../kernel/errors.ts';
 import { instant } from '../kernel/timestamp.ts';
-import { type Envelope, isRejection, type Message, type Rejection, readMessage, rejection } from '../message.ts';
-import { built } from '../raw-object.ts';
-import type { JsonBody, Part } from './json-body.ts';
+import { type Envelope, isRejection, isShallow, type Message, readMessage } from '../message.ts';
+import type { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 
 /** An item of a batch that was not taken, while the others were. */
@@ -28,48 +27,37 @@ const MAX_GROWTH = 4;
  *   `integrations_not_object`, `too_large`, `too_deep`
  */
 export function readBatch(body: JsonBody, envelope: Envelope, limits: CollectLimits): BatchContent {
-  const batch = objectOf(body.whole);
+  const batch = objectOf(body);
   const items = itemsOf(body, limits);
   const shared = { ...envelope, sentAt: sentAtOf(batch, envelope), ...sharedFields(batch, items.length, limits) };
   const messages: Message[] = [];
   const rejected: RejectedItem[] = [];
   for (const [index, item] of items.entries()) {
-    const ordinary = item.ordinary(shared);
-    if (ordinary !== null) {
-      messages.push(ordinary);
-      continue;
-    }
-    const value = item.value();
-    const result = readPart(item, value, shared);
-    if (isRejection(result)) rejected.push({ index, messageId: messageIdOf(value), ...result });
+    const result = readMessage(item, shared, body.bytes);
+    if (isRejection(result)) rejected.push({ index, messageId: messageIdOf(item), ...result });
     else messages.push(result);
   }
   return { messages, rejected };
 }
 
 /** @throws RollcallError with the code of what is wrong */
-export function readCall({ whole }: JsonBody, envelope: Envelope): Message {
-  const result = whole.ordinary(envelope) ?? readPart(whole, whole.value(), envelope);
+export function readCall({ rest, bytes }: JsonBody, envelope: Envelope): Message {
+  const result = readMessage(rest, envelope, bytes);
   if (isRejection(result)) throw new RollcallError(result.code, result.message);
   return result;
 }
 
-function readPart({ bytes, isTooDeep }: Part, value: unknown, envelope: Envelope): Message | Rejection {
-  const result = readMessage(value, envelope, bytes);
-  const isFine = !isRejection(result) || result.code === 'too_large';
-  return isTooDeep && isFine ? rejection('too_deep') : result;
-}
-
-function objectOf(whole: Part): Record<string, unknown> {
-  const value = whole.value();
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+function objectOf({ rest }: JsonBody): Record<string, unknown> {
+  if (typeof rest !== 'object' || rest === null || Array.isArray(rest)) {
     throw new RollcallError('invalid_message', 'A batch must be a JSON object.');
   }
-  if (whole.isTooDeep) throw new RollcallError('too_deep', 'context or integrations of the batch is nested too deep.');
-  return value as Record<string, unknown>;
+  if (!isShallow(rest)) {
+    throw new RollcallError('too_deep', 'context or integrations of the batch is nested too deep.');
+  }
+  return rest as Record<string, unknown>;
 }
 
-function itemsOf({ items }: JsonBody, { batchMessages }: CollectLimits): readonly Part[] {
+function itemsOf({ items }: JsonBody, { batchMessages }: CollectLimits): readonly unknown[] {
   if (items === null || items.length === 0) {
     throw new RollcallError('empty_batch', 'A batch needs a list of messages named `batch`.');
   }
@@ -102,7 +90,7 @@ function sharedField(batch: Record<string, unknown>, name: 'context' | 'integrat
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw new RollcallError(`${name}_not_object`, `${name} of the batch must be an object.`);
   }
-  return built(value as Record<string, unknown>);
+  return value as Record<string, unknown>;
 }
 
 function messageIdOf(item: unknown): string | null {

@@ -10,7 +10,7 @@ import { admit, bodyOf, letBodyGo } from './admission.ts';
 import { Arrivals } from './arrivals.ts';
 import { readBatch, readCall } from './batch.ts';
 import { answerPreflights, browsers, letPagesRead } from './browsers.ts';
-import { reportPart, reportRequest } from './discarded.ts';
+import { reportItem, reportRequest } from './discarded.ts';
 import { FairLimit } from './fair-limit.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
 import type { CollectOptions } from './options.ts';
@@ -103,7 +103,7 @@ async function serve(
     async (request, reply) => {
       const { rejected, accepted } = takeBatch(request, isOfBrowsers);
       await accepted;
-      for (const { index, code } of rejected) reportPart(request, code, bodyOf(request).items?.[index], onDiscard);
+      for (const { index, code } of rejected) reportItem(request, code, bodyOf(request).items?.[index], onDiscard);
       return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };
     };
   const routes = async (under: FastifyInstance, { prefix }: { readonly prefix: string }) => {

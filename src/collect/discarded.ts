@@ -1,8 +1,8 @@
 import type { FastifyError, FastifyRequest } from 'fastify';
 import { isFinal, knownError } from '../http/errors.ts';
 import type { ErrorCode } from '../kernel/errors.ts';
-import { JsonBody, type Part } from './json-body.ts';
-import { startOf } from './sample.ts';
+import { JsonBody } from './json-body.ts';
+import { sampleOf } from './sample.ts';
 import { SourceDisabled } from './write-keys.ts';
 
 declare module 'fastify' {
@@ -18,15 +18,14 @@ declare module 'fastify' {
  */
 export type OnDiscard = (source: string | null, code: ErrorCode, start: string | null) => void;
 
-/** Reports a part of a request that is not taken, while the others are. */
-export function reportPart(
-  request: FastifyRequest,
+/** Reports an item of a batch that is not taken, while the others are. */
+export function reportItem(
+  { collectSource }: FastifyRequest,
   code: ErrorCode,
-  part: Part | undefined,
+  item: unknown,
   onDiscard: OnDiscard,
 ): void {
-  const { collectSource, body } = request;
-  onDiscard(collectSource?.id ?? null, code, body instanceof JsonBody ? startOf(body, part) : null);
+  onDiscard(collectSource?.id ?? null, code, sampleOf(item));
 }
 
 /** Reports a request that is not taken, and that its client won't send again. */
@@ -35,5 +34,5 @@ export function reportRequest(error: FastifyError, request: FastifyRequest, onDi
   if (!isFinal(code)) return;
   const source = error instanceof SourceDisabled ? error.source : request.collectSource;
   const body = request.pixel ?? request.body;
-  onDiscard(source?.id ?? null, code, body instanceof JsonBody ? startOf(body) : request.collectUnread);
+  onDiscard(source?.id ?? null, code, body instanceof JsonBody ? sampleOf(body.rest) : request.collectUnread);
 }

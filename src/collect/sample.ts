@@ -1,7 +1,3 @@
-import { MAX_MESSAGE_BYTES } from '../message.ts';
-import { built } from '../raw-object.ts';
-import type { JsonBody, Part } from './json-body.ts';
-
 /** Fields of a message that say what it is, and when it was sent: their text is shown. */
 const SHOWN = new Set(['type', 'event', 'messageId', 'timestamp', 'originalTimestamp', 'sentAt', 'channel', 'version']);
 const IDS = ['userId', 'anonymousId', 'previousId', 'groupId'];
@@ -25,20 +21,6 @@ export function sampleOf(message: unknown): string {
   return JSON.stringify(new Outline(idsIn(message)).of(message, 0)) ?? '';
 }
 
-/**
- * The start of a body, or of a part of it; masked where it can't be read.
- *
- * @param maxBytes - a longer one is not built for this, and masked
- */
-export function startOf(body: JsonBody, part: Part = body.whole, maxBytes = MAX_MESSAGE_BYTES): string {
-  try {
-    if (part.bytes <= maxBytes) return sampleOf(part.value());
-  } catch {
-    // Shown as what it is not.
-  }
-  return maskedStart(body.start(4 * MAX_TEXT));
-}
-
 /** The start of what is not JSON: letters become x, digits 0, and what can't be seen a dot. */
 export function maskedStart(bytes: Buffer): string {
   const text = bytes
@@ -59,8 +41,7 @@ class Outline {
     this.ids = ids;
   }
 
-  of(given: unknown, depth: number): unknown {
-    const value = built(given);
+  of(value: unknown, depth: number): unknown {
     if (typeof value === 'string') return `[${value.length} character${value.length === 1 ? '' : 's'}]`;
     if (typeof value === 'number') return '[number]';
     if (typeof value !== 'object' || value === null) return value;

@@ -35,12 +35,16 @@ export class SourceDisabled extends RollcallError {
   }
 }
 
+export function unknownSource(): RollcallError {
+  return new RollcallError('unknown_source', 'No source has this write key.');
+}
+
 /** The same for who wants to send: it throws RollcallError `unknown_source`, `source_disabled`. */
 export function createEnabledSource(sources: () => readonly Source[]): (writeKey: string) => Source {
   const findSource = createWriteKeys(sources);
   return (writeKey) => {
     const source = findSource(writeKey);
-    if (source === undefined) throw new RollcallError('unknown_source', 'No source has this write key.');
+    if (source === undefined) throw unknownSource();
     if (!source.enabled) throw new SourceDisabled(source);
     return source;
   };
@@ -58,6 +62,28 @@ export function basicWriteKey(authorization: string | undefined): string | null 
 export function queryWriteKey(query: unknown): string | null {
   const writeKey = (query as { writeKey?: unknown } | null)?.writeKey;
   return typeof writeKey === 'string' && writeKey !== '' ? writeKey : null;
+}
+
+const SHOWN = /"writeKey"\s*:\s*("(?:[^"\\]|\\.){1,1000}")/g;
+/** Different keys that are looked at: more than a batch has messages, as each may have its own. */
+const MAX_SHOWN = 3_000;
+
+/** The write keys in JSON text, wherever they stand. Finding them takes a few milliseconds at most, whatever the text is. */
+export function shownWriteKeys(json: string): readonly string[] {
+  const shown = new Set<string>();
+  for (const [, text = ''] of json.matchAll(SHOWN)) {
+    shown.add(text);
+    if (shown.size === MAX_SHOWN) break;
+  }
+  return [...shown].map(unquoted);
+}
+
+function unquoted(text: string): string {
+  try {
+    return JSON.parse(text) as string;
+  } catch {
+    return '';
+  }
 }
 
 function digest(writeKey: string): string {

@@ -6,7 +6,6 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import t from 'tap';
 import { inflated, inflatedAtOnce } from '../../src/collect/body.ts';
-import { JsonBody } from '../../src/collect/json-body.ts';
 import { createHttpServer } from '../../src/http/server.ts';
 import { collectGarbage } from '../helpers/collect-garbage.ts';
 import { authorization, NOW, startService, track } from './service.ts';
@@ -123,21 +122,6 @@ t.test('a batch may have 2,500 messages', async (t) => {
   );
 });
 
-t.test('of a list that is too long for a batch, no more is kept than that', async (t) => {
-  for (const item of ['1', '{}', '{"a":1}']) {
-    const list = new Array<string>(60_000).fill(item).join(',');
-    const { items, writeKey } = new JsonBody(Buffer.from(`{"batch":[${list}],"writeKey":"WK"}`), 2_500);
-    t.equal(items?.length, 2_501);
-    t.equal(writeKey, 'WK');
-  }
-});
-
-t.test('what is too much in a list is passed over, up to its end', async (t) => {
-  const { items, writeKey } = new JsonBody(Buffer.from('{"batch":[1,{},[],{"a":["]}"]}, no JSON],"writeKey":"WK"}'), 2);
-  t.equal(items?.length, 3);
-  t.equal(writeKey, 'WK');
-});
-
 t.test('an inflated body of a stranger that is refused gives its memory back at once', async (t) => {
   const { app } = startService(t);
   const nested = gzipSync(`{"batch":[${'['.repeat(249_000)}${']'.repeat(249_000)}]}`);
@@ -163,6 +147,15 @@ t.test('an inflated body of a stranger that is refused gives its memory back at 
     const grown = process.memoryUsage().arrayBuffers - before;
     t.ok(grown < 6 * 2 ** 20, `${name}: held ${grown} bytes`);
   }
+});
+
+t.test('a batch has its messages measured without the spaces between their parts', async (t) => {
+  const { app, accepted } = startService(t);
+  const full = JSON.parse(sized({ ...track, numbers: [1, 2, 3] } as object, CALL));
+  const payload = JSON.stringify({ batch: [full, track] }, null, 8);
+  t.ok(Buffer.byteLength(payload) > CALL + 100);
+  t.equal((await app.inject({ ...post, url: '/v1/batch', payload })).body, '{"success":true}');
+  t.equal(accepted[0]?.messages.length, 2);
 });
 
 t.test('one message of a batch over 32 KB costs nobody else', async (t) => {
@@ -201,6 +194,7 @@ t.test('deep nesting and many keys do no harm', async (t) => {
   t.match((await send('['.repeat(BATCH))).json(), { code: 'invalid_json' });
   t.match((await send(`${'['.repeat(BATCH / 2)}${']'.repeat(BATCH / 2)}`)).json(), { code: 'invalid_message' });
   t.match((await send(`{"context":${deep(60_000)},"batch":[${item}{}}]}`)).json(), { code: 'too_deep' });
+  t.match((await send(`{"junk":${deep(60_000)},"batch":[${item}{}}]}`)).json(), { code: 'too_deep' });
   t.match((await send(`{"batch":[${deep(60_000)}]}`)).json(), { rejected: [{ code: 'unknown_type' }] });
   t.equal(accepted.length, 0);
   const keys = Object.fromEntries(Array.from({ length: 3_000 }, (_, index) => [`k${index}`, 1]));

@@ -56,7 +56,7 @@ t.test('600 small requests with gzip at once are all taken', async (t) => {
   t.strictSame(new Set(answers.map(({ statusCode }) => statusCode)), new Set([200]));
 });
 
-t.test('a body without a known key is never built, however it is nested', async (t) => {
+t.test('a large body without a known key is never parsed, however it is nested', async (t) => {
   const { app } = startService(t);
   const parse = JSON.parse;
   let longest = 0;
@@ -78,9 +78,34 @@ t.test('a body without a known key is never built, however it is nested', async 
     });
     t.equal(answer.statusCode, 401);
   }
+  t.ok(longest < 10_000, `${longest} characters were parsed`);
   const known = await app.inject({ method: 'POST', url: '/v1/batch', payload: `${bomb},"writeKey":"WK_shop"}` });
   t.match(parse(known.body), { rejected: [{ code: 'invalid_message' }] });
-  t.ok(longest < 100_000, `${longest} characters were parsed`);
+});
+
+t.test('finds the write key of a small body and of a large one', async (t) => {
+  const writeKey = 'a/ü"\\b';
+  const { app, accepted } = startService(t, { sources: () => [{ id: 'shop', writeKey, enabled: true }] });
+  const key = JSON.stringify(writeKey);
+  const items = Array.from({ length: 2_000 }, (_, index) => ({ ...track, properties: { writeKey: `of ${index}` } }));
+  for (const batch of [[track], items]) {
+    const list = JSON.stringify(batch);
+    for (const payload of [
+      `{"batch":${list},"writeKey":${key}}`,
+      `{"writeKey" : ${key},"batch":${list},"context":{"writeKey":"other"}}`,
+      `{"batch":${list},"writeKey":${key.replace('/', '\\/').replace('ü', '\\u00fc')}}`,
+      `{"writeKey":"other","batch":${list},"writeKey":${key}}`,
+    ]) {
+      const answer = await app.inject({ method: 'POST', url: '/v1/batch', payload });
+      t.equal(answer.body, '{"success":true}');
+    }
+    const nested = `{"batch":${list},"context":{"writeKey":${key}}}`;
+    const answer = await app.inject({ method: 'POST', url: '/v1/batch', payload: nested });
+    t.equal(answer.statusCode, 401, 'a key counts at the top of the body only');
+  }
+  t.equal(accepted.length, 8);
+  const spelled = JSON.stringify({ ...track, writeKey }).replace('writeKey', 'write\\u004bey');
+  t.equal((await app.inject({ method: 'POST', url: '/v1/track', payload: spelled })).statusCode, 200);
 });
 
 t.test('a small body with gzip does not wait for bombs', async (t) => {
