@@ -23,7 +23,7 @@ const MAX_GROWTH = 4;
 /**
  * Takes a batch apart. Its `context` and `integrations` count for every message; what a message says itself wins.
  *
- * @throws RollcallError `invalid_json`, `invalid_message`, `empty_batch`, `too_many_messages`, `context_not_object`,
+ * @throws RollcallError `invalid_message`, `empty_batch`, `too_many_messages`, `context_not_object`,
  *   `integrations_not_object`, `too_large`, `too_deep`
  */
 export function readBatch(body: JsonBody, envelope: Envelope, limits: CollectLimits): BatchContent {
