@@ -10,8 +10,8 @@ const ROOT = resolve(import.meta.dirname, '..');
 const PAGE = join(ROOT, 'docs/architecture.md');
 /** The road is what a reader can hold. */
 const LONGEST_ROAD = 15;
-/** A file that runs by chance must not fail the test. */
-const SLACK = 2;
+/** On a busy machine some files of timers and retries run with a message, or don't: that must not fail the test. */
+const slackOf = (count: number) => Math.max(5, Math.ceil(count / 10));
 /** Folders of side streets that the page names. */
 const NAMED = 8;
 
@@ -95,10 +95,13 @@ t.test('each walk of the map is what runs for one message', async (t) => {
       `every file of the road runs: ${key}`,
     );
     const stated = Number(/\d+/.exec(counts)?.[0]);
-    t.ok(Math.abs(stated - ran.length) <= SLACK, `${key}: ${ran.length} files ran; npm run reference writes the page`);
+    t.ok(
+      Math.abs(stated - ran.length) <= slackOf(stated),
+      `${key}: ${ran.length} files ran; npm run reference writes the page`,
+    );
     const folders = byFolder(ran.filter((file) => !road.includes(file)));
     for (const [, folder = '', count] of counts.matchAll(/`([^`]+)`\s(\d+)/g)) {
-      t.ok(Math.abs(Number(count) - (folders.get(folder) ?? 0)) <= SLACK, `${key}: ${folder}`);
+      t.ok(Math.abs(Number(count) - (folders.get(folder) ?? 0)) <= slackOf(Number(count)), `${key}: ${folder}`);
     }
   }
 });
