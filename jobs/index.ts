@@ -4,7 +4,7 @@ export type { OpenEngine } from './engines/open.ts';
 export type { Engine, MemberBatch, RunChange } from './engines/port.ts';
 export type { LiveStepReport as LiveStep } from './live/loop.ts';
 export { type ChangePage, type ChangePlace, FIRST_CHANGE } from './run/run-changes.ts';
-export type { AcceptChanges, Log, Progress, RunAlert } from './run/run-context.ts';
+export type { AcceptChanges, Log, Progress } from './run/run-context.ts';
 export type { SyncOptions, SyncReport } from './run/runner.ts';
 export { createSync, type Sync, type SyncTime } from './sync.ts';
 export type { AudienceStatus, Todo } from './view/audience-status.ts';

@@ -19,16 +19,15 @@ import { destinationsOfFleet } from './deliver/fleet.ts';
 import { createAgent } from './deliver/http/agent.ts';
 import { Worker } from './deliver/worker.ts';
 import { DeliveryLog } from './delivery-log.ts';
-import { type Destination, redactUrl } from './destination.ts';
+import type { Destination } from './destination.ts';
 import type { Erasure } from './events/erasure.ts';
 import { EventLogKeeper } from './events/keeper.ts';
 import { History } from './history/history.ts';
 import { type Clock, systemClock } from './kernel/clock.ts';
 import { RollcallError } from './kernel/errors.ts';
 import { observedAccept } from './observed-accept.ts';
-import { NOTIFY_DESTINATION, notifyDestination, sendEndpointAlert, sendRunAlert } from './run-alerts.ts';
 import { openStore } from './store/open.ts';
-import { DISCARDS_KEPT, type EndpointState, type RunProgress, type Store } from './store/port.ts';
+import { DISCARDS_KEPT, type RunProgress, type Store } from './store/port.ts';
 
 interface AppOptions {
   readonly log: Logger;
@@ -136,7 +135,6 @@ export class App {
         this.deliveryLog.settled(settlement);
         this.confirmations.settled(settlement);
       },
-      onRefusing: (state) => void this.alertOfRefusing(state),
       onFatal: (error) => this.fail(error),
     });
   }
@@ -162,9 +160,6 @@ export class App {
       onLiveStep: (step) => {
         this.metrics.liveStep(step);
         this.history.moved(step.moved);
-      },
-      notify: async (alert) => {
-        if (this.config.notify) await sendRunAlert(accept, clock, alert);
       },
     });
   }
@@ -369,22 +364,6 @@ export class App {
     this.failure.reject(error);
   }
 
-  /** The endpoint that refuses alerts can't get one about itself. */
-  private async alertOfRefusing({ destination, endpoint, refusal }: EndpointState): Promise<void> {
-    if (!this.config.notify || destination === NOTIFY_DESTINATION || !refusal) return;
-    const { url = null } =
-      this.config.destinations.find(({ name }) => name === destination)?.endpoints.find(({ id }) => id === endpoint) ??
-      {};
-    const since = new Date(this.store.time.toWall(refusal.since ?? refusal.from)).toISOString();
-    const alert = { destination, endpoint, url: url === null ? null : redactUrl(url), since };
-    await sendEndpointAlert(this.accept, this.clock, alert).catch((error) =>
-      this.options.log.warn(
-        { err: error, endpoint },
-        'The alert of an endpoint that refuses everything was not accepted',
-      ),
-    );
-  }
-
   /**
    * How everything stands, with what needs a person.
    *
@@ -415,8 +394,7 @@ export class App {
     config: null as Config | null,
     list: [] as readonly Destination[],
     of(config: Config): readonly Destination[] {
-      if (this.config !== config)
-        this.list = [...config.destinations, ...notifyDestination(config), ...alertDestinations(config.alerts)];
+      if (this.config !== config) this.list = [...config.destinations, ...alertDestinations(config.alerts)];
       this.config = config;
       return this.list;
     },

@@ -41,15 +41,6 @@ export interface Progress {
   readonly storeError?: string;
 }
 
-/** An alert about a run: it is held for approval, failed, or is overdue. */
-export interface RunAlert {
-  readonly event: 'held' | 'failed' | 'overdue';
-  readonly key: string;
-  readonly run: Run | null;
-  readonly code: string | null;
-  readonly message: string;
-}
-
 /**
  * Gets each run that was made or finished, when it is.
  *
@@ -101,7 +92,7 @@ export interface RunPlace {
   readonly clock: Clock;
   readonly log: Log;
   readonly onProgress: (progress: Progress) => void;
-  readonly onHeld: (run: Run) => Promise<void>;
+  readonly onHeld: (run: Run) => void;
   readonly subject: Subject;
   readonly lease: Lease<Fence>;
   /** Aborts when the lease is lost or the process stops. */

@@ -9,18 +9,9 @@ import type { OpenEngine } from '../engines/open.ts';
 import type { Engine } from '../engines/port.ts';
 import type { LiveStepReport } from '../live/loop.ts';
 import { createOpenEngines, type OpenEngines, type WithEngine } from '../open-engines.ts';
-import { type Alerts, createAlerts } from './alerts.ts';
 import { createGenerations, type Generations } from './config-generation.ts';
-import type {
-  AcceptChanges,
-  LeasedContext,
-  Log,
-  OnRun,
-  Progress,
-  RunAlert,
-  RunContext,
-  Subject,
-} from './run-context.ts';
+import type { AcceptChanges, LeasedContext, Log, OnRun, Progress, RunContext, Subject } from './run-context.ts';
+import { createRunLog, type RunLog } from './run-log.ts';
 
 export interface SyncOptions {
   readonly store: Store;
@@ -35,8 +26,6 @@ export interface SyncOptions {
   readonly onReport?: (report: SyncReport) => void;
   /** Called with each step of the live computation. */
   readonly onLiveStep?: (step: LiveStepReport) => void;
-  /** Called with held, failed and overdue runs; its errors are logged. */
-  readonly notify?: (alert: RunAlert) => void | Promise<void>;
 }
 
 /** The result of a sync for one audience or trait. */
@@ -63,7 +52,7 @@ export class Runner {
   /** The remarks of an engine on itself. */
   readonly examine: (engine: string) => Promise<readonly Remark[]>;
   readonly generations: Generations;
-  readonly alerts: Alerts;
+  readonly runLog: RunLog;
   /** Aborts when the process stops. */
   readonly signal: AbortSignal;
   private readonly options: SyncOptions;
@@ -74,11 +63,11 @@ export class Runner {
   private readonly queues = new Map<string, symbol[]>();
 
   constructor(options: SyncOptions) {
-    const { store, config, clock, log, openEngine, notify } = options;
+    const { store, config, clock, log, openEngine } = options;
     this.options = options;
     this.signal = this.stopping.signal;
     this.generations = createGenerations({ store, config, log });
-    this.alerts = createAlerts({ store, log, notify });
+    this.runLog = createRunLog(store, log);
     this.engines = createOpenEngines({ config, store, clock, signal: this.signal, openEngine });
     this.withEngine = this.engines.aside;
     this.examine = this.engines.examine;
@@ -97,13 +86,11 @@ export class Runner {
   }
 
   /**
-   * Does the work, which hands over each run once it is made or finished, and makes its report; failures are announced
-   * and reported, never thrown.
-   *
-   * @param isRetry - it failed before, and is tried again
+   * Does the work, which hands over each run once it is made or finished, and makes its report. Failures are logged and
+   * reported, never thrown.
    */
-  async report(subject: Subject, work: (onRun: OnRun) => Promise<void>, isRetry = false): Promise<SyncReport> {
-    const report = await this.during(this.makeReport(subject, work, isRetry));
+  async report(subject: Subject, work: (onRun: OnRun) => Promise<void>): Promise<SyncReport> {
+    const report = await this.during(this.makeReport(subject, work));
     this.options.onReport?.(report);
     return report;
   }
@@ -123,11 +110,7 @@ export class Runner {
     await Promise.allSettled(this.working);
   }
 
-  private async makeReport(
-    subject: Subject,
-    work: (onRun: OnRun) => Promise<void>,
-    isRetry: boolean,
-  ): Promise<SyncReport> {
+  private async makeReport(subject: Subject, work: (onRun: OnRun) => Promise<void>): Promise<SyncReport> {
     const { log, onProgress } = this.options;
     const { key, kind } = subject;
     const runs: Run[] = [];
@@ -142,7 +125,7 @@ export class Runner {
       return { key, kind, runs, isStillHeld, error: null };
     } catch (cause) {
       const error = naming(key, asRollcallError(cause));
-      await this.alerts.failed(subject, error, isRetry);
+      await this.runLog.failed(subject, error);
       // A failed run is no longer under way either.
       if (error.code !== 'run_in_progress') onProgress?.({ run: '', key, phase: 'done', done: 0, total: 0 });
       return { key, kind, runs, isStillHeld, error };
@@ -160,7 +143,7 @@ export class Runner {
     await this.generations.check(subject.key, null);
     const lease = await this.leaseFor(subject.key, patience);
     const { store, accept, config, clock, log, onProgress = () => {} } = this.options;
-    const deps = { store, accept, config, clock, log, onProgress, onHeld: this.alerts.held };
+    const deps = { store, accept, config, clock, log, onProgress, onHeld: this.runLog.held };
     const context = { ...deps, subject, lease, signal: AbortSignal.any([lease.signal, until]) };
     const withEngine = (engine: Engine): RunContext => ({
       ...context,

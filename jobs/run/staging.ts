@@ -139,7 +139,7 @@ async function saveStaged(context: RunContext, run: Run, reason: string | null, 
   if (reason) {
     // A run that waits for a person is not under way.
     context.onProgress({ run: run.id, key: run.key, phase: 'done', done: 0, total: 0 });
-    await context.onHeld(staged);
+    context.onHeld(staged);
   }
   return staged;
 }

@@ -37,13 +37,13 @@ export function createBackground({ options, runner, orders, subjects, pauses }: 
     },
     unfinished: (key) => store.runs({ key, states: ['staged', 'sending', 'committed'], limit: 1 }),
     nextTryAt: (key, tick) => nextTryAt(store, key, tick, clock.now()),
-    run: async (computation, tick, isRetry) => {
+    run: async (computation, tick) => {
       if (await pauses.passesOver(computation.key, true)) return true;
-      const order = { action: 'sync', tick, isRetry, renames, patience: NO_PATIENCE } as const;
+      const order = { action: 'sync', tick, renames, patience: NO_PATIENCE } as const;
       const { error } = await orders.order(configured(computation, config()), order);
       return error?.code !== 'run_in_progress';
     },
-    overdue: (key, message) => runner.alerts.send({ event: 'overdue', key, run: null, code: null, message }),
+    overdue: (key, message) => runner.runLog.overdue(key, message),
   });
 
   const live = createLive({

@@ -15,7 +15,6 @@ interface Request {
   /** The run's time; that of now unless given. */
   readonly now?: number | undefined;
   readonly tick?: number;
-  readonly isRetry?: boolean;
   /** Whether a person agreed to a change of the name. */
   readonly renames?: boolean | undefined;
   /** Milliseconds to wait for a run of another process. */
@@ -77,7 +76,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
   }
 
   return {
-    order(subject, { action, now, tick, renames, isRetry = false, patience = PATIENCE }) {
+    order(subject, { action, now, tick, renames, patience = PATIENCE }) {
       const work = async (onRun: OnRun) => {
         const asked = { action, now, tick, renames };
         if (action !== 'sync') return perform(subject, asked, onRun, patience);
@@ -86,7 +85,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
         await former();
         await perform(subject, { ...asked, former }, onRun, patience);
       };
-      return runner.report(subject, work, isRetry);
+      return runner.report(subject, work);
     },
     approve: (run) => decide(run, ['held'], approveRun),
     reject: (run) =>

@@ -26,8 +26,8 @@ interface ScheduleOptions {
   /** When to try again what failed since a tick; null when nothing did. */
   readonly nextTryAt: (key: string, tick: number) => Promise<number | null>;
   /** Runs one sync unless one began at the tick or since; resolves to false when another process is at it. */
-  readonly run: (computation: Computation, tick: number, isRetry: boolean) => Promise<boolean>;
-  readonly overdue: (key: string, message: string) => Promise<void>;
+  readonly run: (computation: Computation, tick: number) => Promise<boolean>;
+  readonly overdue: (key: string, message: string) => void;
 }
 
 interface Schedules {
@@ -106,7 +106,7 @@ class Schedule {
     const now = this.options.clock.now();
     this.seen = now;
     const last = await this.lastRunAt(now);
-    if (last !== null && this.missed(last, now) > 1) await this.announceMissed(last);
+    if (last !== null && this.missed(last, now) > 1) this.announceMissed(last);
     // No tick is later than the second that has begun: a run begun since may be another process's for the same tick.
     const tick = now - (now % SECOND);
     if (await this.isDue(last, now)) void this.patiently(tick, (at) => this.runFor(at));
@@ -146,17 +146,15 @@ class Schedule {
     return this.ticks.last(last, now, 2).length;
   }
 
-  private async announceMissed(last: number): Promise<void> {
+  private announceMissed(last: number): void {
     const { key } = this.computation;
-    await this.announce(
-      `${key} missed a tick by more than its interval; it last ran at ${new Date(last).toISOString()}.`,
-    );
+    this.announce(`${key} missed a tick by more than its interval; it last ran at ${new Date(last).toISOString()}.`);
   }
 
-  private async announce(message: string): Promise<void> {
+  private announce(message: string): void {
     if (this.announced) return;
     this.announced = true;
-    await this.options.overdue(this.computation.key, message);
+    this.options.overdue(this.computation.key, message);
   }
 
   /** While the store is away nobody knows whether a tick was served: it is looked at again. */
@@ -180,16 +178,15 @@ class Schedule {
     if (this.running === null) return this.runFor(at);
     this.again = at;
     // One that began between two ticks, at a start, has not run for an interval yet.
-    if (this.missed(this.running - 1, at) > 1)
-      await this.announce(`${key} is due again while its last sync still runs.`);
+    if (this.missed(this.running - 1, at) > 1) this.announce(`${key} is due again while its last sync still runs.`);
   }
 
-  private async runFor(at: number, isRetry = false): Promise<void> {
+  private async runFor(at: number): Promise<void> {
     if (this.running !== null || this.stopped) return;
     this.running = at;
     this.again = null;
     this.cancelLook();
-    const begun = await this.options.run(this.computation, at, isRetry).catch((error) => {
+    const begun = await this.options.run(this.computation, at).catch((error) => {
       this.options.log.error({ err: error, key: this.computation.key }, 'The scheduled sync could not be run');
       return true;
     });
@@ -202,7 +199,7 @@ class Schedule {
     }
     this.lookAgain(at, LOOK_AGAIN);
     const last = await this.lastRunAt(at);
-    if (last !== null && this.missed(last, at) > 1) await this.announceMissed(last);
+    if (last !== null && this.missed(last, at) > 1) this.announceMissed(last);
   }
 
   /** A run that failed, here or elsewhere, is tried again until the next tick. */
@@ -212,11 +209,11 @@ class Schedule {
     if (next !== null && !this.stopped) this.lookAgain(at, Math.max(SECOND, next - clock.now()), true);
   }
 
-  private lookAgain(at: number, wait: number, isRetry = false): void {
+  private lookAgain(at: number, wait: number, isTry = false): void {
     const { clock, unfinished } = this.options;
     this.cancelLook();
     const look = async () => {
-      if (isRetry || (await unfinished(this.computation.key)).length > 0) await this.runFor(at, isRetry);
+      if (isTry || (await unfinished(this.computation.key)).length > 0) await this.runFor(at);
       else await this.tick(at);
     };
     this.cancelLook = clock.after(wait, () => void this.patiently(at, look));

@@ -1,13 +1,12 @@
 import { ALERT_SOURCE } from '../alerts/announcement.ts';
 import { systemClock } from '../kernel/clock.ts';
-import { NOTIFY_DESTINATION } from '../run-alerts.ts';
 import type { Store } from '../store/port.ts';
 
 const POLL_INTERVAL = 100;
 /** Polls after which the rest is left to the next start. */
 const PATIENCE = 50;
 
-/** Waits until alerts of held and failed runs are delivered; where they can't be, not for long. */
+/** Waits until alerts are delivered; if they can't be, not for long. */
 export async function awaitRunAlerts(store: Pick<Store, 'backlog'>, signal: AbortSignal): Promise<void> {
   for (let polls = 0; polls < PATIENCE && !signal.aborted; polls += 1) {
     const backlogs = await store.backlog();
@@ -16,5 +15,4 @@ export async function awaitRunAlerts(store: Pick<Store, 'backlog'>, signal: Abor
   }
 }
 
-const isNotified = (destination: string) =>
-  destination === NOTIFY_DESTINATION || destination.startsWith(`${ALERT_SOURCE}:`);
+const isNotified = (destination: string) => destination.startsWith(`${ALERT_SOURCE}:`);

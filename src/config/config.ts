@@ -45,7 +45,6 @@ export interface Config {
   /** The log of what is collected; null where none is kept. */
   readonly eventLog: EventLogConfig | null;
   /** A webhook that held, failed and overdue runs are announced to. */
-  readonly notify: { readonly url: string; readonly secret: string | null } | null;
   readonly alerts: AlertsConfig;
   /** Values that variables put into SQL, with the variables' names. No error shows them. */
   readonly hiddenValues: ReadonlyMap<string, string>;

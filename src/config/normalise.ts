@@ -52,7 +52,6 @@ export function normalise(file: ConfigFile, folder: string): Omit<Config, 'chang
     attemptRetention: file.attempts.keep,
     recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep, audit: file.audit.keep },
     eventLog: file.eventLog ? eventLogOf(file.eventLog, folder) : null,
-    notify: file.notify ? { url: file.notify.url, secret: file.notify.secret ?? null } : null,
     alerts: alertsOf(file.alerts),
     logLevel: file.log.level,
   };

@@ -3,7 +3,7 @@ import type { Destination } from '../destination.ts';
 import type { Clock } from '../kernel/clock.ts';
 import type { RollcallError } from '../kernel/errors.ts';
 import type { Logger } from '../kernel/log.ts';
-import type { EndpointState, Settlement, Store } from '../store/port.ts';
+import type { Settlement, Store } from '../store/port.ts';
 import type { MessageRetention, RecordRetention } from './housekeeping.ts';
 
 /** The store, as far as delivery needs it. */
@@ -60,8 +60,6 @@ export interface WorkerOptions {
   /** For how long deliveries that ended are gathered before they are written, in milliseconds. */
   readonly settleInterval?: number;
   readonly onSettled?: (settlement: Settlement) => void;
-  /** Called, by one process of all, with an endpoint that refuses everything. */
-  readonly onRefusing?: (state: EndpointState) => void;
   /** Called when a loop has ended that should not: nothing would be delivered any more. */
   readonly onFatal?: (error: RollcallError) => void;
 }

@@ -88,7 +88,6 @@ export class Worker {
       turns: this.turns,
       loops: this.loops,
       leads,
-      onRefusing: (state) => options.onRefusing?.(state),
       onQueued: (name) => this.queued([name]),
     });
     this.settler = this.settlerOf(options);

@@ -33,7 +33,7 @@ export const CONFIG = {
       { name: 'airflow', token: SECRETS.operator, may: ['operate'] },
     ],
   },
-  notify: { url: `http://127.0.0.1:9/?key=${SECRETS.query}`, secret: SECRETS.notify },
+  alerts: { notify: { url: `http://127.0.0.1:9/?key=${SECRETS.query}`, secret: SECRETS.notify } },
   sources: [{ id: 'shop', writeKey: SECRETS.writeKey }],
   destinations: [
     {

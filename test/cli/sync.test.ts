@@ -153,15 +153,15 @@ t.test('a command that is interrupted while it starts does nothing', async (t) =
   t.match(await start(['start', '-c', config]).stop(), { code: 0 });
 });
 
-t.test('people are told of a run that fails before the command ends', async (t) => {
+t.test('sync --once sends the alert of a failed run before it ends', async (t) => {
   const [listener, people] = [await listen(t), await listen(t, '--secret', 'n0tice')];
   const more = `  - { name: Broken, source: personas, sql: "select nonsense" }
-notify: { url: "${people.url}/notices", secret: n0tice }
+alerts: { notify: { url: "${people.url}/notices", secret: n0tice }, rules: { runFailed: { after: 0s } } }
 `;
   const { config } = await workspace(t, listener.url, more);
   t.match(await rollcall(['sync', '--once', '-c', config]), { code: 1 });
-  const properties = { key: 'broken', code: 'sql_failed', message: /^broken: .*nonsense/s };
-  t.match(await people.stop(), [{ signature: 'verified', body: { type: 'track', event: 'Run Failed', properties } }]);
+  const properties = { kind: 'runFailed', alerts: [{ audience: 'broken', message: /nonsense/ }] };
+  t.match(await people.stop(), [{ signature: 'verified', body: { type: 'track', event: 'Alert Opened', properties } }]);
   t.equal((await listener.stop()).length, 2);
 });
 

@@ -6,7 +6,6 @@ import { type RegulationParts, Regulations } from '../../src/deletion/regulation
 import { systemClock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Message } from '../../src/message.ts';
-import { notifyDestination } from '../../src/run-alerts.ts';
 import type { Regulation } from '../../src/store/port.ts';
 
 /** A clock whose waiting is over as soon as it has begun, and counts. */
@@ -207,14 +206,14 @@ t.test('what only another process knows is told too, each destination once', asy
 
 t.test('hooks that people are told by hear of no deletion: what they get names no user', async (t) => {
   const told: (readonly [string, readonly string[] | undefined])[] = [];
-  const hooks = { alerts: { notify: 'https://chat.example/hook' }, notify: { url: 'https://people.example/hook' } };
-  const file = JSON.stringify({ sources: [{ id: 'shop', writeKey: 'k' }], ...hooks });
+  const alerts = { notify: 'https://chat.example/hook' };
+  const file = JSON.stringify({ sources: [{ id: 'shop', writeKey: 'k' }], alerts });
   const config = parseConfig(file, { file: 'rollcall.yaml', folder: '.', env: {} });
   const { parts, finished } = createParts({
     sources: () => [{ id: 'shop', writeKey: 'shop', enabled: true }],
     destinations: () => [destination('crm', ['shop'])],
     // Processes publish all that they deliver to.
-    elsewhere: async () => [...alertDestinations(config.alerts), ...notifyDestination(config)],
+    elsewhere: async () => alertDestinations(config.alerts),
     accept: async (source, _messages, { to }) => void told.push([source, to]),
   });
   await finished(await new Regulations(parts).file(request));

@@ -16,7 +16,7 @@ t.test('a source that is old holds the run, the first one too, until it is fresh
   t.match(await rig.sync.plan(), [{ held: /^The source is old: the newest SEEN is 2026-02-28T11:59:59.000Z; .* 1d/ }]);
   const [held] = await rig.sync.run();
   t.match(held?.runs, [{ state: 'held', members: 2, sent: 0, reason: /^The source is old/ }]);
-  t.match(rig.notices, [{ event: 'held', key: 'a', message: /^The source is old/ }]);
+  t.match(rig.notices, [{ event: 'sync_held', key: 'a', message: /^The source is old/ }]);
   t.same((await rig.deliver()).get('crm'), [], 'nothing is sent');
   await rig.sync.reject(held?.runs[0]?.id ?? '');
   rig.write('logins', ['user_id,seen', '1,2026-02-01 10:00:00', '2,2026-02-28 12:00:00']);
@@ -121,7 +121,7 @@ t.test(
     writeFileSync(file, whole.slice(0, whole.length / 2 - 1));
     t.match(await rig.sync.run(), [{ error: { code: 'source_incomplete', message: /^a: .*unexpected end of data/ } }]);
     t.match(await rig.store.runs({ key: 'a', limit: 1 }), [{ state: 'failed', code: 'source_incomplete' }]);
-    t.match(rig.notices, [{ event: 'failed', code: 'source_incomplete' }]);
+    t.match(rig.notices, [{ event: 'sync_failed', code: 'source_incomplete' }]);
     writeFileSync(file, whole);
     t.match(await rig.sync.run(), [{ runs: [{ state: 'done', entered: 0, exited: 0 }] }]);
   },

@@ -17,7 +17,7 @@ t.test('a guard holds a run, ticks do not pile up behind it, and a person approv
   const say = (level: string) => (fields: object) => {
     if ('event' in fields && fields.event === 'sync_run') said.push(level);
   };
-  const log = { debug: say('debug'), info: say('info'), warn() {}, error() {} };
+  const log = { ...rig.log, debug: say('debug'), info: say('info') };
   const sync = rig.another({ log });
   const [held] = await sync.run();
   t.same(phases, ['stage', 'done'], 'a run that waits for a person is not under way');
@@ -25,7 +25,7 @@ t.test('a guard holds a run, ticks do not pile up behind it, and a person approv
     { state: 'held', held: true, exited: 3, entered: 1, sent: 0, reason: /3 of 4.*maxExits \(20%\)/ },
   ]);
   t.type(held?.runs[0] && runLine(held.runs[0]).ms, 'number', 'until it was held');
-  t.match(rig.notices.at(-1), { event: 'held', key: 'a' });
+  t.match(rig.notices.at(-1), { event: 'sync_held', key: 'a' });
   t.same((await rig.deliver()).get('crm'), [], 'nothing is sent');
   const [again] = await sync.run();
   t.equal(again?.runs[0]?.id, held?.runs[0]?.id, 'the next tick finds the same run');

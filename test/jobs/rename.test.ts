@@ -29,7 +29,7 @@ t.test('a rename waits for a person, who may agree', async (t) => {
     error: null,
     runs: [{ key: 'new', state: 'held', renamedFrom: 'old', reason: /^It was old until now: 2 users would leave old/ }],
   });
-  t.match(rig.notices, [{ event: 'held', key: 'new' }]);
+  t.match(rig.notices, [{ event: 'sync_held', key: 'new' }]);
   t.same((await rig.deliver()).get('crm'), [], 'nothing is sent meanwhile');
   t.match(await rig.sync.approve(report?.runs[0]?.id ?? ''), {
     error: null,

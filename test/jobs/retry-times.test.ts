@@ -57,8 +57,9 @@ t.test('a try whose engine can not be opened is a run, with its phase, time, err
   const [report] = await rig.sync.run();
   t.equal(report?.error?.code, 'engine_unreachable');
   const failed = { state: 'failed', phase: 'open', code: 'engine_unreachable', reason: /audiences\.duckdb/ };
-  t.match(await history(rig, 'a'), [{ ...failed, startedAt: rig.time(), finishedAt: rig.time() }]);
-  t.match(rig.notices, [{ event: 'failed', run: failed }]);
+  const runs = await history(rig, 'a');
+  t.match(runs, [{ ...failed, startedAt: rig.time(), finishedAt: rig.time() }]);
+  t.match(rig.notices, [{ event: 'sync_failed', run: runs[0]?.id, code: 'engine_unreachable' }]);
   rig.config.audiences = [audience('a', "select 'u' as user_id", { engine: 'gone' })];
   await rig.sync.run();
   t.match(await history(rig, 'a'), [{ phase: 'open', reason: /no engine gone/ }, failed]);
@@ -67,7 +68,7 @@ t.test('a try whose engine can not be opened is a run, with its phase, time, err
   t.match(await rig.sync.run(), [{ runs: [{ state: 'done', phase: 'done', first: true, sent: 1 }] }]);
 });
 
-t.test('a scheduled run that fails is tried again, less and less often, and people are told once', async (t) => {
+t.test('a scheduled run that fails is tried again, less and less often', async (t) => {
   const rig = await createRig(t);
   const { clock, nextTry } = manualClock(rig.time());
   let failures = 3;
@@ -93,7 +94,7 @@ t.test('a scheduled run that fails is tried again, less and less often, and peop
   t.match(await history(rig, 'daily'), [{ state: 'done' }, ...Array(3).fill({ code: 'engine_unreachable' })]);
   t.same(
     rig.notices.map(({ event }) => event),
-    ['failed'],
+    ['sync_failed', 'sync_failed', 'sync_failed'],
   );
   t.same([1, 2, 8, 9, 50].map(waitAfter), [5_000, 10_000, 640_000, 900_000, 900_000]);
 });

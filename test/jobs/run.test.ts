@@ -248,7 +248,7 @@ t.test('a query that fails leaves the snapshot and the other audiences alone', a
     t.match(broken?.error?.message, /^broken: /);
     t.match(fine?.runs, [{ state: 'done', sent: 0 }]);
     t.match(await rig.store.runs({ key: 'broken', limit: 1 }), [{ state: 'failed', code }]);
-    t.match(rig.notices.at(-1), { event: 'failed', key: 'broken', code });
+    t.match(rig.notices.at(-1), { event: 'sync_failed', key: 'broken', code });
   }
   rig.config.audiences = [audience('broken', "select 'a' as user_id")];
   t.match(await rig.sync.run(), [{ runs: [{ members: 1, entered: 0, exited: 0 }] }]);

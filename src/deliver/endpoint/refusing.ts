@@ -20,8 +20,6 @@ interface RefusingOptions {
   readonly loops: Pick<Loops, 'sleep' | 'isStopping'>;
   /** Whether this process is the one that sees to a destination. */
   readonly leads: (destination: string) => boolean;
-  /** Called once, by one process of all, when an endpoint begins to refuse everything. */
-  readonly onRefusing: (state: EndpointState) => void;
   /** Called with a destination that has new work. */
   readonly onQueued: (destination: string) => void;
 }
@@ -41,11 +39,10 @@ export class RefusingEndpoints {
 
   /** Writes a changed state of an endpoint, whatever changed. */
   async changed(state: EndpointState): Promise<void> {
-    const { states, onRefusing } = this.options;
+    const { states } = this.options;
     const before = states.current.get(state.endpoint)?.refusal ?? null;
     const refusal = state.refusal ?? null;
     const isNew = refusal !== null && refusal.since !== null && (before?.since ?? null) === null;
-    if (isNew) onRefusing(state);
     await states.mark(state);
     this.sendAgain([state]);
     if (isNew) await this.correct(state);

@@ -10,7 +10,7 @@ import { type Destination, endpointId } from '../../../src/destination.ts';
 import type { RollcallError } from '../../../src/kernel/errors.ts';
 import { type Logger, silentLogger } from '../../../src/kernel/log.ts';
 import type { Message } from '../../../src/message.ts';
-import type { Backlog, DeadLetter, EndpointState, Settlement, Store } from '../../../src/store/port.ts';
+import type { Backlog, DeadLetter, Settlement, Store } from '../../../src/store/port.ts';
 import { ManualClock } from '../../helpers/clock.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/database.ts';
 import { answers, heldAnswers } from './receiver.ts';
@@ -109,7 +109,6 @@ export interface RigOptions {
   readonly workerStore?: (store: Store) => WorkerStore;
   readonly network?: Partial<AgentOptions>;
   readonly log?: Logger;
-  readonly onRefusing?: (state: EndpointState) => void;
   readonly removedAfter?: number;
   readonly attemptRetention?: () => number;
   /** Whether the process is there to stay, as it is unless given. */
@@ -160,7 +159,6 @@ export class Rig {
       // Time stands still unless the test moves it.
       settleInterval: 0,
       ...(options.onFatal ? { onFatal: options.onFatal } : {}),
-      ...(options.onRefusing ? { onRefusing: options.onRefusing } : {}),
       onSettled: (settlement) => {
         this.settlements.push(settlement);
         for (const look of this.watchers) look();

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import { type OpenEngine, openEngine } from '../../../jobs/engines/open.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
-import { createSync, type Progress, type RunAlert, type Sync, type SyncOptions } from '../../../jobs/index.ts';
+import { createSync, type Log, type Progress, type Sync, type SyncOptions } from '../../../jobs/index.ts';
 import { createAccept } from '../../../src/accept.ts';
 import type {
   AudienceConfig,
@@ -38,11 +38,22 @@ export interface Told {
   readonly context: { readonly personas: Record<string, unknown> };
 }
 
+interface Notice {
+  readonly event: string;
+  readonly message: string;
+  readonly key?: string;
+  readonly run?: string;
+  readonly code?: string | null;
+}
+
 export interface Rig {
   readonly config: TestConfig;
   readonly store: Store;
   readonly sync: Sync;
-  readonly notices: RunAlert[];
+  /** Writes to `notices`. */
+  readonly log: Log;
+  /** Held, failed and overdue runs, as logged. */
+  readonly notices: Notice[];
   /** Told of every step of every run; tests replace it. */
   onProgress(step: Progress): void;
   time(): number;
@@ -86,7 +97,11 @@ export async function createRig(
   };
   const store = await openTestStore(options.maxQueued ?? 1_000_000, clock);
   t.teardown(() => store.close());
-  const notices: RunAlert[] = [];
+  const notices: Notice[] = [];
+  const noted = ({ event = '', ...fields }: Partial<Notice>, message: string) => {
+    if (/^sync_(held|failed|overdue)$/.test(event)) notices.push({ ...fields, event, message });
+  };
+  const log = { debug() {}, info() {}, warn: noted, error: noted };
   const accept = createAccept(store, () => config.destinations);
   const openKept = keepingOpen(t);
   const another: Rig['another'] = (changes = {}) =>
@@ -95,16 +110,16 @@ export async function createRig(
       accept,
       config: () => config,
       clock,
-      log: { debug() {}, info() {}, warn() {}, error() {} },
+      log,
       openEngine: openKept,
       onProgress: (step) => rig.onProgress(step),
-      notify: (notice) => void notices.push(notice),
       ...changes,
     });
   const rig: Rig = {
     config,
     store,
     sync: another(),
+    log,
     notices,
     onProgress() {},
     time: () => now,

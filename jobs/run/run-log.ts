@@ -1,0 +1,25 @@
+import type { RollcallError } from '../../src/kernel/errors.ts';
+import type { Run, Store } from '../../src/store/port.ts';
+import type { Log, Subject } from './run-context.ts';
+
+/** No failures of a run. */
+const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
+
+/** Logs runs that are held, failed or overdue. */
+export interface RunLog {
+  held(run: Run): void;
+  failed(subject: Subject, error: RollcallError): Promise<void>;
+  overdue(key: string, message: string): void;
+}
+
+export function createRunLog(store: Pick<Store, 'runs'>, log: Log): RunLog {
+  return {
+    held: ({ key, id, reason }) => log.warn({ event: 'sync_held', key, run: id, code: 'run_held' }, reason ?? 'held'),
+    async failed({ key }, { code, message }) {
+      if (QUIET.has(code)) return;
+      const [last] = await store.runs({ key, limit: 1 }).catch(() => []);
+      log.error({ event: 'sync_failed', key, run: last?.code === code ? last.id : undefined, code }, message);
+    },
+    overdue: (key, message) => log.warn({ event: 'sync_overdue', key, code: null }, message),
+  };
+}
