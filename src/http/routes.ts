@@ -8,10 +8,10 @@ import type { Audit } from '../admin/audit.ts';
 import type { standingOf } from '../admin/concerns.ts';
 import { Gate } from '../admin/guard.ts';
 import type { Metrics } from '../admin/metrics/metrics.ts';
+import { metricsRoute } from '../admin/metrics-route.ts';
 import { pages } from '../admin/pages.ts';
 import { Session } from '../admin/session.ts';
 import { SignInLimit } from '../admin/sign-in-limit.ts';
-import { statusRoutes } from '../admin/status.ts';
 import { hookOf, sampleAnnouncement } from '../alerts/announcement.ts';
 import { collect } from '../collect/collect.ts';
 import { type Discards, NOBODY } from '../collect/discards.ts';
@@ -88,7 +88,7 @@ async function registerRegulations(server: FastifyInstance, gate: Gate, parts: P
 
 async function registerAdmin(server: FastifyInstance, gate: Gate, session: Session, parts: Parts): Promise<void> {
   const { config, clock, log, audit, store, sync, worker, metrics, reload } = parts;
-  await server.register(statusRoutes, { gate, audit, registry: metrics.registry, store, config, reload });
+  await server.register(metricsRoute, { gate, registry: metrics.registry });
   await server.register(managementApi, {
     prefix: '/api/v1',
     ...{ gate, audit, session, config, clock, log, reload, store, version: VERSION },

@@ -66,7 +66,7 @@ t.test('while attempts end, load balancers are sent elsewhere, and what still co
   t.match(await ask(port, '/healthz'), { status: 200 });
   t.match(await ask(port, '/v1/track', { event: 'Late', userId: 'u1' }), { status: 200, body: { success: true } });
   t.match(await ask(port, '/api/v1/destinations'), { status: 200 }, 'questions are answered');
-  const orders = ['/api/v1/config/reload', '/api/v1/audiences/big/sync', '/api/reload', '/regulations'];
+  const orders = ['/api/v1/config/reload', '/api/v1/audiences/big/sync', '/regulations'];
   for (const order of orders) t.match(await ask(port, order, {}), { status: 503, body: { code: 'stopping' } }, order);
   response.end();
   await closed;

@@ -109,7 +109,7 @@ export class FleetRun {
     }
     this.counts.reloads += 1;
     await writeFile(member.file, fileOf(variant, this.surroundings));
-    const reloaded = fetch(`${member.address}/api/reload`, { method: 'POST' });
+    const reloaded = fetch(`${member.address}/api/v1/config/reload`, { method: 'POST' });
     if (!(await reloaded).ok) throw new Error(`The reload was refused: ${await (await reloaded).text()}`);
     member.variant = variant;
     member.busy = false;

@@ -18,7 +18,7 @@ interface Fixture {
   advance(ms: number): Promise<void>;
   /** All that the store has written. */
   dump(): Promise<string>;
-  /** Writes what an older version left of a change. */
+  /** Writes what was left of a change that a former secret signed. */
   leave(name: string, sequence: number): Promise<void>;
 }
 

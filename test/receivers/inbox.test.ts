@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import Fastify from 'fastify';
@@ -190,56 +189,4 @@ t.test('sqlite: in any history, what is due is the oldest of each user who is no
   });
   fc.assert(history, { numRuns: 100 });
   t.pass('in all of them');
-});
-
-/** The tables as they were before receivers had owners of their own. */
-const FIRST_TABLES = `
-  create table request (
-    key text primary key,
-    state text not null check (state in ('running', 'stored', 'done', 'failed')),
-    at integer not null,
-    holder text, until integer,
-    seq integer, body blob, url text, secret integer, scope text, user text,
-    tries integer not null default 0, crashes integer not null default 0, begun integer not null default 0,
-    due integer not null default 0, reason text
-  ) strict;
-  create index request_at on request (state, at);
-  create index request_state on request (state, seq);
-  create index request_seq on request (seq);
-  create index request_user on request (state, user, seq);
-  create table owner (
-    only integer primary key check (only = 1), name text not null, until integer not null, locked integer not null
-  ) strict;
-  create table change (name text primary key, sequence integer not null, holder text, until integer) strict;
-`;
-
-/** A file of an older version, with rows. */
-function oldFile(file: string, rows: string): void {
-  const db = new DatabaseSync(file);
-  db.exec(`pragma journal_mode = wal; ${FIRST_TABLES} ${rows}`);
-  db.close();
-}
-
-t.test('sqlite: a file of an older version keeps what is in it', async (t) => {
-  const file = `${t.testdir()}/in.db`;
-  oldFile(
-    file,
-    `insert into request (key, state, at, seq, body, url, secret, scope, user) values
-       ('a', 'stored', 1, 1, x'7b7d', '/', 0, 'crm|eu|ab', 'u0'), ('b', 'stored', 1, 2, x'7b7d', '/', 0, '|ab', 'u1'),
-       ('c', 'stored', 1, 3, x'7b7d', '/', 0, '|ab', 'u1'), ('d', 'done', 1, 4, null, '/', 0, '|ab', 'u1');
-     insert into change values ('club of u1', 7, null, null);
-     insert into owner values (1, 'before', 1000, 0);`,
-  );
-  let time = 0;
-  const stores = [0, 1].map(() => sqliteStore(file, { now: () => time }));
-  t.teardown(() => stores.forEach((each) => void each.close()));
-  for (const store of stores) {
-    const keys = async (receiver: string) => (await store.due(10, [], receiver)).map(({ key }) => key);
-    t.same([await keys('crm|eu'), await keys(''), await keys('crm')], [['a'], ['b'], []]);
-    t.equal(store.begin({ key: 'd', change: undefined, holder: 'h' }), 'done');
-    t.equal(store.begin({ key: 'e', change: { name: 'club of u1', sequence: 6 }, holder: 'h' }), 'stale');
-    t.equal(store.own('after', ''), false);
-  }
-  time = 1000;
-  t.equal(stores[0]?.own('after', ''), true);
 });

@@ -44,15 +44,6 @@ t.test('a database of another program is refused and left as it is, whatever its
   }
 });
 
-t.test('a file of a build from before the release is refused', async (t) => {
-  const path = join(t.testdir({}), 'rollcall.db');
-  await (await open(path)).close();
-  const file = new DatabaseSync(path);
-  file.exec('ALTER TABLE dead_letter DROP COLUMN taken');
-  file.close();
-  await t.rejects(open(path), { code: 'store_outdated', message: /from before the release/ });
-});
-
 t.test('both databases have the same numbers of migrations, without gaps', async (t) => {
   const numbers = (database: string) =>
     readdirSync(new URL(`../../src/store/${database}/migrations/`, import.meta.url))

@@ -2,7 +2,6 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { failpoint } from '../../kernel/failpoint.ts';
-import { BEFORE_010 } from '../outdated.ts';
 import { Database, type Session } from './database.ts';
 import { EVENTS_SCHEMA, eventViews } from './events/event-writing.ts';
 
@@ -92,16 +91,7 @@ async function knownVersion(db: Session): Promise<number> {
   const version = await currentVersion(db);
   if (version > steps().length)
     throw new RollcallError('store_outdated', 'The database was made by a newer Rollcall. Start that version.');
-  if (version > 0 && !(await isSince010(db))) throw new RollcallError('store_outdated', BEFORE_010);
   return version;
-}
-
-/** By the column that came last. On older tables several messages would get one id. */
-async function isSince010(db: Session): Promise<boolean> {
-  const [found] = await db.rows(
-    `SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('rollcall.dead_letter') AND attname = 'taken'`,
-  );
-  return found !== undefined;
 }
 
 /** One message that another encoding does not have would fail all that are written with it, each time that they are sent. */

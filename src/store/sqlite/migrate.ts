@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { RollcallError } from '../../kernel/errors.ts';
 import { failpoint } from '../../kernel/failpoint.ts';
-import { BEFORE_010 } from '../outdated.ts';
 import type { Connection } from './connection.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
@@ -29,9 +28,6 @@ export async function migrate(connection: Connection): Promise<void> {
   if (currentVersion(connection) > steps.length) {
     throw new RollcallError('store_outdated', 'The database was made by a newer Rollcall. Start that version.');
   }
-  // The column that came last.
-  if (!connection.get("SELECT 1 FROM pragma_table_info('dead_letter') WHERE name = 'taken'"))
-    throw new RollcallError('store_outdated', BEFORE_010);
 }
 
 /** Our tables among those of another program would be lost with its file, and its tables with ours. */

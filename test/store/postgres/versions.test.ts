@@ -24,14 +24,6 @@ async function open(t: Test, url: string) {
   return store;
 }
 
-t.test('tables of a build from before the release are neither used nor taken for up to date', async (t) => {
-  const { url, other } = await migrated(t);
-  await other.query('ALTER TABLE rollcall.dead_letter DROP COLUMN taken');
-  const refusal = { code: 'store_outdated', message: /from before the release/ };
-  await t.rejects(open(t, url), refusal);
-  await t.rejects(migratePostgres(url), refusal);
-});
-
 t.test('the migration of an older Rollcall leaves all of a newer one as it is', async (t) => {
   const { url, other } = await migrated(t);
   await other.query('INSERT INTO rollcall.migration VALUES (999)');
