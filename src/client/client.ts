@@ -1,7 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { ClientError } from './errors.ts';
 import { FetchTransport } from './fetch.ts';
-import type { Follower } from './follower.ts';
 import { Ledger, type LossFacts, type LossReason, type Report } from './ledger.ts';
 import {
   type AliasMessage,
@@ -40,7 +39,6 @@ export interface WaitOptions {
 export class BaseClient<Events extends object = AnyEvents> {
   readonly #settings: Settings;
   readonly #platform: Platform;
-  readonly #follower: Follower | undefined;
   readonly #tools: Tools;
   readonly #ledger: Ledger;
   readonly #outage: Outage;
@@ -67,7 +65,7 @@ export class BaseClient<Events extends object = AnyEvents> {
   #closing: Promise<Report> | undefined;
 
   /** @internal */
-  constructor(writeKey: string, options: ClientOptions, platform: Platform, follower?: Follower) {
+  constructor(writeKey: string, options: ClientOptions, platform: Platform) {
     if (typeof writeKey !== 'string' || writeKey === '') {
       throw new ClientError('bad_configuration', 'writeKey is required', 'writeKey');
     }
@@ -80,9 +78,8 @@ export class BaseClient<Events extends object = AnyEvents> {
     const { clock, endpoint, onRetry, onLoss } = settings;
     this.#settings = settings;
     this.#platform = platform;
-    this.#follower = follower;
     this.#tools = { clock, byteLength: platform.byteLength };
-    this.#ledger = new Ledger(() => onLoss ?? follower?.onLoss(), platform.warn);
+    this.#ledger = new Ledger(onLoss, platform.warn);
     this.#outage = new Outage({ clock, endpoint, onRetry, warn: platform.warn });
     const kept = settings.spool === undefined ? undefined : openSpool(settings.spool, writeKey, platform, clock.now());
     this.#keeper = kept?.keeper;
@@ -93,7 +90,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     this.#waiting = new Waiting(clock);
     this.#sender = new Sender({
       ...{ clock, log: platform.log, retryFor: settings.retryFor, maxRetries: settings.maxRetries },
-      transport: follower?.observe(transport, endpoint.href) ?? transport,
+      transport,
       next: () => this.#next(),
       endsAfterBatch: () => this.#waiting.isLooking,
       settled: (batch, outcome) => this.#settled(batch, outcome),
@@ -174,7 +171,6 @@ export class BaseClient<Events extends object = AnyEvents> {
     if (!queue.add(text)) {
       return this.#drop('queue_full', kind, text, this.#because(`${queue.count} messages are queued already`));
     }
-    this.#follower?.queued(kind, text);
     if (queue.count === 1) this.#platform.guard(this.#exiting);
     const { log } = this.#platform;
     if (log.enabled) log('%s queued, %d in the queue', kind, queue.count);
@@ -184,11 +180,10 @@ export class BaseClient<Events extends object = AnyEvents> {
     return true;
   }
 
-  #drop(reason: LossReason, kind: Kind, text: string, message: string): false {
+  #drop(reason: LossReason, _kind: Kind, text: string, message: string): false {
     this.#platform.log('message dropped: %s', message);
     const loss: LossFacts = { outcome: 'dropped', reason, count: 1, message };
     this.#ledger.lost(loss, () => [JSON.parse(text)]);
-    this.#follower?.dropped(kind, text, loss);
     return false;
   }
 
@@ -257,7 +252,6 @@ export class BaseClient<Events extends object = AnyEvents> {
       this.#platform.log('%d messages failed: %s', batch.count, outcome.message);
       const loss: LossFacts = { ...rest, outcome: 'failed', reason, count: batch.count };
       this.#ledger.lost(loss, () => batch.messages());
-      this.#follower?.settled(batch.count, () => loss);
     }
     this.#remove(outcome.kind !== 'sent');
   }
@@ -266,15 +260,12 @@ export class BaseClient<Events extends object = AnyEvents> {
     const refused = rejected.filter(({ index }) => index >= 0 && index < batch.count);
     this.#ledger.sent(batch.count - refused.length);
     this.#platform.log('%d messages sent, %d of them rejected', batch.count, refused.length);
-    const losses = new Map<number, LossFacts>();
     // The memory of the batch is used again, so that it is read now.
     const messages = refused.length === 0 ? [] : batch.messages();
     for (const { index, code, message } of refused) {
       const loss = { outcome: 'failed', reason: 'rejected', count: 1, message, status: 200 } as const;
-      losses.set(index, code === undefined ? loss : { ...loss, code });
+      this.#ledger.lost(code === undefined ? loss : { ...loss, code }, () => [messages[index] ?? {}]);
     }
-    for (const [index, loss] of losses) this.#ledger.lost(loss, () => [messages[index] ?? {}]);
-    this.#follower?.settled(batch.count, (index) => losses.get(index));
   }
 
   #remove(isRead: boolean): void {
@@ -332,7 +323,6 @@ export class BaseClient<Events extends object = AnyEvents> {
       for (const batch of this.#queue.all()) {
         const loss = this.#givenUp(reason, what, batch.count);
         this.#ledger.lost(loss, () => batch.messages());
-        this.#follower?.settled(batch.count, () => loss);
       }
     }
   }

@@ -86,19 +86,16 @@ export class FetchTransport implements Transport {
 }
 
 function known({ status, headers }: FetchAnswer, text: string): Answer {
-  const fields = headersOf(headers);
-  const retryAfter = fields['retry-after'];
-  return { status, retryAfter, body: text.length <= MAX_ANSWER_LENGTH ? text : '', headers: fields };
+  return { status, retryAfter: retryAfterOf(headers), body: text.length <= MAX_ANSWER_LENGTH ? text : '' };
 }
 
-/** Names in lower case, of a `Headers` or of a plain object. */
-function headersOf(headers: unknown): Record<string, string> {
-  const found: Record<string, string> = Object.create(null);
-  if (typeof headers !== 'object' || headers === null) return found;
+/** From a `Headers` or a plain object. */
+function retryAfterOf(headers: unknown): string | undefined {
+  if (typeof headers !== 'object' || headers === null) return undefined;
   const entries =
     'entries' in headers && typeof headers.entries === 'function'
       ? (headers.entries() as Iterable<[string, unknown]>)
       : Object.entries(headers);
-  for (const [name, value] of entries) found[name.toLowerCase()] = String(value);
-  return found;
+  for (const [name, value] of entries) if (name.toLowerCase() === 'retry-after') return String(value);
+  return undefined;
 }

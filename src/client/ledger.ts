@@ -51,13 +51,13 @@ export interface Report {
 
 /** Counts what became of every message, and tells the host of each that is lost. */
 export class Ledger {
-  readonly #listener: () => ((loss: Loss) => void) | undefined;
+  readonly #onLoss: ((loss: Loss) => void) | undefined;
   readonly #warn: (text: string, isEnding?: boolean) => void;
   readonly #warned = new Set<LossReason>();
   #open: Report = { sent: 0, failed: 0, dropped: 0 };
 
-  constructor(listener: () => ((loss: Loss) => void) | undefined, warn: (text: string, isEnding?: boolean) => void) {
-    this.#listener = listener;
+  constructor(onLoss: ((loss: Loss) => void) | undefined, warn: (text: string, isEnding?: boolean) => void) {
+    this.#onLoss = onLoss;
     this.#warn = warn;
   }
 
@@ -68,8 +68,7 @@ export class Ledger {
   /** @param messages read only if the listener reads them, then or later: a million take seconds */
   lost(loss: LossFacts, messages: () => Record<string, unknown>[]): void {
     this.#open[loss.outcome] += loss.count;
-    const listener = this.#listener();
-    if (listener) this.#tell(listener, loss, messages);
+    if (this.#onLoss) this.#tell(this.#onLoss, loss, messages);
     else if (!this.#warned.has(loss.reason)) {
       this.#warned.add(loss.reason);
       const { count, outcome, reason, message } = loss;

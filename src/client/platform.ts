@@ -29,9 +29,7 @@ export interface Batch {
 }
 
 /** The service's answer, or why there is none. */
-export type Answer =
-  | { status: number; retryAfter: string | undefined; body: string; headers?: Record<string, unknown> }
-  | { error: Error };
+export type Answer = { status: number; retryAfter: string | undefined; body: string } | { error: Error };
 
 export interface Transport {
   /** Sends one body. Never rejects. */

@@ -3,8 +3,4 @@ const client = require('./dist/index.js');
 
 Object.defineProperty(exports, '__esModule', { value: true });
 exports.Client = client.Client;
-exports.Analytics = client.Analytics;
-exports.Context = client.Context;
 exports.ClientError = client.ClientError;
-exports.DeliveryError = client.DeliveryError;
-exports.default = client.Analytics;

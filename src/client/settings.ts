@@ -8,7 +8,7 @@ import type { Platform } from './platform.ts';
 
 const MiB = 1024 * 1024;
 /** Timers of JavaScript hold no more than 31 bits. */
-export const LONGEST_TIMER = 2 ** 31 - 1;
+const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Options with every default filled in. */
 export interface Settings {
@@ -30,7 +30,9 @@ export interface Settings {
 
 /** @throws ClientError `bad_configuration`, naming the option. */
 export function resolve(options: ClientOptions, platform: Platform): Settings {
-  requireObject('options', options);
+  // Without types, a text in place of the options would be passed over, and with it the endpoint.
+  if (typeof options !== 'object' || options === null)
+    throw new ClientError('bad_configuration', 'options must be an object', 'options');
   for (const name of ['path', 'spool'] as const) requireType(name, options[name], 'string');
   for (const name of ['onLoss', 'onRetry', 'fetch'] as const) requireType(name, options[name], 'function');
   return {
@@ -49,17 +51,6 @@ export function resolve(options: ClientOptions, platform: Platform): Settings {
     fetch: options.fetch,
     clock: options.clock ?? platform.clock,
   };
-}
-
-/**
- * For callers without types: a text in place of the options would be passed over, and with it the endpoint.
- *
- * @throws ClientError `bad_configuration`
- */
-export function requireObject(name: string, given: unknown): void {
-  if (typeof given !== 'object' || given === null) {
-    throw new ClientError('bad_configuration', `${name} must be an object`, name);
-  }
 }
 
 function requireType(name: string, given: unknown, type: 'string' | 'function'): void {

@@ -41,29 +41,6 @@ t.test('every option is documented', async (t) => {
   for (const name of names.filter((each) => each !== 'size')) t.match(readme, `\`${name}\``);
 });
 
-t.test('every option and event of Analytics is documented', async (t) => {
-  const types = [
-    {
-      file: 'analytics/settings.ts',
-      body: /interface AnalyticsSettings.*?\{\n(.*?)\n\}/s,
-      name: /^ {2}(\w+)\??:/gm,
-      least: 10,
-    },
-    {
-      file: 'analytics/analytics.ts',
-      body: /type AnalyticsEvents = .*?\{\n(.*?)\n\}/s,
-      name: /^ {2}(\w+):/gm,
-      least: 6,
-    },
-  ];
-  for (const { file, body, name, least } of types) {
-    const text = body.exec(await readFile(source(file), 'utf8'))?.[1] ?? '';
-    const names = [...text.matchAll(name)].map(([, found = '']) => found).filter((found) => found !== 'clock');
-    t.ok(names.length > least);
-    for (const each of names) t.match(docs, `\`${each}\``);
-  }
-});
-
 for (const file of ['docs/client.md', 'src/client/README.md']) {
   t.test(`the example of ${file} does what it says`, async (t) => {
     const { endpoint, requests } = await service(t);

@@ -29,26 +29,6 @@ t.test('a program that just ends has its messages delivered', async (t) => {
   t.same(events(), all);
 });
 
-t.test('a program that waits for each callback goes on after it, with nothing else alive', async (t) => {
-  const { endpoint, events } = await service(t);
-  t.match(await runFile([fixture('one-by-one'), endpoint, '15']), { code: 0, stderr: '' });
-  t.same(events(), ['a', 'b', 'c']);
-});
-
-t.test('so does one whose client is disabled', async (t) => {
-  const { code, stdout } = await runFile([fixture('one-by-one'), await deadEndpoint(), '15', 'disable']);
-  t.equal(code, 0);
-  t.match(stdout, /nothing to do after 3\n$/);
-});
-
-t.test('a request whose callback is waited for keeps the process, as functions need it', async (t) => {
-  const { endpoint, events } = await service(t);
-  const { code, stdout } = await runFile([fixture('one-by-one'), endpoint, '1']);
-  t.equal(code, 0);
-  t.equal(stdout, 'nothing to do after 3\n');
-  t.same(events(), ['a', 'b', 'c']);
-});
-
 t.test('an idle client does not keep the process alive', async (t) => {
   const { endpoint, requests } = await service(t);
   t.match(await run(['idle', endpoint]), { code: 0, stderr: '' });

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import t from 'tap';
-import { Analytics, Client, ClientError } from '../../src/client/index.ts';
+import { Client, ClientError } from '../../src/client/index.ts';
 import { version } from '../../src/client/version.ts';
 import { ManualClock } from './manual-clock.ts';
 import { service } from './service.ts';
@@ -208,13 +208,11 @@ t.test('options that cannot be right are refused by name', (t) => {
   for (const writeKey of ['a:secret', 'secret\n', 'secret\0', 'secret\ud800']) {
     const error = { code: 'bad_configuration', field: 'writeKey', message: /^(?!.*secret).*colon/s };
     t.throws(() => new Client(writeKey), error);
-    t.throws(() => new Analytics({ writeKey }), error);
   }
   t.throws(() => new Client('k', { endpoint: 'ftp://x' }), { code: 'bad_configuration', field: 'endpoint' });
   t.throws(() => new Client('k', { endpoint: 'nonsense' }), { code: 'bad_configuration', field: 'endpoint' });
   for (const options of ['http://127.0.0.1:1', null] as never[]) {
     t.throws(() => new Client('k', options), { code: 'bad_configuration', field: 'options' });
-    t.throws(() => new Analytics(options), { code: 'bad_configuration', field: 'settings' });
   }
   for (const name of ['path', 'spool', 'onLoss', 'onRetry', 'fetch']) {
     t.throws(() => new Client('k', { [name]: 1 }), { code: 'bad_configuration', field: name });

@@ -84,7 +84,6 @@ function read(response: IncomingMessage, settle: (answer: Answer) => void): void
       status: response.statusCode ?? 0,
       retryAfter: response.headers['retry-after'],
       body: Buffer.concat(chunks).toString(),
-      headers: response.headers,
     });
   });
 }
