@@ -40,7 +40,7 @@ function entriesOf(command: Command, path: string): readonly Entry[] {
 
 const flags = ({ short, long }: Option) => [short, long].filter((flag) => flag !== undefined);
 const takesValue = ({ required, optional }: Option) => required || optional;
-const takesFile = ({ flags }: Option) => /(file|folder|path)>/.test(flags);
+const takesFile = ({ flags }: Option) => /file>/.test(flags);
 
 /** After an option with choices these are completed; after one that takes a file, files; after others nothing. */
 function bash(entries: readonly Entry[]): string {

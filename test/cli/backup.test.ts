@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { dumped } from '../helpers/dump.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 import { program } from '../helpers/programs.ts';
 import { until } from '../helpers/until.ts';
@@ -158,61 +159,63 @@ t.test('a backup of a running service, restored as documented, sends exactly wha
   t.same(missing(arrivals), [], 'all that was acknowledged before the backup arrives');
 });
 
-t.test(
-  'a backup of a running service on Postgres, restored as documented, sends exactly what is missing',
-  async (t) => {
-    const postgres = await startFastPostgres();
-    t.teardown(() => postgres.stop());
-    const [lost, found] = [await postgres.database(), await postgres.database()];
-    const before = await listen(t);
-    const { folder, config } = await workspace(t, before.url, `store: ${lost}\n`);
-    const text = await readFile(config, 'utf8');
-    const configured = (url: string, late: string) =>
-      text
-        .replace(before.url, url)
-        .replace('audiences:', `  - { name: late, sources: [personas], webhookUrl: "${late}/late" }\naudiences:`);
-    await writeFile(config, configured(before.url, 'http://127.0.0.1:9'));
-    t.match(await rollcall(['migrate', '-c', config]), { code: 0 });
-    t.match(await rollcall(['sync', '--once', '-c', config]), { code: 4, stdout: /2 delivered, 2 waiting/ });
+t.test('a Postgres store that was restored from a dump sends exactly what is missing', async (t) => {
+  const postgres = await startFastPostgres();
+  t.teardown(() => postgres.stop());
+  const [lost, found] = [await postgres.database(), await postgres.store()];
+  const before = await listen(t);
+  const { folder, config } = await workspace(t, before.url, `store: ${lost}\n`);
+  const text = await readFile(config, 'utf8');
+  const configured = (url: string, late: string) =>
+    text
+      .replace(before.url, url)
+      .replace('audiences:', `  - { name: late, sources: [personas], webhookUrl: "${late}/late" }\naudiences:`);
+  await writeFile(config, configured(before.url, 'http://127.0.0.1:9'));
+  t.match(await rollcall(['migrate', '-c', config]), { code: 0 });
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 4, stdout: /2 delivered, 2 waiting/ });
 
-    const copy = join(t.testdir({ bin: {} }), 'copy');
-    const folders = { '/srv/rollcall': folder, '/backups/2026-11-21': copy };
-    const [makeBackup = '', , restore = ''] = await documented(folders);
-    const run = await shell(join(t.testdirName, 'bin'), { STORE_URL: found });
-    const { service, url } = await serve(t, config);
-    for (let n = 0; n < 20; n += 1) await post(url, n);
-    const stopPosting = keepPosting(url);
-    t.match(await run(makeBackup), /^In .*:\n +store\.postgres\/\n +audiences\.duckdb\n/);
-    t.ok((await stopPosting()) > 20, 'messages were taken during the backup');
-    await kill(service);
-    await before.stop();
+  const copy = join(t.testdir({ bin: {} }), 'copy');
+  t.match(await rollcall(['backup', copy, '-c', config]), { code: 2, stderr: /^bad_usage: .*pg_dump/ });
+  const { service, url } = await serve(t, config);
+  for (let n = 0; n < 20; n += 1) await post(url, n);
+  const stopPosting = keepPosting(url);
+  const restore = await dumped(lost);
+  t.ok((await stopPosting()) > 20, 'messages were taken during the dump');
+  await kill(service);
+  await before.stop();
 
-    t.match(await run(restore), /^Restored to postgres:.*, as it was at 20.*:\n +\d+ pending deliveries\n/);
-    const after = await listen(t);
-    const restored = join(t.testdirName, 'restored.yaml');
-    await cp(join(copy, 'audiences.duckdb'), join(t.testdirName, 'audiences.duckdb'));
-    await cp(join(folder, 'orders.csv'), join(t.testdirName, 'orders.csv'));
-    await writeFile(restored, configured(after.url, after.url).replace(lost, found));
-    t.match(await rollcall(['doctor', '-c', restored]), { stdout: /^ok +store: PostgreSQL \d/m });
-    const synced = await rollcall(['sync', '--once', '--json', '-c', restored]);
-    t.match(jsonLines(synced), [{ key: 'big_spenders', first: false, sent: 0 }]);
-    await deliverAll(restored);
-    const arrivals = (await after.stop()) as readonly Arrival[];
-    const told = arrivals.filter(({ body }) => body.type === 'identify').map(({ path }) => path);
-    t.same(told, ['/late', '/late'], 'nobody is told again');
-    t.same(missing(arrivals), [], 'all that was acknowledged before the backup arrives');
-  },
-);
+  await restore(found);
+  const after = await listen(t);
+  const restored = join(t.testdirName, 'restored');
+  await cp(folder, restored, { recursive: true });
+  await writeFile(join(restored, 'rollcall.yaml'), configured(after.url, after.url).replace(lost, found));
+  const [, , goOn = ''] = await documented({ '/srv/rollcall': restored });
+  const run = await shell(join(t.testdirName, 'bin'));
+  t.match(await run(goOn), /^The ids of the restored store go on 2\^40 higher\./);
+  const restoredConfig = join(restored, 'rollcall.yaml');
+  t.match(await rollcall(['migrate', '--restored', '--json', '-c', restoredConfig]), {
+    stdout: /^{"restored":true}$/m,
+  });
+  t.match(await rollcall(['doctor', '-c', restoredConfig]), { stdout: /^ok +store: PostgreSQL \d/m });
+  const synced = await rollcall(['sync', '--once', '--json', '-c', restoredConfig]);
+  t.match(jsonLines(synced), [{ key: 'big_spenders', first: false, sent: 0 }]);
+  await deliverAll(restoredConfig);
+  const arrivals = (await after.stop()) as readonly Arrival[];
+  const told = arrivals.filter(({ body }) => body.type === 'identify').map(({ path }) => path);
+  t.same(told, ['/late', '/late'], 'nobody is told again');
+  t.same(missing(arrivals), [], 'all that was acknowledged before the dump arrives');
+});
 
-t.test('a restore that is asked for in other words is refused, without a word of the URL', async (t) => {
+t.test('a move or a restore that is asked for in other words is refused, without a word of the URL', async (t) => {
   const url = 'postgres://rollcall:s3cret@127.0.0.1:9/rollcall';
-  const folder = t.testdir({ copy: {} });
-  for (const [from, to] of [
-    [url, url],
-    [join(folder, 'copy'), 'sqlite:rollcall.db'],
-    [join(folder, 'copy'), url],
-  ] as const) {
-    const refused = await rollcall(['migrate', '--from', from, '--to', to]);
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  for (const words of [
+    ['--from', url, '--to', url],
+    ['--from', 'sqlite:rollcall.db', '--to', 'sqlite:other.db'],
+    ['--from', 'sqlite:rollcall.db', '--to', url, '--restored'],
+    ['--restored', '-c', config],
+  ]) {
+    const refused = await rollcall(['migrate', ...words]);
     t.match(refused, { code: 2, stderr: /^bad_usage: / });
     t.notMatch(refused.stderr, /s3cret/);
   }

@@ -22,7 +22,7 @@ t.test('bash completes commands, subcommands, options and their choices', async 
   t.ok((await offered(script, 'rollcall', 'dead-letters', 'list', '--reason', '')).includes('tls_untrusted'));
   t.same(await offered(script, 'rollcall', 'completion', ''), ['bash', 'zsh', 'fish', '--json', '-h', '--help']);
   t.same(await offered(script, 'rollcall', 'sync', '-c', 'package.j'), ['package.json']);
-  t.same(await offered(script, 'rollcall', 'migrate', '--from', 'package.j'), ['package.json']);
+  t.same(await offered(script, 'rollcall', 'types', '--output', 'package.j'), ['package.json']);
   t.same(await offered(script, 'rollcall', 'init', '--port', 'package.j'), [], 'a port is no file');
   t.same(await offered(script, 'rollcall', '-c', 'x', 'ru'), ['runs']);
 });

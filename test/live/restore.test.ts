@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
 import { backup } from '../../src/store/copy/backup.ts';
-import { restorePostgres } from '../../src/store/copy/restore-postgres.ts';
+import { goOnRestored } from '../../src/store/copy/restored-postgres.ts';
 import { loggingService, send } from '../events/helpers/logging-app.ts';
+import { dumped } from '../helpers/dump.ts';
 import { isOnPostgres, unsharedPostgres } from '../helpers/store.ts';
 import { startReceiver } from './helpers/receiver.ts';
 import { caughtUp, membersOf } from './helpers/service.ts';
@@ -31,8 +32,18 @@ t.test('a restored copy goes on with live audiences, without those who were dele
   await caughtUp(app);
   const { folder: base, url, clock } = service;
   const [folder, events] = [join(base, 'copy'), join(base, 'events')];
-  const eventLog = isOnPostgres ? null : events;
-  await backup({ url, engines: [], store: app.store, keys: ['buyers', 'pairs'], base, folder, eventLog, clock });
+  const restore = isOnPostgres ? await dumped(url) : null;
+  if (!isOnPostgres)
+    await backup({
+      url,
+      engines: [],
+      store: app.store,
+      keys: ['buyers', 'pairs'],
+      base,
+      folder,
+      eventLog: events,
+      clock,
+    });
   await send(app, ['bob', 'dan'].map(order));
   const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: ['ann'] });
   while ((await app.regulations.find(id))?.status !== 'FINISHED') await pause(30);
@@ -40,7 +51,7 @@ t.test('a restored copy goes on with live audiences, without those who were dele
   // The leases that the copy has are over by then.
   service.advance(HOUR);
 
-  const restored = await open(await restoredPlaces(folder, events));
+  const restored = await open(await restoredPlaces(folder, events, restore));
   await restored.start({ collect: true, schedules: true });
   const heard = async (key: string, wanted: string) => {
     while ([...(await membersOf(restored, key)).keys()].join() !== wanted) await pause(30);
@@ -61,10 +72,15 @@ t.test('a restored copy goes on with live audiences, without those who were dele
 });
 
 /** Puts the copy in its place; resolves to what is configured otherwise. Notes of deletions lie beside the log. */
-async function restoredPlaces(folder: string, events: string): Promise<object> {
-  if (isOnPostgres) {
+async function restoredPlaces(
+  folder: string,
+  events: string,
+  restore: Awaited<ReturnType<typeof dumped>> | null,
+): Promise<object> {
+  if (restore) {
     const url = unsharedPostgres();
-    await restorePostgres({ folder: join(folder, 'store.postgres'), to: url });
+    await restore(url);
+    await goOnRestored(url, () => {});
     return { store: url, engines: { lake: { type: 'postgres', url } } };
   }
   await cp(join(events, 'deletions.jsonl'), join(folder, 'events', 'deletions.jsonl'));

@@ -4,7 +4,6 @@ import type { Config, EngineConfig } from '../../config/config.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import type { EngineFile } from '../../store/copy/backup.ts';
 import type { Context } from '../context.ts';
-import { withProgress } from '../output/progress.ts';
 import { note, print, printJson } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
@@ -12,12 +11,12 @@ const HELP = `
 Example:
   $ rollcall backup /backups/2026-11-21 -c rollcall.yaml
 
-It copies the store and the files of DuckDB engines so that they belong together. The service goes on taking and delivering
+It copies a SQLite store and the files of DuckDB engines so that they belong together. The service goes on taking and delivering
 messages, and syncs wait. Files below the configuration's folder keep their places in FOLDER. The copy is made in
 FOLDER.partial, and becomes FOLDER once it is whole. FOLDER may be a link, but no mount point: name a folder in it.
 
-A Postgres store becomes a folder, store.postgres. Bring it back with rollcall migrate --from FOLDER/store.postgres
---to URL. Put the file of a SQLite store back in its place.
+To restore, put the files back in their places. A Postgres store is backed up with pg_dump or snapshots of the database, and
+rollcall migrate --restored after a restore.
 
 With --json it prints {"folder","files"}; the name of a folder ends with /.
 
@@ -35,21 +34,17 @@ async function run(folder: string, options: AppCommandOptions, { terminal }: Con
     const { backup } = await import('../../store/copy/backup.ts');
     const known = [...config.audiences, ...config.traits, ...(await app.store.audiences())].map(({ key }) => key);
     const engines = await engineFiles(config);
-    const files = await withProgress(terminal, (onProgress) =>
-      backup({
-        url: config.store.url,
-        engines,
-        eventLog: config.eventLog?.path ?? null,
-        store: app.store,
-        keys: [...new Set(known)],
-        base: config.folder,
-        folder,
-        clock: systemClock,
-        signal: terminal.signal,
-        onWait: (what) => note(terminal, `Waiting for ${what} to end.`),
-        onProgress,
-      }),
-    );
+    const files = await backup({
+      url: config.store.url,
+      engines,
+      eventLog: config.eventLog?.path ?? null,
+      store: app.store,
+      keys: [...new Set(known)],
+      base: config.folder,
+      folder,
+      clock: systemClock,
+      onWait: (what) => note(terminal, `Waiting for ${what} to end.`),
+    });
     if (options.json) printJson(terminal, { folder, files });
     else print(terminal, [`In ${folder}:`, ...files].join('\n  '));
   });

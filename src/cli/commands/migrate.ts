@@ -14,6 +14,7 @@ interface MigrateOptions {
   readonly json?: boolean;
   readonly from?: string;
   readonly to?: string;
+  readonly restored?: boolean;
   readonly withoutEventLog?: boolean;
 }
 
@@ -25,46 +26,51 @@ With --from and --to it moves a SQLite store, with all that it knows, into an em
 is read. Stop every process of the store first: it refuses while one has the file open. It moves all or nothing, and then
 puts the file aside as PATH.moved. If it was interrupted, run it again. Then set "store" in the configuration, and start.
 
-With the path of a database's copy, made by rollcall backup, it restores the copy into an empty Postgres database. It restores
-all or nothing, and leaves the copy as it is. Stop every process of the lost store first, or both send what was pending.
+With --restored it also readies a Postgres store that was restored from a dump or a snapshot: ids go on 2^40 higher, so that none
+that was given out since comes again, leases of the lost processes end, and deletions that the dump lacks are carried out
+again in the event log. Stop every process of the lost store first, and run it once, before a process starts.
 
 Examples:
   $ rollcall migrate -c rollcall.yaml
   $ rollcall migrate --from sqlite:./rollcall.db --to "$STORE_URL"     with STORE_URL=postgres://…
-  $ rollcall migrate --from /backups/2026-11-21/store.postgres --to "$STORE_URL"
+  $ rollcall migrate --restored -c rollcall.yaml
 
-With --json it prints {"applied":[VERSION…]}. For a move it prints {"from","to","file","rows":{TABLE:ROWS…}}; "rows" is null if an
-earlier move had copied everything, and only had to put the file aside. For a restore it prints {"from","to","madeAt","rows":{TABLE:ROWS…}}.
+With --json it prints {"applied":[VERSION…]}, or {"restored":true}. For a move it prints {"from","to","file","rows":{TABLE:ROWS…}}; "rows" is null if an
+earlier move had copied everything, and only had to put the file aside.
 
 Exit codes: 0 done, 1 failed (nothing was changed), 2 bad usage, which includes a store that is in use or not empty.`;
 
 export function addMigrate(program: Command, context: Context): void {
   program
     .command('migrate')
-    .description("bring the store's tables to this version, or move or restore it to Postgres")
+    .description("bring the store's tables to this version, or move it to Postgres")
     .addOption(configOption())
     .addOption(jsonOption())
-    .option('--from <url|path>', 'move this store, sqlite:PATH, or restore the copy at this path')
+    .option('--from <url>', 'move this store, sqlite:PATH')
     .option('--to <url>', 'into this empty one, postgres://USER:PASSWORD@HOST/DATABASE')
+    .option('--restored', 'go on with a Postgres store that was restored from a dump')
     .option('--without-event-log', 'move although logged events stay behind, in their files')
     .addHelpText('after', HELP)
     .action((options: MigrateOptions) => run(options, context));
 }
 
 async function run({ from, to, ...options }: MigrateOptions, context: Context): Promise<void> {
+  const isMove = from !== undefined || to !== undefined;
+  if (isMove && options.restored) throw new RollcallError('bad_usage', '--restored goes without --from and --to.');
   if (options.withoutEventLog && !(from?.startsWith('sqlite:') && to !== undefined))
     throw new RollcallError('bad_usage', '--without-event-log goes with --from sqlite:PATH and --to only.');
-  if (from !== undefined && to !== undefined) {
-    return from.startsWith('sqlite:') ? move(from, to, options, context) : restore(from, to, options, context);
-  }
-  if (from === undefined && to === undefined) return migrate(options, context);
-  throw new RollcallError('bad_usage', '--from and --to go together.');
+  if (!isMove) return options.restored ? restored(options, context) : migrate(options, context);
+  if (from === undefined || to === undefined) throw new RollcallError('bad_usage', '--from and --to go together.');
+  if (!from.startsWith('sqlite:') || !/^postgres(ql)?:/.test(to))
+    throw new RollcallError('bad_usage', 'A store can only move from sqlite:… to postgres://….');
+  return move(from, to, options, context);
 }
+
+const WAITING = 'Others use the tables, such as a pg_dump. Waiting until they are done.';
 
 async function migrate({ config: file, json }: MigrateOptions, { terminal }: Context): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
-  const waiting = () => note(terminal, 'Others use the tables, such as a backup. Waiting until they are done.');
-  const applied = await applyMigrations(loadConfig(file).store, waiting);
+  const applied = await applyMigrations(loadConfig(file).store, () => note(terminal, WAITING));
   if (json) printJson(terminal, { applied });
   else print(terminal, applied.length > 0 ? `Applied: ${applied.join(', ')}.` : 'The tables are up to date.');
 }
@@ -111,19 +117,15 @@ async function move(
   else print(terminal, describe(moved.rows, moved.file, redactUrl(to)));
 }
 
-async function restore(from: string, to: string, { json }: Output, { terminal }: Context): Promise<void> {
-  if (/^\w+:\/\//.test(from) || !/^postgres(ql)?:/.test(to)) {
-    const message = 'A store moves from sqlite:… to postgres://…, or is restored there from the path of a copy.';
-    throw new RollcallError('bad_usage', message);
-  }
-  const { restorePostgres } = await import('../../store/copy/restore-postgres.ts');
-  const folder = resolve(from);
-  const { signal } = terminal;
-  const restored = await withProgress(terminal, (onProgress) => restorePostgres({ folder, to, signal, onProgress }));
-  if (json) return printJson(terminal, { from: folder, to: redactUrl(to), ...restored });
-  const { madeAt, rows } = restored;
-  const next = 'Set "store" in the configuration, and start.';
-  print(terminal, [`Restored to ${redactUrl(to)}, as it was at ${madeAt}:`, ...rowsOf(rows), next].join('\n'));
+async function restored({ config: file, json }: MigrateOptions, { terminal }: Context): Promise<void> {
+  const { loadConfig } = await import('../../config/load.ts');
+  const { url } = loadConfig(file).store;
+  if (url.startsWith('sqlite:'))
+    throw new RollcallError('bad_usage', 'Copies of a SQLite store, made by rollcall backup, need no --restored.');
+  const { goOnRestored } = await import('../../store/copy/restored-postgres.ts');
+  await goOnRestored(url, () => note(terminal, WAITING));
+  if (json) printJson(terminal, { restored: true });
+  else print(terminal, 'The ids of the restored store go on 2^40 higher. Look at rollcall plan, and start.');
 }
 
 function describe(rows: Readonly<Record<string, number>> | null, file: string, to: string): string {

@@ -7,7 +7,10 @@ import { type Lease, waitForLease } from '../../kernel/keep-lease.ts';
 import { EVENT_LOG_LEASE } from '../event-log.ts';
 import type { Fence, Store } from '../port.ts';
 import { linked } from '../sqlite/files.ts';
-import type { CopyProgress } from './postgres-copy.ts';
+import { IDS_AHEAD } from './ids-ahead.ts';
+
+const USE_PG_DUMP =
+  'A Postgres store is backed up with pg_dump or a snapshot of the database, not by this command. Afterwards: rollcall migrate --restored (docs/operations/backup.md).';
 
 /** The file of an embedded engine. */
 export interface EngineFile {
@@ -16,7 +19,7 @@ export interface EngineFile {
   hold(work: () => Promise<void>): Promise<void>;
 }
 
-export interface BackupOptions {
+interface BackupOptions {
   /** The store's URL. */
   readonly url: string;
   readonly engines: readonly EngineFile[];
@@ -31,12 +34,8 @@ export interface BackupOptions {
   /** Must be new or empty, or a link to such a folder. It is there with all files or not at all. */
   readonly folder: string;
   readonly clock: Clock;
-  /** Gives a long copy up. */
-  readonly signal?: AbortSignal;
   /** Called with what is waited for: a sync, or another backup. */
   readonly onWait?: (what: string) => void;
-  /** Called with the rows of a table that are copied, of how many; not for SQLite. */
-  readonly onProgress?: CopyProgress;
 }
 
 /** How long a sync that runs is waited for, in milliseconds, asking this often. */
@@ -45,23 +44,18 @@ const ASK_EVERY = 500;
 const SQLITE_FULL = 13;
 /** More pages than a database can have: one step, since one between steps that finds a change starts over. */
 const ALL_PAGES = 0x7fff_ffff;
-/**
- * A copy gives out delivery ids (Idempotency-Keys) that are this much further on. Ids that the store gives out after
- * the backup belong to other messages, and receivers remember them. More than will ever be given out between two
- * backups; there is room for 8,000 restores of restored stores below 2^53.
- */
-const IDS_AHEAD = 2 ** 40;
 
 /**
- * Copies store and engine files while everything runs; resolves to their places in `folder`. No sync runs meanwhile, so
- * that the snapshots and the versions that the store knows belong together; intake and delivery go on. A SQLite store is
- * restored by putting its file in its place, a Postgres database by `restorePostgres`.
+ * Copies a SQLite store and engine files while everything runs; resolves to their places in `folder`. No sync runs meanwhile,
+ * so that the snapshots and the versions that the store knows belong together; intake and delivery go on. The store is
+ * restored by putting its file in its place.
  *
- * @throws RollcallError `run_in_progress` when a sync or another backup does not end in time; `bad_usage` when `folder` is in use or a mount
- * point, or there is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in
- * use; `store_failed` when a database can't be read or the copy not written; `stopping` when the signal aborts
+ * @throws RollcallError `run_in_progress` when a sync or another backup does not end in time; `bad_usage` for a Postgres store,
+ * when `folder` is in use or a mount point, or there is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in
+ * use; `store_failed` when a database can't be read or the copy not written
  */
 export async function backup(given: BackupOptions): Promise<readonly string[]> {
+  if (!given.url.startsWith('sqlite:')) throw new RollcallError('bad_usage', USE_PG_DUMP);
   const options = { ...given, folder: linked(given.folder) };
   const copies = placesOf(options);
   if (copies.length === 0) {
@@ -132,10 +126,6 @@ function placesOf(options: BackupOptions): readonly Copy[] {
     return place;
   };
   const ofStore = (): readonly Copy[] => {
-    if (/^postgres(ql)?:/.test(url)) {
-      const place = placeOf(join(base, 'store.postgres'));
-      return [(folder) => copyPostgres(folder, place, options)];
-    }
     const path = url.slice('sqlite:'.length);
     if (path === ':memory:') return [];
     const place = placeOf(path);
@@ -258,16 +248,6 @@ async function copyLog(log: string, folder: string, store: string, place: string
     await persist(target);
   }
   return names.length === 0 ? [] : [`${place}/`];
-}
-
-async function copyPostgres(
-  folder: string,
-  place: string,
-  { url, clock, signal, onProgress = () => {} }: BackupOptions,
-): Promise<readonly string[]> {
-  const { backupPostgres } = await import('./backup-postgres.ts');
-  await backupPostgres({ url, folder: join(folder, place), idsAhead: IDS_AHEAD, clock, signal, onProgress });
-  return [`${place}/`];
 }
 
 /** A log beside the file was left by a killed process. It is copied first, because closing the file ends the hold on it. */

@@ -12,7 +12,8 @@ import { linked, markerOf } from '../sqlite/files.ts';
 import { KEY_BYTES } from '../sqlite/queue/seen-keys.ts';
 import { openSqliteStore } from '../sqlite/store.ts';
 import { type MovedTable, TABLES, type Type } from './move-tables.ts';
-import type { CopyProgress } from './postgres-copy.ts';
+
+type CopyProgress = (table: string, done: number, total: number) => void;
 
 interface MoveOptions {
   /** `sqlite:` with an absolute path. */

@@ -136,7 +136,8 @@ async function runAll(session: Session, sql: string): Promise<void> {
   for (const command of commands) if (command.trim() !== '') await session.run(command);
 }
 
-async function currentVersion(db: Session): Promise<number> {
+/** The version of the tables: 0 if there are none. */
+export async function currentVersion(db: Session): Promise<number> {
   const [present] = await db.rows<[string | null]>("SELECT to_regclass('rollcall.migration')::text");
   if (!present?.[0]) return 0;
   const [row] = await db.rows<[number]>('SELECT coalesce(max(version), 0) FROM rollcall.migration');
