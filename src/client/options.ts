@@ -5,10 +5,8 @@ import type { Retry } from './outage.ts';
 
 /** Options of a `Client`. All are optional; times are milliseconds, sizes bytes. */
 export interface ClientOptions {
-  /** Base URL of the collection API, http or https. Default: `ROLLCALL_ENDPOINT`, else `http://127.0.0.1:8080`. */
+  /** Base URL of the collection API, http or https; `/v1/batch` is added. Default: `ROLLCALL_ENDPOINT`, else `http://127.0.0.1:8080`. */
   endpoint?: string;
-  /** Path of the batch call, added to the endpoint unless it is there. Default: `/v1/batch`. */
-  path?: string;
   /** Messages queued before a flush, at least 1. Default 20; with 1 every message is sent at once. */
   flushAt?: number;
   /** Other name of `flushAt`. */

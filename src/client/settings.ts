@@ -7,6 +7,8 @@ import type { Retry } from './outage.ts';
 import type { Platform } from './platform.ts';
 
 const MiB = 1024 * 1024;
+/** The path of the batch call. */
+const BATCH = '/v1/batch';
 /** Timers of JavaScript hold no more than 31 bits. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
@@ -33,10 +35,10 @@ export function resolve(options: ClientOptions, platform: Platform): Settings {
   // Without types, a text in place of the options would be passed over, and with it the endpoint.
   if (typeof options !== 'object' || options === null)
     throw new ClientError('bad_configuration', 'options must be an object', 'options');
-  for (const name of ['path', 'spool'] as const) requireType(name, options[name], 'string');
+  requireType('spool', options.spool, 'string');
   for (const name of ['onLoss', 'onRetry', 'fetch'] as const) requireType(name, options[name], 'function');
   return {
-    endpoint: batchUrl(options.endpoint ?? platform.defaultEndpoint(), options.path),
+    endpoint: batchUrl(options.endpoint ?? platform.defaultEndpoint()),
     flushAt: number('flushAt', options.flushAt ?? options.size, 20, 1),
     flushAfter: number('flushAfter', options.flushAfter, 5_000, 1),
     maxQueueCount: number('maxQueueCount', options.maxQueueCount, 100_000, 1),
@@ -58,15 +60,14 @@ function requireType(name: string, given: unknown, type: 'string' | 'function'):
   throw new ClientError('bad_configuration', `${name} must be a ${type}`, name);
 }
 
-function batchUrl(endpoint: string | undefined, path = '/v1/batch'): URL {
+function batchUrl(endpoint: string | undefined): URL {
   if (endpoint === undefined) throw new ClientError('bad_configuration', 'endpoint is required here', 'endpoint');
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
     throw new ClientError('bad_configuration', `endpoint must be an http or https URL, got ${endpoint}`, 'endpoint');
   }
-  const wanted = `/${path.replace(/^\/+|\/+$/g, '')}`;
   const base = url.pathname.replace(/\/+$/, '');
-  url.pathname = base.endsWith(wanted) ? base : base + wanted;
+  url.pathname = base.endsWith(BATCH) ? base : base + BATCH;
   return url;
 }
 

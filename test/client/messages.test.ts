@@ -214,7 +214,7 @@ t.test('options that cannot be right are refused by name', (t) => {
   for (const options of ['http://127.0.0.1:1', null] as never[]) {
     t.throws(() => new Client('k', options), { code: 'bad_configuration', field: 'options' });
   }
-  for (const name of ['path', 'spool', 'onLoss', 'onRetry', 'fetch']) {
+  for (const name of ['spool', 'onLoss', 'onRetry', 'fetch']) {
     t.throws(() => new Client('k', { [name]: 1 }), { code: 'bad_configuration', field: name });
   }
   for (const name of ['flushAt', 'flushAfter', 'maxQueueCount', 'maxQueueBytes', 'requestTimeout'] as const) {
