@@ -118,7 +118,7 @@ export class Reserve {
 }
 
 /** Verbs that are refused while the disk is full: intake, and the check that it is ready. */
-const REFUSED: ReadonlySet<VerbName> = new Set(['accept', 'acceptEach', 'ping']);
+const REFUSED: ReadonlySet<VerbName> = new Set(['accept', 'ping']);
 const FULL = {
   code: 'store_full',
   message: 'The disk is full: nothing is taken until there is room. Nothing was lost.',

@@ -6,11 +6,9 @@ import { recordsBy } from '../records/records.ts';
 import { checkFile } from './check.ts';
 import { fileLog } from './file-log.ts';
 import { damaged, linked } from './files.ts';
-import { eachHanded, type PackedHanded } from './handed.ts';
-import { unpackClaims } from './packed-claims.ts';
-import { movable, pack } from './packed-messages.ts';
+import { claimOf } from './queue/claimed-rows.ts';
+import type { Handed } from './queue/new-deliveries.ts';
 import { PackedSettlements } from './thread/packed-settlements.ts';
-import { SmallAccepts } from './thread/small-accepts.ts';
 import { StoreThread, type Thread } from './thread/store-thread.ts';
 import type { ThreadData } from './thread/thread.ts';
 
@@ -59,7 +57,12 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     begin: (owner, claims) => thread.call('begin', [owner, claims.map(({ id }) => ids.number(id))]),
     claim: async (owner, requests) => {
       const { claims, nextDue } = await thread.call('claim', [owner, requests]);
-      return { claims: unpackClaims(claims, requests, ids), nextDue };
+      return {
+        claims: requests.map(({ destination }, place) =>
+          (claims[place] ?? []).map((row) => claimOf(row, destination, ids)),
+        ),
+        nextDue,
+      };
     },
     settle: (owner, settlements, keeps = false) =>
       thread.call('settle', [
@@ -91,51 +94,31 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
 
 function acceptBy(thread: StoreThread, ids: DeliveryIds, maxQueued: number): port.Store['accept'] {
   const { time } = thread;
-  const small = {
-    logged: new SmallAccepts(thread, maxQueued, true),
-    unlogged: new SmallAccepts(thread, maxQueued, false),
-  };
-  const sent = (request: port.AcceptRequest) => {
+  return async (request) => {
     const { messages, step, live = null, logged = false, take = null } = request;
-    if (SmallAccepts.isSmall(request)) return (logged ? small.logged : small.unlogged).add(request);
-    const packed = pack(messages);
-    const options = { movable: movable(packed), messages: messages.length };
-    const ahead = time.fromWall(0);
-    return thread.call('accept', [{ messages: packed, step, live, maxQueued, logged, take, ahead }], options);
-  };
-  const acceptAndTake = async (request: port.AcceptRequest) => {
     const acceptedAt = time.now();
-    const { handed, ...result } = await sent(request);
-    return { ...result, claims: handed === null ? [] : handedClaims(ids, request, acceptedAt, handed) };
+    const given = { messages, step, live, maxQueued, logged, take, ahead: time.fromWall(0) };
+    const { handed, ...result } = await thread.call('accept', [given], messages.length);
+    if (take === null) return result;
+    return { ...result, claims: handed.map((each) => handedClaim(ids, request, acceptedAt, each)) };
   };
-  // Only who takes deliveries needs the messages for longer.
-  return (request) => (request.take ? acceptAndTake(request) : sent(request).then(resultOf));
 }
 
-const resultOf = ({ accepted, duplicates, suppressed }: port.AcceptResult): port.AcceptResult => ({
-  accepted,
-  duplicates,
-  suppressed,
-});
-
-function handedClaims(
+function handedClaim(
   ids: DeliveryIds,
   { messages, step }: port.AcceptRequest,
   acceptedAt: number,
-  handed: PackedHanded,
-): port.Claim[] {
-  return eachHanded(handed, (place, destination, id) => {
-    const { source, messageId, type, userId, body, lane, conflict } = messages[place] as port.NewMessage;
-    const message = { destination, source, messageId, type, userId, body, lane, conflict };
-    return {
-      id: ids.name(id),
-      ...message,
-      run: step?.run ?? null,
-      tries: 0,
-      acceptedAt,
-      firstAt: null,
-      marks: port.NO_MARKS,
-      crashes: 0,
-    };
-  });
+  { message, destination, id }: Handed,
+): port.Claim {
+  const { source, messageId, type, userId, body, lane, conflict } = messages[message] as port.NewMessage;
+  return {
+    id: ids.name(id),
+    ...{ destination, source, messageId, type, userId, body, lane, conflict },
+    run: step?.run ?? null,
+    tries: 0,
+    acceptedAt,
+    firstAt: null,
+    marks: port.NO_MARKS,
+    crashes: 0,
+  };
 }

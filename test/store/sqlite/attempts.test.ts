@@ -4,7 +4,6 @@ import fc from 'fast-check';
 import t from 'tap';
 import { type Attempt, type Claim, LANES, NO_MARKS, OUTCOMES, type Settlement } from '../../../src/store/port.ts';
 import { Connection } from '../../../src/store/sqlite/connection.ts';
-import { Handed } from '../../../src/store/sqlite/handed.ts';
 import { migrate } from '../../../src/store/sqlite/migrate.ts';
 import { NewDeliveries } from '../../../src/store/sqlite/queue/new-deliveries.ts';
 import { settle } from '../../../src/store/sqlite/queue/settle.ts';
@@ -96,9 +95,9 @@ function insert(
 ): number {
   const names = { destination: db.nameId(destination), source: db.nameId(source) };
   const common = { ...names, lane: LANES.indexOf('live'), state: CLAIMED, owner: OWNER, run: null };
-  const handed = new Handed();
-  const deliveries = new NewDeliveries(db, handed);
-  deliveries.add(common, { now: 1_000, type: TRACK, messageId, userId, conflict: null, body: '{}' }, handed.add(0, ''));
+  const handed = { message: 0, destination: '', id: 0 };
+  const deliveries = new NewDeliveries(db);
+  deliveries.add(common, { now: 1_000, type: TRACK, messageId, userId, conflict: null, body: '{}' }, handed);
   deliveries.write();
-  return handed.pack().numbers[2] as number;
+  return handed.id;
 }

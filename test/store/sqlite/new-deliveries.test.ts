@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
 import { Connection } from '../../../src/store/sqlite/connection.ts';
-import { eachHanded, Handed } from '../../../src/store/sqlite/handed.ts';
 import { migrate } from '../../../src/store/sqlite/migrate.ts';
-import { NewDeliveries } from '../../../src/store/sqlite/queue/new-deliveries.ts';
+import { type Handed, NewDeliveries } from '../../../src/store/sqlite/queue/new-deliveries.ts';
 
 const common = fc.record({
   destination: fc.constantFrom(1, 1, 1, 2),
@@ -34,13 +33,15 @@ t.test('deliveries are written as they were added, in their order, and whoever a
     fc.asyncProperty(fc.array(group, { maxLength: 6 }), fc.nat(5), async (groups, early) => {
       await db.transaction(() => {
         db.run('DELETE FROM delivery');
-        const handed = new Handed();
-        const deliveries = new NewDeliveries(db, handed);
+        const handed: Handed[] = [];
+        const deliveries = new NewDeliveries(db);
         const expected = groups.flatMap(([shared, list]) => list.map(([each]) => ({ ...shared, ...each })));
         let count = 0;
         for (const [place, [shared, list]] of groups.entries()) {
           for (const [each, isHanded] of list) {
-            deliveries.add(shared, each, isHanded ? handed.add(count, `d${shared.destination}`) : null);
+            const asks = isHanded ? { message: count, destination: `d${shared.destination}`, id: 0 } : null;
+            if (asks !== null) handed.push(asks);
+            deliveries.add(shared, each, asks);
             count += 1;
           }
           if (place === early) deliveries.writeOf(shared.destination);
@@ -62,7 +63,7 @@ t.test('deliveries are written as they were added, in their order, and whoever a
           );
         }
         const asked = groups.flatMap(([, list]) => list.map(([, isHanded]) => isHanded));
-        const found = eachHanded(handed.pack(), (index, destination, id) => {
+        const found = handed.map(({ message: index, destination, id }) => {
           const row = rows.find((each) => each['id'] === id);
           const { body, messageId, destination: expectedOne } = expected[index] ?? {};
           deepStrictEqual([row?.['body'], row?.['messageId'], destination], [body, messageId, `d${expectedOne}`]);

@@ -2,15 +2,16 @@ import { failpoint } from '../../../kernel/failpoint.ts';
 import { type ClaimRequest, LANES } from '../../port.ts';
 import { CLAIM_ORDERS, CLAIMED, READY } from '../../states.ts';
 import type { Connection } from '../connection.ts';
-import { BODY, CLAIM_COLUMNS, type ClaimTuple, type PackedClaims, packClaims } from '../packed-claims.ts';
+import { BODY, CLAIM_COLUMNS, type ClaimedRow } from './claimed-rows.ts';
 import { isOwner } from './leases.ts';
 
 interface Claimed {
-  readonly claims: PackedClaims;
+  /** Of each request. */
+  readonly claims: readonly (readonly ClaimedRow[])[];
   readonly nextDue: ReadonlyMap<string, number | null>;
 }
 
-/** Rows that one statement claims at most, and the characters of bodies after which no other does: all of them cross as one text. */
+/** Rows that one statement claims at most, and the characters of bodies after which no other does. */
 const ROWS = 256;
 const CHARACTERS = 16_000_000;
 
@@ -18,8 +19,7 @@ const CHARACTERS = 16_000_000;
 const isOfRank = (rank: number) => `(tries > 0) = ${rank < LANES.length ? 0 : 1} AND lane = ${rank % LANES.length}`;
 
 export function claim(db: Connection, now: number, owner: number, requests: readonly ClaimRequest[]): Claimed {
-  const packed = (claims: readonly (readonly ClaimTuple[])[]) => packClaims(claims, (number) => db.name(number));
-  if (!isOwner(db, now, owner)) return { claims: packed(requests.map(() => [])), nextDue: new Map() };
+  if (!isOwner(db, now, owner)) return { claims: requests.map(() => []), nextDue: new Map() };
   const nextDue = new Map<string, number | null>();
   const taken = { characters: 0 };
   const claims = requests.map((request) => {
@@ -33,7 +33,7 @@ export function claim(db: Connection, now: number, owner: number, requests: read
     return claimed;
   });
   failpoint('claim');
-  return { claims: packed(claims), nextDue };
+  return { claims, nextDue };
 }
 
 function claimOf(
@@ -44,13 +44,13 @@ function claimOf(
   request: ClaimRequest,
   taken: { characters: number },
 ) {
-  const claimed: ClaimTuple[] = [];
+  const claimed: ClaimedRow[] = [];
   for (const rank of CLAIM_ORDERS[request.order]) {
     const most = rank < LANES.length ? request.limit : (request.retries ?? request.limit);
     for (let left = Math.min(request.limit - claimed.length, most); left > 0 && taken.characters < CHARACTERS; ) {
       const rows = claimRows(db, now, owner, destination, rank, Math.min(left, ROWS));
       for (const row of rows) {
-        claimed.push(row);
+        claimed.push(named(db, row));
         taken.characters += row[BODY].length;
       }
       left = rows.length < ROWS ? 0 : left - ROWS;
@@ -59,9 +59,17 @@ function claimOf(
   return claimed;
 }
 
+/** A row as the table has it: numbers stand for its names. */
+type NumberedRow = readonly [number, source: number, number, number, run: number | null, ...Rest<ClaimedRow>];
+type Rest<T> = T extends readonly [unknown, unknown, unknown, unknown, unknown, ...infer R] ? R : never;
+
+function named(db: Connection, [id, source, type, lane, run, ...rest]: NumberedRow): ClaimedRow {
+  return [id, db.name(source), type, lane, run === null ? null : db.name(run), ...rest];
+}
+
 function claimRows(db: Connection, now: number, owner: number, destination: number, rank: number, limit: number) {
   // SQLite plans anew for each value of a bare LIMIT parameter.
-  return db.tuples<ClaimTuple>(
+  return db.tuples<NumberedRow>(
     `UPDATE delivery SET state = ${CLAIMED}, owner = ? WHERE id IN (
        SELECT id FROM delivery INDEXED BY delivery_ready
        WHERE state = ${READY} AND destination = ? AND ${isOfRank(rank)} AND due_at <= ?

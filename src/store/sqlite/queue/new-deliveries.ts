@@ -1,6 +1,5 @@
 import type { SQLInputValue } from 'node:sqlite';
 import type { Connection } from '../connection.ts';
-import type { Handed } from '../handed.ts';
 import { ManyRows, MOST } from '../many-rows.ts';
 
 /** Values that deliveries which are written together share; names stand as their numbers. */
@@ -22,6 +21,14 @@ interface NewDelivery {
   readonly body: string;
 }
 
+/** A delivery that is claimed as it is accepted. Its id is known once its row is written. */
+export interface Handed {
+  /** The place of its message in the request. */
+  readonly message: number;
+  readonly destination: string;
+  id: number;
+}
+
 const ROWS = new ManyRows(
   `INSERT INTO delivery
     (destination, lane, state, owner, tries, source, run, type, message_id, user_id, due_at, accepted_at, conflict, body)`,
@@ -34,27 +41,24 @@ const ROWS = new ManyRows(
  */
 export class NewDeliveries {
   private readonly db: Connection;
-  private readonly handed: Handed;
   private readonly groups = new Map<number, RowGroup>();
 
-  /** @param handed - gets the ids of its deliveries */
-  constructor(db: Connection, handed: Handed) {
+  constructor(db: Connection) {
     this.db = db;
-    this.handed = handed;
   }
 
-  /** @param place - among those that are handed over; null where nobody needs the id */
-  add(common: Common, { now, type, messageId, userId, conflict, body }: NewDelivery, place: number | null): void {
+  /** @param handed - gets the id of the row; null if nobody needs it */
+  add(common: Common, { now, type, messageId, userId, conflict, body }: NewDelivery, handed: Handed | null): void {
     let group = this.groups.get(common.destination);
     if (group === undefined || !isSame(group.common, common)) {
       if (group !== undefined) this.writeGroup(group);
-      group = { common, values: [], places: [], conflicts: new Set() };
+      group = { common, values: [], handed: [], conflicts: new Set() };
       this.groups.set(common.destination, group);
     }
     group.values.push(type, messageId, userId, now, now, conflict, body);
-    group.places.push(place);
+    group.handed.push(handed);
     if (conflict !== null) group.conflicts.add(conflict);
-    if (group.places.length === MOST) this.writeGroup(group);
+    if (group.handed.length === MOST) this.writeGroup(group);
   }
 
   /** Writes everything that was added for a destination. */
@@ -73,15 +77,15 @@ export class NewDeliveries {
     for (const group of this.groups.values()) this.writeGroup(group);
   }
 
-  private writeGroup({ common, values, places, conflicts }: RowGroup): void {
+  private writeGroup({ common, values, handed, conflicts }: RowGroup): void {
     const { destination, lane, state, owner, source, run } = common;
-    let id = ROWS.write(this.db, [destination, lane, state, owner, source, run], values) - places.length;
-    for (const place of places) {
+    let id = ROWS.write(this.db, [destination, lane, state, owner, source, run], values) - handed.length;
+    for (const each of handed) {
       id += 1;
-      if (place !== null) this.handed.identify(place, id);
+      if (each !== null) each.id = id;
     }
     values.length = 0;
-    places.length = 0;
+    handed.length = 0;
     conflicts.clear();
   }
 }
@@ -89,7 +93,7 @@ export class NewDeliveries {
 interface RowGroup {
   readonly common: Common;
   readonly values: SQLInputValue[];
-  readonly places: (number | null)[];
+  readonly handed: (Handed | null)[];
   readonly conflicts: Set<string>;
 }
 

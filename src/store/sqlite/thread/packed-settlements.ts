@@ -3,7 +3,6 @@ import { type Attempt, type Claim, LANES, OUTCOMES, type Settlement, type Verdic
 import { DELETION_LANE } from '../../states.ts';
 import { takenOf } from '../../taken.ts';
 import { loggedMessageId, loggedResponse, loggedUser } from '../../users.ts';
-import { Places } from '../packed-text.ts';
 
 export type VerdictTuple =
   | readonly ['retry', dueAt: number, firstAt: number, marks: string | null]
@@ -16,6 +15,21 @@ export type VerdictTuple =
       marks: string | null,
       taken: string | null,
     ];
+
+/** Each name once, with its place in the list. */
+class Names {
+  readonly list: string[] = [];
+  private readonly places = new Map<string, number>();
+
+  of(name: string): number {
+    let place = this.places.get(name);
+    if (place === undefined) {
+      place = this.list.push(name) - 1;
+      this.places.set(name, place);
+    }
+    return place;
+  }
+}
 
 /** Deliveries that were delivered, and that count alike. */
 export interface DeliveredGroup {
@@ -59,7 +73,7 @@ export class PackedSettlements {
   ) {
     this.owner = owner;
     this.keeps = keeps;
-    const names = new Places<string>();
+    const names = new Names();
     const log = new AttemptPacker(names, ahead);
     const delivered = new Map<number, DeliveredGroup>();
     for (const settlement of settlements) {
@@ -132,11 +146,11 @@ export class PackedAttempts {
 /** Packs attempts one after the other. */
 class AttemptPacker {
   readonly packed = new PackedAttempts();
-  private readonly names: Places<string>;
+  private readonly names: Names;
   private readonly ahead: number;
   private last: readonly Attempt[] | null = null;
 
-  constructor(names: Places<string>, ahead: number) {
+  constructor(names: Names, ahead: number) {
     this.names = names;
     this.ahead = ahead;
   }

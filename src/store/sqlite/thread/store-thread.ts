@@ -67,30 +67,17 @@ function startWorker(workerData: ThreadData): Worker {
   });
 }
 
-interface CallOptions {
-  /** Buffers of the arguments that move to the thread, and are gone here. */
-  readonly movable?: readonly ArrayBuffer[];
-  readonly messages?: number;
-}
-
-/** What a call asks for, and what of it moves to the thread. */
-interface Asked<V extends VerbName> {
-  readonly args: VerbArguments<V>;
-  readonly movable: readonly ArrayBuffer[];
-}
-
-interface Sent {
-  readonly operation: Operation;
-  readonly movable: readonly ArrayBuffer[];
+interface Caller {
+  readonly needsSync: boolean;
+  readonly weight: number;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
 }
 
 interface Waiting {
-  /** Made once it is sent. */
-  readonly ask: () => Sent;
-  readonly needsSync: boolean;
-  weight: number;
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
+  readonly operation: Operation;
+  /** All that is kept of it once the operation is sent. */
+  readonly caller: Caller;
 }
 
 /**
@@ -111,9 +98,9 @@ export class StoreThread {
   private queue: Waiting[] = [];
   private queued = 0;
   /** Groups that the thread has not answered; it does so in their order. */
-  private sent: (readonly Waiting[])[] = [];
+  private sent: (readonly Caller[])[] = [];
   private sentWeight = 0;
-  private readonly inCommit = new Set<readonly Waiting[]>();
+  private readonly inCommit = new Set<readonly Caller[]>();
   private scheduled = false;
   private closed: RollcallError | null = null;
   private damage: RollcallError | null = null;
@@ -156,36 +143,16 @@ export class StoreThread {
     return { thread, store };
   }
 
-  call<V extends VerbName>(verb: V, args: VerbArguments<V>, options: CallOptions = {}): Promise<VerbResult<V>> {
+  /** @param messages - how many it is about */
+  call<V extends VerbName>(verb: V, args: VerbArguments<V>, messages = USUAL_MESSAGES): Promise<VerbResult<V>> {
     if (this.damage) return Promise.reject(this.closed ?? this.damage);
-    return this.perform({ ...this.moment(), verb, args }, options) as Promise<VerbResult<V>>;
-  }
-
-  /** As `call`, of what grows until it is sent: `ask` then says what it has become. */
-  gather<V extends VerbName>(verb: V, ask: (ahead: number) => Asked<V>) {
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const askNow = (): Sent => {
-      const moment = this.moment();
-      const { args, movable } = ask(this.time.fromWall(0));
-      return { operation: { ...moment, verb, args }, movable };
-    };
-    const waiting: Waiting = { ask: askNow, needsSync: true, weight: 0, resolve, reject };
-    const refusal = this.closed ?? this.damage;
-    if (refusal) reject(refusal);
-    else this.wait(waiting);
-    const grow = (messages: number) => {
-      if (refusal) return;
-      waiting.weight += OPERATION_WEIGHT + messages;
-      this.queued += OPERATION_WEIGHT + messages;
-      this.schedule();
-    };
-    return { grow, result: promise as Promise<VerbResult<V>> };
+    return this.perform({ ...this.moment(), verb, args }, messages) as Promise<VerbResult<V>>;
   }
 
   /** As `call`, of a record; damaged data is still read. */
   record(verb: RecordVerb, args: readonly unknown[]): Promise<unknown> {
     if (this.damage && !READING_RECORDS.has(verb)) return Promise.reject(this.closed ?? this.damage);
-    return this.perform({ ...this.moment(), record: verb, args });
+    return this.perform({ ...this.moment(), record: verb, args }, USUAL_MESSAGES);
   }
 
   /** Of an operation. */
@@ -194,22 +161,15 @@ export class StoreThread {
     return { now, ahead: this.time.offset };
   }
 
-  private perform(
-    operation: Operation,
-    { movable = [], messages = USUAL_MESSAGES }: CallOptions = {},
-  ): Promise<unknown> {
+  private perform(operation: Operation, messages: number): Promise<unknown> {
     if (this.closed) return Promise.reject(this.closed);
     const needsSync = !('verb' in operation) || !UNSYNCED.has(operation.verb);
+    const weight = OPERATION_WEIGHT + messages;
     return new Promise((resolve, reject) => {
-      const weight = OPERATION_WEIGHT + messages;
-      this.wait({ ask: () => ({ operation, movable }), needsSync, weight, resolve, reject });
+      this.queue.push({ operation, caller: { needsSync, weight, resolve, reject } });
+      this.queued += weight;
+      this.schedule();
     });
-  }
-
-  private wait(waiting: Waiting): void {
-    this.queue.push(waiting);
-    this.queued += waiting.weight;
-    this.schedule();
   }
 
   /** Has what deleted rows left behind removed from the database's files. */
@@ -264,16 +224,16 @@ export class StoreThread {
     if (!this.maySend || this.queue.length === 0) return;
     let count = 0;
     let weight = 0;
-    for (; count < this.queue.length && weight < GROUP_WEIGHT; count += 1) weight += this.queue[count]?.weight ?? 0;
+    for (; count < this.queue.length && weight < GROUP_WEIGHT; count += 1)
+      weight += this.queue[count]?.caller.weight ?? 0;
     const group = this.queue.splice(0, count);
+    const callers = group.map(({ caller }) => caller);
     this.queued -= weight;
-    this.sent.push(group);
+    this.sent.push(callers);
     this.sentWeight += weight;
-    const asked = group.map(({ ask }) => ask());
-    const operations = asked.map(({ operation }) => operation);
-    const moved = asked.flatMap(({ movable }) => movable);
-    const needsSync = group.some((each) => each.needsSync);
-    this.worker.postMessage({ operations, needsSync, weight } satisfies Group, moved);
+    const operations = group.map(({ operation }) => operation);
+    const needsSync = callers.some((caller) => caller.needsSync);
+    this.worker.postMessage({ operations, needsSync, weight } satisfies Group);
   }
 
   /** An answer that nobody asked for would leave a caller waiting for ever, or give it another's answer. */
@@ -294,14 +254,14 @@ export class StoreThread {
     this.commit(answered, results, needsSync);
   }
 
-  private commit(group: readonly Waiting[], results: readonly OperationResult[], needsSync: boolean): void {
+  private commit(group: readonly Caller[], results: readonly OperationResult[], needsSync: boolean): void {
     this.inCommit.add(group);
     this.silent = 0;
     this.commits.add({ needsSync, answer: () => this.answer(group, results) });
     this.goOn();
   }
 
-  private answer(group: readonly Waiting[], results: readonly OperationResult[]): void {
+  private answer(group: readonly Caller[], results: readonly OperationResult[]): void {
     this.inCommit.delete(group);
     this.silent = 0;
     for (const [index, { resolve, reject }] of group.entries()) {
@@ -333,7 +293,7 @@ export class StoreThread {
     clearInterval(this.watch);
     const wasOpen = this.closed === null;
     this.closed ??= new RollcallError('store_failed', message);
-    const lost = [...[...this.inCommit].flat(), ...this.sent.flat(), ...this.queue];
+    const lost = [...[...this.inCommit].flat(), ...this.sent.flat(), ...this.queue.map(({ caller }) => caller)];
     this.inCommit.clear();
     this.sent = [];
     this.sentWeight = 0;

@@ -5,19 +5,11 @@ import { type StartTime, startTime } from '../clock.ts';
 import { Connection, storeError } from '../connection.ts';
 import { checkFiles, markFile } from '../files.ts';
 import { migrate } from '../migrate.ts';
-import { movableClaims } from '../packed-claims.ts';
 import { acceptAll } from '../queue/accept.ts';
 import { performInSpace, Reserve } from '../reserve.ts';
 import { quickLook } from '../soundness.ts';
 import { GROUP_WEIGHT, type Group, HEAVY } from './group.ts';
-import {
-  type Operation,
-  type OperationResult,
-  perform,
-  type VerbArguments,
-  type VerbName,
-  type VerbResult,
-} from './verbs.ts';
+import { type Operation, type OperationResult, perform, type VerbArguments, type VerbName } from './verbs.ts';
 
 /** The data that the thread starts with. */
 export interface ThreadData {
@@ -64,7 +56,7 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
       performAll(connection, data.path, some, isSynced),
     );
     const reply = { results, groups: groups.length, needsSync: needsSync && !isSynced } satisfies ThreadReply;
-    port.postMessage(reply, movable(operations, results));
+    port.postMessage(reply);
   };
   const work = async () => {
     for (let request = next(port, waiting); request !== undefined; request = next(port, waiting)) {
@@ -108,15 +100,6 @@ function groupsFrom(first: Group, waiting: ThreadRequest[]): readonly Group[] {
 }
 
 const weightOf = (groups: readonly Group[]) => groups.reduce((sum, { weight }) => sum + weight, 0);
-
-/** Buffers of the answers that may be moved instead of copied. */
-function movable(operations: readonly Operation[], results: readonly OperationResult[]): ArrayBuffer[] {
-  return results.flatMap((result, index) => {
-    const operation = operations[index] as Operation;
-    const isClaim = 'verb' in operation && operation.verb === 'claim' && 'value' in result;
-    return isClaim ? movableClaims((result.value as VerbResult<'claim'>).claims) : [];
-  });
-}
 
 async function openConnection(data: ThreadData): Promise<{ connection: Connection; reply: ThreadReply }> {
   const connection = new Connection(data.path);
@@ -175,7 +158,7 @@ async function performAll(
       const done: OperationResult[] = [];
       for (let at = 0; at < operations.length; ) {
         const accepts = plainAccepts(operations, at);
-        if (accepts.length > 1) done.push(...acceptAll(connection, accepts).map((value) => ({ value })));
+        if (accepts.length > 0) done.push(...acceptAll(connection, accepts).map((value) => ({ value })));
         else done.push(await performOne(connection, path, operations[at] as Operation));
         at += Math.max(1, accepts.length);
       }
@@ -204,7 +187,7 @@ function plainAccepts(operations: readonly Operation[], from: number) {
 }
 
 /** What is done most: it is never refused, and needs no savepoint, for which SQLite copies each page that is changed after it. */
-const NEVER_REFUSED: ReadonlySet<VerbName> = new Set(['acceptEach', 'claim', 'settle']);
+const NEVER_REFUSED: ReadonlySet<VerbName> = new Set(['claim', 'settle']);
 const REFUSALS = new Set<ErrorCode>(['fence_lost', 'epoch_moved', 'unknown_run', 'live_moved']);
 
 async function performOne(connection: Connection, path: string, operation: Operation): Promise<OperationResult> {

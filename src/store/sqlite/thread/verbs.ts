@@ -20,7 +20,7 @@ import {
   willWrite,
 } from '../event-log.ts';
 import { prune } from '../prune.ts';
-import { accept, acceptEach } from '../queue/accept.ts';
+import { accept } from '../queue/accept.ts';
 import { claim } from '../queue/claim.ts';
 import { heartbeat, join, leave } from '../queue/leases.ts';
 import { begin, rescue, settle } from '../queue/settle.ts';
@@ -34,7 +34,7 @@ const shared =
 
 /** The queue's verbs, each performed within the transaction of its group. */
 const VERBS = {
-  ...{ accept, acceptEach, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
+  ...{ accept, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
   ...{ expire: shared(expire), restNotices: shared(restNotices), bury: shared(bury), requeue: shared(requeue) },
   ...{ replay: shared(replay), deliverAgain: shared(deliverAgain), resend: shared(resend), drop: shared(drop) },
   ...{ erase: shared(erase), prune },
