@@ -16,7 +16,7 @@ interface PageFiles {
   readonly index: PageFile;
   /** Of all files: they stand under `/pages/HASH/`. */
   readonly hash: string;
-  /** By their names there. */
+  /** By their paths there. */
   readonly files: ReadonlyMap<string, PageFile>;
 }
 
@@ -35,14 +35,17 @@ const PACKAGES = [
   ['htm', 'htm.js'],
 ] as const;
 
-/** Reads them all: there are some thirty. */
+/** Reads them all: there are some forty. */
 export function readPageFiles(): PageFiles {
-  const own = globSync('*.{js,css,svg}', { cwd: HOME }).map((name): [string, string] => [name, read(join(HOME, name))]);
+  const own = globSync('{,views/}*.{js,css,svg}', { cwd: HOME }).map((name): [string, string] => [
+    name,
+    read(join(HOME, name)),
+  ]);
   const foreign = PACKAGES.map(([name, file]): [string, string] => [
     file,
     read(fileURLToPath(import.meta.resolve(name))),
   ]);
-  const texts = [...own, ...foreign].map(([name, text]): [string, string] => [name, prepared(text)]).toSorted();
+  const texts = [...own, ...foreign].map(([name, text]): [string, string] => [name, prepared(name, text)]).toSorted();
   const hash = createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 12);
   const folder = `/pages/${hash}`;
   const modules = texts.flatMap(([name]) => (name.endsWith('.js') && name !== 'theme.js' ? `${folder}/${name}` : []));
@@ -59,13 +62,15 @@ export function readPageFiles(): PageFiles {
  * Names of packages become paths, as an import map would have it: a map would stand inline in the document. Comments are left
  * out, types within a line among them: they are a seventh of what would be sent.
  */
-function prepared(text: string): string {
+function prepared(path: string, text: string): string {
+  const home = path.includes('/') ? '../' : './';
   const bare = text
     .replaceAll(/^ *\/\*(?:(?!\*\/)[\s\S])*\*\/\n/gm, '')
     .replaceAll(/\/\*\* @type (?:(?!\*\/).)*\*\/ ?/g, '')
     .replaceAll(/^ *\/\/.*$\n?/gm, '');
   return PACKAGES.reduce(
-    (changed, [name, file]) => changed.replaceAll(new RegExp(`(\\bfrom\\s*)(['"])${name}\\2`, 'g'), `$1$2./${file}$2`),
+    (changed, [name, file]) =>
+      changed.replaceAll(new RegExp(`(\\bfrom\\s*)(['"])${name}\\2`, 'g'), `$1$2${home}${file}$2`),
     bare,
   );
 }

@@ -55,9 +55,9 @@ export const pages: FastifyPluginAsync<PagesOptions> = async (app, { admit }) =>
   for (const address of ADDRESSES) {
     app.get(address, route, (request, reply) => send(pageFiles().index, 'no-cache', request, reply));
   }
-  app.get<{ Params: { hash: string; name: string } }>('/pages/:hash/:name', route, (request, reply) => {
-    const { hash, name } = request.params;
-    const file = hash === pageFiles().hash ? pageFiles().files.get(name) : undefined;
+  app.get<{ Params: { hash: string; '*': string } }>('/pages/:hash/*', route, (request, reply) => {
+    const { hash, '*': path } = request.params;
+    const file = hash === pageFiles().hash ? pageFiles().files.get(path) : undefined;
     if (!file) throw new RollcallError('not_found', 'This page is of another version. Reload it.');
     // A file at such a path never changes: the path has the hash of all files.
     return send(file, 'public, max-age=31536000, immutable', request, reply);

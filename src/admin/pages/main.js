@@ -1,25 +1,25 @@
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Activity } from './activity.js';
 import { get, onUnauthorized, remove } from './api.js';
-import { Audience } from './audience.js';
-import { Audiences } from './audiences.js';
-import { DeadLetters } from './dead-letters.js';
-import { Deletions } from './deletions.js';
-import { Endpoint } from './endpoint.js';
-import { Endpoints } from './endpoints.js';
-import { Events } from './events.js';
 import { html } from './html.js';
 import { connect, disconnect, useConnection, useData } from './live.js';
-import { Message } from './message.js';
-import { Messages } from './messages.js';
-import { Overview } from './overview.js';
 import { navigate, useAddress } from './router.js';
-import { Run } from './run.js';
-import { SignIn } from './sign-in.js';
-import { Sources } from './sources.js';
-import { Story } from './story.js';
 import { Empty, Problem, State, Voice } from './ui.js';
+import { Activity } from './views/activity.js';
+import { Audience } from './views/audience.js';
+import { Audiences } from './views/audiences.js';
+import { DeadLetters } from './views/dead-letters.js';
+import { Deletions } from './views/deletions.js';
+import { Endpoint } from './views/endpoint.js';
+import { Endpoints } from './views/endpoints.js';
+import { Events } from './views/events.js';
+import { Message } from './views/message.js';
+import { Messages } from './views/messages.js';
+import { Overview } from './views/overview.js';
+import { Run } from './views/run.js';
+import { SignIn } from './views/sign-in.js';
+import { Sources } from './views/sources.js';
+import { Story } from './views/story.js';
 
 /** @typedef {{ service: string, version: string, name: string | null, may: string[], signedIn: boolean, needsToken: boolean }} Session */
 

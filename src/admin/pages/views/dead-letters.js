@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
-import { post } from './api.js';
-import { KINDS, REASONS } from './choices.js';
-import { count, number } from './format.js';
-import { html } from './html.js';
-import { refreshAll, useData } from './live.js';
-import { addressOf, refine, useAddress } from './router.js';
-import { Asks, Empty, Filters, Head, Loaded, State, Table, Time } from './ui.js';
+import { post } from '../api.js';
+import { KINDS, REASONS } from '../choices.js';
+import { count, number } from '../format.js';
+import { html } from '../html.js';
+import { refreshAll, useData } from '../live.js';
+import { addressOf, refine, useAddress } from '../router.js';
+import { Asks, Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 
 const ROWS = 50;
 const FILTERS = ['destination', 'source', 'reason', 'type', 'userId'];
@@ -101,7 +101,7 @@ async function inParts(path, scope, names) {
   return sum;
 }
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const COLUMNS = [
   {
     title: 'Message',

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { post } from './api.js';
-import { html } from './html.js';
+import { post } from '../api.js';
+import { html } from '../html.js';
 
 /** @param {{ onDone: () => Promise<void> }} props */
 export function SignIn({ onDone }) {

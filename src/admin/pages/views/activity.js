@@ -1,7 +1,7 @@
-import { html } from './html.js';
-import { useData } from './live.js';
-import { addressOf, refine, useAddress } from './router.js';
-import { Empty, Filters, Head, Loaded, State, Table, Time } from './ui.js';
+import { html } from '../html.js';
+import { useData } from '../live.js';
+import { addressOf, refine, useAddress } from '../router.js';
+import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 
 const ROWS = 50;
 
@@ -28,7 +28,7 @@ export function Activity() {
 /** @param {any} row */
 const keyOf = ({ at, who, action, target }) => `${at} ${who} ${action} ${target}`;
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const COLUMNS = [
   { title: 'When', cell: ({ at }) => html`<${Time} at=${at} />` },
   { title: 'Who', cell: ({ who }) => who },

@@ -1,8 +1,8 @@
-import { KINDS, STATES } from './choices.js';
-import { html } from './html.js';
-import { addressOf, useAddress } from './router.js';
-import { useSearch } from './search.js';
-import { Empty, Filters, Head, Problem, State, Table, Time, Waiting } from './ui.js';
+import { KINDS, STATES } from '../choices.js';
+import { html } from '../html.js';
+import { addressOf, useAddress } from '../router.js';
+import { useSearch } from '../search.js';
+import { Empty, Filters, Head, Problem, State, Table, Time, Waiting } from '../ui.js';
 
 const ROWS = 50;
 
@@ -49,7 +49,7 @@ function Nothing({ isSearch }) {
     <p>Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>, bodies and names of events for <code>messages.keep</code>.</p><//>`;
 }
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const COLUMNS = [
   { title: 'When', cell: ({ at }) => html`<${Time} at=${at} ago=${false} />` },
   {

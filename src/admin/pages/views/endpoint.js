@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks';
-import { post } from './api.js';
-import { Attempts } from './attempts.js';
-import { OUTCOMES } from './choices.js';
+import { post } from '../api.js';
+import { Attempts } from '../attempts.js';
+import { OUTCOMES } from '../choices.js';
+import { count, duration, number, percent } from '../format.js';
+import { html } from '../html.js';
+import { refreshAll, useData } from '../live.js';
+import { addressOf, refine, useAddress } from '../router.js';
+import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from '../ui.js';
 import { ENOUGH, endpointAddress } from './endpoints.js';
-import { count, duration, number, percent } from './format.js';
-import { html } from './html.js';
-import { refreshAll, useData } from './live.js';
-import { addressOf, refine, useAddress } from './router.js';
-import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from './ui.js';
 
 const ATTEMPTS = 25;
 /** The meaning of each state, and what to do about it. */

@@ -1,8 +1,8 @@
-import { number } from './format.js';
-import { html } from './html.js';
-import { useData } from './live.js';
-import { addressOf, refine, useAddress } from './router.js';
-import { Empty, Head, Loaded, Names, Section, State, Table, Time } from './ui.js';
+import { number } from '../format.js';
+import { html } from '../html.js';
+import { useData } from '../live.js';
+import { addressOf, refine, useAddress } from '../router.js';
+import { Empty, Head, Loaded, Names, Section, State, Table, Time } from '../ui.js';
 
 export function Sources() {
   const live = useData('/sources', ['sources']);
@@ -33,7 +33,7 @@ function folded(discards) {
   return [...Map.groupBy(discards, keyOf).values()].map((alike) => ({ ...alike[0], times: alike.length }));
 }
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const COLUMNS = [
   { title: 'Source', cell: ({ id }) => html`<a href=${addressOf('/sources', { source: id })}>${id}</a>` },
   {
@@ -58,7 +58,7 @@ const COLUMNS = [
   },
 ];
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const DISCARDS = [
   { title: 'When', cell: ({ at }) => html`<${Time} at=${at} />` },
   { title: 'Source', cell: ({ source }) => source },

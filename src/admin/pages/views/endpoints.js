@@ -1,8 +1,8 @@
-import { count, duration, number, percent } from './format.js';
-import { html } from './html.js';
-import { useData } from './live.js';
-import { refine, useAddress } from './router.js';
-import { Empty, Filters, Head, Loaded, State, Table, Time } from './ui.js';
+import { count, duration, number, percent } from '../format.js';
+import { html } from '../html.js';
+import { useData } from '../live.js';
+import { refine, useAddress } from '../router.js';
+import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 
 /** Rows drawn at once: with a thousand destinations the rest comes when it is asked for. */
 const SHOWN = 100;
@@ -60,7 +60,7 @@ function Taken({ day: { succeeded = 0, retried = 0, refused = 0 } = {} }) {
   return html`<span class=${share < ENOUGH ? 'bad-text' : ''}>${percent(share)}</span><small>of ${number(all)}</small>`;
 }
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const COLUMNS = [
   {
     title: 'Destination',

@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
-import { post } from './api.js';
-import { bytes, count, number } from './format.js';
-import { html } from './html.js';
-import { useData } from './live.js';
-import { Action, Empty, Figures, Head, Loaded } from './ui.js';
+import { post } from '../api.js';
+import { bytes, count, number } from '../format.js';
+import { html } from '../html.js';
+import { useData } from '../live.js';
+import { Action, Empty, Figures, Head, Loaded } from '../ui.js';
 
 /** The event log: how large it is, how far it goes back, and whether its files are whole. @param {{ may: string[] }} props */
 export function Events({ may }) {

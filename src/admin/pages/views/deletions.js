@@ -1,8 +1,8 @@
-import { count, number } from './format.js';
-import { html } from './html.js';
-import { useData } from './live.js';
-import { addressOf, refine, useAddress } from './router.js';
-import { Empty, Folded, Head, Loaded, State, Table, Time } from './ui.js';
+import { count, number } from '../format.js';
+import { html } from '../html.js';
+import { useData } from '../live.js';
+import { addressOf, refine, useAddress } from '../router.js';
+import { Empty, Folded, Head, Loaded, State, Table, Time } from '../ui.js';
 
 /** The effect of each type of request. @type {Record<string, string>} */
 const TYPES = {
@@ -25,7 +25,7 @@ export function Deletions() {
             ${next && html`<button type="button" onClick=${() => refine({ cursor: next })}>Older</button>`}</div>`}<//>`;
 }
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const COLUMNS = [
   {
     title: 'When',

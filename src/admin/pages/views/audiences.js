@@ -1,8 +1,8 @@
-import { count, duration, number } from './format.js';
-import { html } from './html.js';
-import { useData } from './live.js';
-import { refine, useAddress } from './router.js';
-import { Empty, Filters, Head, Loaded, State, Table, Time } from './ui.js';
+import { count, duration, number } from '../format.js';
+import { html } from '../html.js';
+import { useData } from '../live.js';
+import { refine, useAddress } from '../router.js';
+import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 
 export function Audiences() {
   const live = useData('/audiences?limit=500', ['audiences', 'runs']);
@@ -37,7 +37,7 @@ function List({ all, query }) {
 /** @param {string} key */
 export const audienceAddress = (key) => `/audiences/${encodeURIComponent(key)}`;
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const COLUMNS = [
   {
     title: 'Name',

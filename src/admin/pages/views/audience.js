@@ -1,16 +1,16 @@
 import { useState } from 'preact/hooks';
-import { get, post } from './api.js';
+import { get, post } from '../api.js';
+import { Bars } from '../chart.js';
+import { count, duration, number } from '../format.js';
+import { html } from '../html.js';
+import { refreshAll, useData } from '../live.js';
+import { Plan } from '../plan.js';
+import { addressOf, navigate } from '../router.js';
+import { Pages } from '../search.js';
+import { Sizes } from '../trends.js';
+import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Names, Section, State, Table, Time } from '../ui.js';
 import { audienceAddress, firstLine } from './audiences.js';
-import { Bars } from './chart.js';
-import { count, duration, number } from './format.js';
-import { html } from './html.js';
-import { refreshAll, useData } from './live.js';
-import { Plan } from './plan.js';
-import { addressOf, navigate } from './router.js';
 import { changesOf, Decision, runAddress } from './run.js';
-import { Pages } from './search.js';
-import { Sizes } from './trends.js';
-import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Names, Section, State, Table, Time } from './ui.js';
 
 const RUNS = 60;
 const LISTED = 15;
@@ -182,7 +182,7 @@ function Changes({ name, runs }) {
   return html`<${Sizes} name=${name}><${Bars} title=${bars.length === 1 ? 'The last run' : `The last ${number(bars.length)} runs`} runs=${bars} /><//>`;
 }
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const RUN_COLUMNS = [
   {
     title: 'Started',

@@ -1,11 +1,11 @@
-import { Attempts } from './attempts.js';
+import { Attempts } from '../attempts.js';
+import { count, number } from '../format.js';
+import { html } from '../html.js';
+import { useData } from '../live.js';
+import { addressOf, refine, useAddress } from '../router.js';
+import { Empty, Folded, Head, Loaded, Section, State, Time } from '../ui.js';
 import { audienceAddress } from './audiences.js';
-import { count, number } from './format.js';
-import { html } from './html.js';
-import { useData } from './live.js';
-import { addressOf, refine, useAddress } from './router.js';
 import { runAddress } from './run.js';
-import { Empty, Folded, Head, Loaded, Section, State, Time } from './ui.js';
 
 const MARKS = { entered: 'in', left: 'out' };
 

@@ -1,11 +1,11 @@
-import { post } from './api.js';
+import { post } from '../api.js';
+import { number } from '../format.js';
+import { html } from '../html.js';
+import { refreshAll, useData } from '../live.js';
+import { addressOf } from '../router.js';
+import { Trends } from '../trends.js';
+import { Action, Empty, Figures, Head, Loaded, Section, State, Table, Time } from '../ui.js';
 import { audienceAddress, firstLine } from './audiences.js';
-import { number } from './format.js';
-import { html } from './html.js';
-import { refreshAll, useData } from './live.js';
-import { addressOf } from './router.js';
-import { Trends } from './trends.js';
-import { Action, Empty, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
 
 /** More would push everything else off the page: then each kind shows its first ones, so that none hides another. */
 const NEEDS = 12;
@@ -89,7 +89,7 @@ function Alerts() {
   );
 }
 
-/** @type {import('./ui.js').Column[]} */
+/** @type {import('../ui.js').Column[]} */
 const ALERT_COLUMNS = [
   { title: 'Opened', cell: ({ openedAt }) => html`<${Time} at=${openedAt} ago=${false} />` },
   {

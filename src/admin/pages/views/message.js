@@ -1,10 +1,10 @@
-import { post } from './api.js';
-import { Attempts } from './attempts.js';
-import { html } from './html.js';
-import { refreshAll, useData } from './live.js';
-import { addressOf, useAddress } from './router.js';
-import { useSearch } from './search.js';
-import { Action, Empty, Facts, Head, Loaded, Section, State, Table, Time } from './ui.js';
+import { post } from '../api.js';
+import { Attempts } from '../attempts.js';
+import { html } from '../html.js';
+import { refreshAll, useData } from '../live.js';
+import { addressOf, useAddress } from '../router.js';
+import { useSearch } from '../search.js';
+import { Action, Empty, Facts, Head, Loaded, Section, State, Table, Time } from '../ui.js';
 
 /** A message goes to a few destinations, each of which has a few endpoints. */
 const ATTEMPTS = 100;

@@ -1,10 +1,10 @@
-import { post } from './api.js';
+import { post } from '../api.js';
+import { count, duration, number } from '../format.js';
+import { html } from '../html.js';
+import { refreshAll, useData } from '../live.js';
+import { Pages } from '../search.js';
+import { Asks, Facts, Figures, Head, Loaded, Section, State, Table, Time, Waiting } from '../ui.js';
 import { audienceAddress } from './audiences.js';
-import { count, duration, number } from './format.js';
-import { html } from './html.js';
-import { refreshAll, useData } from './live.js';
-import { Pages } from './search.js';
-import { Asks, Facts, Figures, Head, Loaded, Section, State, Table, Time, Waiting } from './ui.js';
 
 /** @param {{ key: string, run: string }} run */
 export const runAddress = ({ key, run }) => `${audienceAddress(key)}/runs/${encodeURIComponent(run)}`;
