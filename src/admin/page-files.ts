@@ -3,6 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
+import { PAGE_LISTS } from './page-lists.ts';
 
 export interface PageFile {
   readonly type: string;
@@ -45,7 +46,10 @@ export function readPageFiles(): PageFiles {
     file,
     read(fileURLToPath(import.meta.resolve(name))),
   ]);
-  const texts = [...own, ...foreign].map(([name, text]): [string, string] => [name, prepared(name, text)]).toSorted();
+  const lists = Object.entries(PAGE_LISTS).map(([name, list]) => `export const ${name} = ${JSON.stringify(list)};\n`);
+  const texts = [...own, ...foreign, ['lists.js', lists.join('')] as const]
+    .map(([name, text]): [string, string] => [name, prepared(name, text)])
+    .toSorted();
   const hash = createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 12);
   const folder = `/pages/${hash}`;
   const modules = texts.flatMap(([name]) => (name.endsWith('.js') && name !== 'theme.js' ? `${folder}/${name}` : []));

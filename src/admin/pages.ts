@@ -3,6 +3,7 @@ import once from 'lodash/once.js';
 import { answerError } from '../http/errors.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { type PageFile, readPageFiles } from './page-files.ts';
+import { PAGES } from './page-lists.ts';
 
 interface PagesOptions {
   /** An `onRequest` hook; it throws for requests that may not even see the empty pages. */
@@ -10,20 +11,9 @@ interface PagesOptions {
 }
 
 /** Each of these answers with the same document, whose program then draws what the address says. */
-const ADDRESSES = [
-  '/',
-  '/sign-in',
-  ...[
-    '/audiences',
-    '/endpoints',
-    '/messages',
-    '/dead-letters',
-    '/sources',
-    '/events',
-    '/deletions',
-    '/activity',
-  ].flatMap((path) => [path, `${path}/*`]),
-];
+const ADDRESSES = PAGES.filter(({ path }) => !path.includes(':')).flatMap(({ path, title }) =>
+  title === undefined || path === '/' ? [path] : [path, `${path}/*`],
+);
 
 /** Nothing inline, nothing of other hosts, and no foreign text can become markup. */
 const POLICY = [

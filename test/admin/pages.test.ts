@@ -2,29 +2,28 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { readPageFiles } from '../../src/admin/page-files.ts';
+import { PAGES } from '../../src/admin/page-lists.ts';
 import { launchBrowser, withoutBrowser } from '../helpers/chromium.ts';
 import { until } from '../helpers/until.ts';
 import { axeFindings, settled, type Visit, visit } from './browser.ts';
 import { type Estate, people, startEstate } from './estate.ts';
 import { questions } from './questions.ts';
 
-const PAGES = [
-  '/',
-  '/audiences',
-  '/endpoints',
-  '/messages',
-  '/dead-letters',
-  '/sources',
-  '/events',
-  '/deletions',
-  '/activity',
-];
+/** Pages in the navigation. */
+const PLACES = PAGES.filter(({ title }) => title !== undefined).map(({ path }) => path);
 
 t.test('everything that a browser loads is at most 60 kB', async (t) => {
   const { index, files } = readPageFiles();
   const sizes = [index, ...files.values()].map(({ gzip }) => gzip.length);
   const sum = sizes.reduce((total, size) => total + size, 0);
   t.ok(sum < 60_000, `${sum} bytes in ${sizes.length} files`);
+});
+
+t.test('each page has a view, and each view a page', async (t) => {
+  const { files } = readPageFiles();
+  const views = [...files.keys()].filter((path) => path.startsWith('views/'));
+  t.same(views, PAGES.map(({ view }) => `views/${view}.js`).toSorted());
+  for (const view of views) t.match(files.get(view)?.text, /^export default function /m, view);
 });
 
 t.test('each module asks only for files that are there, and makes no markup of text', async (t) => {
@@ -72,7 +71,7 @@ async function troubled(t: Test): Promise<Estate> {
 t.test('how the files are served', async (t) => {
   const estate = await startEstate(t.testdir(), { empty: true });
   t.teardown(() => estate.close());
-  for (const path of [...PAGES, '/audiences/big_spenders/members/u%2F1', '/sign-in']) {
+  for (const path of [...PLACES, '/audiences/big_spenders/members/u%2F1', '/sign-in']) {
     const response = await fetch(estate.address + path);
     t.equal(response.status, 200, path);
     t.equal(response.headers.get('cache-control'), 'no-cache');
@@ -106,7 +105,7 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
       // It was tried again.
       await until(() => isRefusing(estate, 'ads'));
     });
-    await t.test('each page is complete, for eyes and for machines', (t) => everyPage(t, desk, PAGES));
+    await t.test('each page is complete, for eyes and for machines', (t) => everyPage(t, desk, PLACES));
     await t.test('on a phone in the dark, too', async (t) => {
       const size = { width: 390, height: 844 };
       const phone = await visit(t, browser, estate.address, { viewport: size, colorScheme: 'dark' });
@@ -144,7 +143,7 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     t.teardown(() => estate.close());
     const desk = await visit(t, browser, estate.address);
     await desk.go('/');
-    for (const path of PAGES) {
+    for (const path of PLACES) {
       await desk.show(path);
       t.ok(await desk.page.locator('.empty').count(), path);
     }
@@ -252,9 +251,9 @@ async function everyPage(t: Test, { page, go, show, complaints }: Visit, searche
   const endpoint = await linkOn(page, show, '/endpoints', 'ads');
   const message = await linkOn(page, show, '/dead-letters', 'track');
   const further = ['/audiences/big_spenders', '/audiences/big_spenders/members/user-0010', '/audiences/broken'];
-  for (const path of [...PAGES, ...further, endpoint, message, '/audiences/nobody', '/messages?userId=nobody']) {
+  for (const path of [...PLACES, ...further, endpoint, message, '/audiences/nobody', '/messages?userId=nobody']) {
     await show(path);
-    if (searched.includes(path) || !PAGES.includes(path)) t.same(await axeFindings(page), [], path);
+    if (searched.includes(path) || !PLACES.includes(path)) t.same(await axeFindings(page), [], path);
     const [width, room] = (await page.evaluate('[document.documentElement.scrollWidth, innerWidth]')) as number[];
     t.ok((width as number) <= (room as number), `${path} is ${width} wide on ${room}`);
     t.notMatch(await page.content(), /hidden-too|token=hidden|a-secret-that-no-page-shows/, path);

@@ -2,56 +2,22 @@ import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get, onUnauthorized, remove } from './api.js';
 import { html } from './html.js';
+import { PAGES } from './lists.js';
 import { connect, disconnect, useConnection, useData } from './live.js';
 import { navigate, useAddress } from './router.js';
 import { Empty, Problem, State, Voice } from './ui.js';
-import { Activity } from './views/activity.js';
-import { Audience } from './views/audience.js';
-import { Audiences } from './views/audiences.js';
-import { DeadLetters } from './views/dead-letters.js';
-import { Deletions } from './views/deletions.js';
-import { Endpoint } from './views/endpoint.js';
-import { Endpoints } from './views/endpoints.js';
-import { Events } from './views/events.js';
-import { Message } from './views/message.js';
-import { Messages } from './views/messages.js';
-import { Overview } from './views/overview.js';
-import { Run } from './views/run.js';
-import { SignIn } from './views/sign-in.js';
-import { Sources } from './views/sources.js';
-import { Story } from './views/story.js';
 
 /** @typedef {{ service: string, version: string, name: string | null, may: string[], signedIn: boolean, needsToken: boolean }} Session */
 
-/** Addresses and what they show; the parts in braces are handed to the page. @type {[RegExp, any][]} */
-const ROUTES = [
-  [/^\/$/, Overview],
-  [/^\/audiences$/, Audiences],
-  [/^\/audiences\/(?<name>[^/]+)$/, Audience],
-  [/^\/audiences\/(?<name>[^/]+)\/runs\/(?<run>[^/]+)$/, Run],
-  [/^\/audiences\/(?<name>[^/]+)\/members\/(?<user>[^/]+)$/, Story],
-  [/^\/endpoints$/, Endpoints],
-  [/^\/endpoints\/(?<id>[^/]+)$/, Endpoint],
-  [/^\/messages$/, Messages],
-  [/^\/messages\/(?<id>[^/]+)$/, Message],
-  [/^\/dead-letters$/, DeadLetters],
-  [/^\/sources$/, Sources],
-  [/^\/events$/, Events],
-  [/^\/deletions$/, Deletions],
-  [/^\/activity$/, Activity],
-];
+/** By their names. @type {Record<string, any>} */
+const VIEWS = Object.fromEntries(
+  await Promise.all(PAGES.map(async ({ view }) => [view, (await import(`./views/${view}.js`)).default])),
+);
 
-const PLACES = [
-  ['/', 'Overview'],
-  ['/audiences', 'Audiences'],
-  ['/endpoints', 'Endpoints'],
-  ['/messages', 'Messages'],
-  ['/dead-letters', 'Dead letters'],
-  ['/sources', 'Sources'],
-  ['/events', 'Events'],
-  ['/deletions', 'Deletions'],
-  ['/activity', 'Activity'],
-];
+const ROUTES = PAGES.map(({ path, view }) => ({
+  pattern: new RegExp(`^${path.replaceAll(/:(\w+)/g, '(?<$1>[^/]+)')}$`),
+  page: VIEWS[view],
+}));
 
 /** Whether what is shown changes by itself, as it looks. */
 const CONNECTIONS = {
@@ -83,7 +49,7 @@ function App() {
       setStranger(true);
     });
   }, []);
-  if (stranger) return html`<${SignIn} onDone=${begin} />`;
+  if (stranger) return html`<${VIEWS['sign-in']} onDone=${begin} />`;
   if (error) return html`<main class="alone"><h1>Rollcall</h1><${Problem} error=${error} retry=${begin} /></main>`;
   return session && html`<${Frame} session=${session} />`;
 }
@@ -113,11 +79,10 @@ function Frame({ session }) {
     <a class="skip" href="#main">Skip to the content</a>
     <nav class="side" aria-label="Pages">
       <a class="name" href="/">${session.service} <small>${session.version}</small></a>
-      <ul>${PLACES.map(
-        ([
-          href = '',
-          title,
-        ]) => html`<li key=${href}><a href=${href} aria-current=${isHere(path, href) ? 'page' : undefined}>${title}
+      <ul>${PAGES.map(
+        ({ path: href, title }) =>
+          title &&
+          html`<li key=${href}><a href=${href} aria-current=${isHere(path, href) ? 'page' : undefined}>${title}
         ${href === '/' && needs.length > 0 ? html`<span class="count">${needs.length}<span class="unseen"> need a person</span></span>` : null}</a></li>`,
       )}</ul>
       <footer>
@@ -141,16 +106,16 @@ function isHere(path, href) {
 
 /** @param {{ path: string, may: string[] }} props */
 function Page({ path, may }) {
-  for (const [pattern, page] of ROUTES) {
+  if (path === '/sign-in') {
+    navigate('/', { replace: true });
+    return null;
+  }
+  for (const { pattern, page } of ROUTES) {
     const found = pattern.exec(path);
     if (found) {
       const parts = Object.entries(found.groups ?? {}).map(([name, part]) => [name, decodeURIComponent(part)]);
       return html`<${page} may=${may} ...${Object.fromEntries(parts)} />`;
     }
-  }
-  if (path === '/sign-in') {
-    navigate('/', { replace: true });
-    return null;
   }
   return html`<h1 tabindex="-1">Nothing here</h1><${Empty} title=${`There is no page at ${path}.`}><a href="/">To the overview</a><//>`;
 }

@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
+import { PAGES } from './lists.js';
 
 /** The view that the address names. Nothing else remembers it, so every view can be linked to and gone back to. */
 
@@ -33,9 +34,8 @@ addEventListener('scroll', () => {
   timer = setTimeout(() => history.replaceState({ ...history.state, scroll: scrollY }, ''), KEEP_SCROLL);
 });
 
-/** The addresses that these pages draw; others, such as the API's description, are left to the browser. */
-const PAGES =
-  /^\/(?:$|(?:sign-in|audiences|endpoints|messages|dead-letters|sources|events|deletions|activity)(?:\/|$))/;
+/** The first parts of the paths that these pages draw; others, such as the API's description, are left to the browser. */
+const ROOTS = new Set(PAGES.map(({ path }) => path.split('/')[1]));
 
 addEventListener('click', (event) => {
   const link = event.target instanceof Element ? event.target.closest('a') : null;
@@ -43,7 +43,7 @@ addEventListener('click', (event) => {
   if (!link || !href || event.defaultPrevented || event.button !== 0) return;
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || link.hasAttribute('target')) return;
   const url = new URL(href, location.href);
-  if (url.origin !== location.origin || url.hash || !PAGES.test(url.pathname)) return;
+  if (url.origin !== location.origin || url.hash || !ROOTS.has(url.pathname.split('/')[1])) return;
   event.preventDefault();
   navigate(url.pathname + url.search);
 });

@@ -6,7 +6,7 @@ import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 const ROWS = 50;
 
 /** The audit log: who did what. */
-export function Activity() {
+export default function Activity() {
   const { query } = useAddress();
   const { who, action, rows = String(ROWS) } = query;
   const live = useData(addressOf('/audit', { who, action, limit: rows }), ['audit']);

@@ -16,7 +16,7 @@ const RUNS = 60;
 const LISTED = 15;
 
 /** @param {{ name: string, may: string[] }} props */
-export function Audience({ name, may }) {
+export default function Audience({ name, may }) {
   const live = useData(audienceAddress(name), ['audiences', 'runs']);
   const runs = useData(addressOf('/runs', { key: name, limit: RUNS }), ['runs']);
   return html`<${Heading} name=${name} audience=${live.data} may=${may} />

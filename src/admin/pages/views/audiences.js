@@ -4,7 +4,7 @@ import { useData } from '../live.js';
 import { refine, useAddress } from '../router.js';
 import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 
-export function Audiences() {
+export default function Audiences() {
   const live = useData('/audiences?limit=500', ['audiences', 'runs']);
   const { query } = useAddress();
   return html`<${Head} title="Audiences" about="Audiences and computed traits, with who entered and left at their last runs." />

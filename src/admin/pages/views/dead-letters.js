@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 import { post } from '../api.js';
-import { KINDS, REASONS } from '../choices.js';
 import { count, number } from '../format.js';
 import { html } from '../html.js';
+import { KINDS, REASONS } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Asks, Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
@@ -11,7 +11,7 @@ const ROWS = 50;
 const FILTERS = ['destination', 'source', 'reason', 'type', 'userId'];
 
 /** @param {{ may: string[] }} props */
-export function DeadLetters({ may }) {
+export default function DeadLetters({ may }) {
   const { query } = useAddress();
   const filter = Object.fromEntries(FILTERS.flatMap((name) => (query[name] ? [[name, query[name]]] : [])));
   const live = useData(addressOf('/dead-letters', { ...filter, limit: query['rows'] ?? ROWS }), ['dead-letters']);

@@ -12,7 +12,7 @@ const TYPES = {
   UNSUPPRESS: 'lets in again',
 };
 
-export function Deletions() {
+export default function Deletions() {
   const { query } = useAddress();
   const { cursor = '' } = query;
   const live = useData(addressOf('/deletions', { cursor }), ['deletions']);

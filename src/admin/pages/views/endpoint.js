@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
 import { post } from '../api.js';
 import { Attempts } from '../attempts.js';
-import { OUTCOMES } from '../choices.js';
 import { count, duration, number, percent } from '../format.js';
 import { html } from '../html.js';
+import { OUTCOMES } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from '../ui.js';
@@ -20,7 +20,7 @@ const ADVICE = {
 };
 
 /** @param {{ id: string, may: string[] }} props */
-export function Endpoint({ id, may }) {
+export default function Endpoint({ id, may }) {
   const live = useData(endpointAddress({ endpoint: id }), ['endpoints', 'messages']);
   return html`<${Heading} id=${id} endpoint=${live.data} may=${may} />
   <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ endpoint) => html`

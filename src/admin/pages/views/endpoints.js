@@ -9,7 +9,7 @@ const SHOWN = 100;
 /** Endpoints that need a person go first. The others keep their order, so that nothing moves without a reason. */
 const ORDER = ['refusing', 'dead', 'paused', 'open', 'disabled'];
 
-export function Endpoints() {
+export default function Endpoints() {
   const live = useData('/endpoints', ['endpoints', 'messages']);
   const { data: sums } = useData('/history/sums?of=endpoint&limit=5000', ['history']).data ?? { data: [] };
   const days = new Map(sums.map((/** @type {any} */ sum) => [sum.name, sum]));

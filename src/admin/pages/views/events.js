@@ -6,7 +6,7 @@ import { useData } from '../live.js';
 import { Action, Empty, Figures, Head, Loaded } from '../ui.js';
 
 /** The event log: how large it is, how far it goes back, and whether its files are whole. @param {{ may: string[] }} props */
-export function Events({ may }) {
+export default function Events({ may }) {
   const live = useData('/event-log', ['sources']);
   const [verified, setVerified] = useState(/** @type {any} */ (null));
   const verify = async () => setVerified(await post('/event-log/verify'));

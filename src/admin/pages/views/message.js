@@ -10,7 +10,7 @@ import { Action, Empty, Facts, Head, Loaded, Section, State, Table, Time } from 
 const ATTEMPTS = 100;
 
 /** One message: where it went, every request that was made for it, and its body where that is kept. @param {{ id: string, may: string[] }} props */
-export function Message({ id, may }) {
+export default function Message({ id, may }) {
   const { delivery } = useAddress().query;
   const live = useData(addressOf('/attempts', { messageId: id, limit: ATTEMPTS }), ['messages']);
   const { rows, again } = useSearch('/messages', { messageId: id }, ATTEMPTS);

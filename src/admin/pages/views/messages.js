@@ -1,12 +1,12 @@
-import { KINDS, STATES } from '../choices.js';
 import { html } from '../html.js';
+import { KINDS, STATES } from '../lists.js';
 import { addressOf, useAddress } from '../router.js';
 import { useSearch } from '../search.js';
 import { Empty, Filters, Head, Problem, State, Table, Time, Waiting } from '../ui.js';
 
 const ROWS = 50;
 
-export function Messages() {
+export default function Messages() {
   const { query } = useAddress();
   const { userId, messageId, type, event, destination, state, since, until } = query;
   const wanted = { userId, messageId, type, event, destination, state, since, until };

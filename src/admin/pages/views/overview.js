@@ -65,7 +65,7 @@ const kindOf = ({ kind, audience }) =>
   };
 
 /** How things stand at a glance: what needs a person first, then what passes. @param {{ may: string[] }} props */
-export function Overview({ may }) {
+export default function Overview({ may }) {
   const live = useData('/overview', ['overview']);
   return html`<${Loaded} live=${live} rows=${8}>${(
     /** @type {any} */ overview,

@@ -27,7 +27,7 @@ export function changesOf({ entered, exited, changed }) {
 }
 
 /** @param {{ name: string, run: string, may: string[] }} props */
-export function Run({ name, run: id, may }) {
+export default function Run({ name, run: id, may }) {
   const path = `/runs/${encodeURIComponent(id)}`;
   const live = useData(path, ['runs', 'messages']);
   const { data } = live;

@@ -3,7 +3,7 @@ import { post } from '../api.js';
 import { html } from '../html.js';
 
 /** @param {{ onDone: () => Promise<void> }} props */
-export function SignIn({ onDone }) {
+export default function SignIn({ onDone }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [error, setError] = useState('');
   const [busy, setBusy] = useState(false);

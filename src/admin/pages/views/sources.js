@@ -4,7 +4,7 @@ import { useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Empty, Head, Loaded, Names, Section, State, Table, Time } from '../ui.js';
 
-export function Sources() {
+export default function Sources() {
   const live = useData('/sources', ['sources']);
   const { query } = useAddress();
   const { source = '' } = query;

@@ -10,7 +10,7 @@ import { runAddress } from './run.js';
 const MARKS = { entered: 'in', left: 'out' };
 
 /** One person in one audience: every change, who was told of it, and when. @param {{ name: string, user: string }} props */
-export function Story({ name, user }) {
+export default function Story({ name, user }) {
   const { query } = useAddress();
   const { at } = query;
   const live = useData(addressOf(`${audienceAddress(name)}/why`, { user, at }), ['runs', 'messages']);

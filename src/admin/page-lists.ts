@@ -1,0 +1,34 @@
+import { DEAD_REASONS } from '../kernel/dead-reasons.ts';
+import { MESSAGE_TYPES } from '../message-types.ts';
+import { MESSAGE_STATES, OUTCOMES } from '../store/port.ts';
+
+/**
+ * Every page: its path, and the file in `pages/views` that draws it. The view is given the parts of the path that begin
+ * with a colon. Pages with a title are in the navigation.
+ */
+export const PAGES: readonly { path: string; view: string; title?: string }[] = [
+  { path: '/', view: 'overview', title: 'Overview' },
+  { path: '/audiences', view: 'audiences', title: 'Audiences' },
+  { path: '/audiences/:name', view: 'audience' },
+  { path: '/audiences/:name/runs/:run', view: 'run' },
+  { path: '/audiences/:name/members/:user', view: 'story' },
+  { path: '/endpoints', view: 'endpoints', title: 'Endpoints' },
+  { path: '/endpoints/:id', view: 'endpoint' },
+  { path: '/messages', view: 'messages', title: 'Messages' },
+  { path: '/messages/:id', view: 'message' },
+  { path: '/dead-letters', view: 'dead-letters', title: 'Dead letters' },
+  { path: '/sources', view: 'sources', title: 'Sources' },
+  { path: '/events', view: 'events', title: 'Events' },
+  { path: '/deletions', view: 'deletions', title: 'Deletions' },
+  { path: '/activity', view: 'activity', title: 'Activity' },
+  { path: '/sign-in', view: 'sign-in' },
+];
+
+/** What the pages and the server have in common. Browsers get it as `lists.js`; `pages/lists.d.ts` has its types. */
+export const PAGE_LISTS = {
+  PAGES,
+  REASONS: DEAD_REASONS,
+  KINDS: MESSAGE_TYPES,
+  OUTCOMES,
+  STATES: MESSAGE_STATES,
+} satisfies typeof import('./pages/lists.js');
