@@ -1,3 +1,5 @@
+import mapValues from 'lodash/mapValues.js';
+import { RULES } from '../concern.ts';
 import { DEAD_REASONS } from '../kernel/dead-reasons.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
 import { MESSAGE_STATES, OUTCOMES } from '../store/port.ts';
@@ -27,6 +29,7 @@ export const PAGES: readonly { path: string; view: string; title?: string }[] = 
 /** What the pages and the server have in common. Browsers get it as `lists.js`; `pages/lists.d.ts` has its types. */
 export const PAGE_LISTS = {
   PAGES,
+  CONCERNS: mapValues(RULES, ({ tone, page, all, many, these = many }) => ({ tone, page, all, these })),
   REASONS: DEAD_REASONS,
   KINDS: MESSAGE_TYPES,
   OUTCOMES,

@@ -1,4 +1,4 @@
-import type { Concern, ConcernKind } from '../concern.ts';
+import { type ConcernKind, RULES } from '../concern.ts';
 import type { AlertHook, AlertsConfig } from '../config/config.ts';
 import { type Destination, endpointId } from '../destination.ts';
 import { isoTime } from '../kernel/timestamp.ts';
@@ -78,35 +78,15 @@ export function hookOf({ hooks }: AlertsConfig, destination: string): AlertHook 
 
 function itemOf({ about }: Pick<Alert, 'about'>, link: string | null) {
   const { kind, subject, destination = null, audience = null, run = null, since, message } = about;
-  return { kind, subject, destination, audience, run, since, message, link: link && link + pageOf(about) };
+  const { page, link: path = page } = RULES[kind];
+  return {
+    ...{ kind, subject, destination, audience, run, since, message },
+    link: link && link + path + encodeURIComponent(subject),
+  };
 }
-
-/** Where on the pages it is looked at. */
-function pageOf({ kind, subject, destination = subject, audience, source }: Concern): string {
-  if (source !== undefined) return `/sources?source=${encodeURIComponent(source)}`;
-  if (audience !== undefined) return `/audiences/${encodeURIComponent(audience)}`;
-  if (kind.startsWith('endpoint')) return `/endpoints/${encodeURIComponent(subject)}`;
-  if (kind === 'backlogOld') return `/endpoints?find=${encodeURIComponent(destination)}`;
-  return `/dead-letters?destination=${encodeURIComponent(destination)}`;
-}
-
-const TITLES: Readonly<Record<ConcernKind, readonly [one: string, many: string]>> = {
-  endpointDead: ['An endpoint does not answer', 'endpoints do not answer'],
-  endpointRefusing: ['An endpoint refuses everything', 'endpoints refuse everything'],
-  endpointPaused: ['An endpoint is paused', 'endpoints are paused'],
-  deadLetters: ['A destination has dead letters', 'destinations have dead letters'],
-  queueFull: ['A queue is full', 'queues are full'],
-  backlogOld: ['Deliveries wait for too long', 'destinations have deliveries that wait for too long'],
-  sourceDiscards: ['Much of what a source sends is not taken', 'sources send much that is not taken'],
-  runHeld: ['A run is held', 'runs are held'],
-  runFailed: ['A run failed', 'audiences or traits failed'],
-  runOverdue: ['A run is overdue', 'runs are overdue'],
-  unusualSize: ['An audience has an unusual size', 'audiences have unusual sizes'],
-  audienceOrphaned: ['An audience is gone from the configuration', 'audiences are gone from the configuration'],
-};
 
 function titleOf(kind: ConcernKind, count: number, isOver: boolean): string {
-  const [one, many] = TITLES[kind];
+  const { one, many } = RULES[kind];
   const title = count === 1 ? one : `${count} ${many}`;
   return isOver ? `Over: ${title.charAt(0).toLowerCase()}${title.slice(1)}` : title;
 }

@@ -1,28 +1,11 @@
+import mapValues from 'lodash/mapValues.js';
 import ms from 'ms';
 import * as z from 'zod';
-import { CONCERNS, type ConcernKind } from '../concern.ts';
+import { CONCERNS, type ConcernKind, RULES } from '../concern.ts';
 import { suggestion } from '../kernel/spelling.ts';
 import { ALERT_FORMATS, type AlertHook, type AlertRules, type AlertsConfig } from './config.ts';
 import { duration, flag, httpUrl, label, signingSecret, variable, whole } from './formats.ts';
 import { section } from './section.ts';
-
-const MINUTE = 60_000;
-
-/** How long each must last before people hear of it. */
-const AFTER: Readonly<Record<ConcernKind, number>> = {
-  endpointDead: MINUTE,
-  endpointRefusing: 0,
-  endpointPaused: 0,
-  deadLetters: MINUTE,
-  queueFull: MINUTE,
-  backlogOld: 0,
-  sourceDiscards: MINUTE,
-  runHeld: 0,
-  runFailed: 0,
-  runOverdue: 5 * MINUTE,
-  unusualSize: 0,
-  audienceOrphaned: 5 * MINUTE,
-};
 
 const format = z
   .enum(ALERT_FORMATS, {
@@ -59,52 +42,32 @@ const hooks = z
 
 const off = flag.transform((isOn) => (isOn ? {} : false));
 
-/** A rule: on, off, or on with options. */
-function rule<S extends z.core.$ZodShape>(kind: ConcernKind, description: string, further: S) {
-  const after = duration.prefault(ms(AFTER[kind])).describe('How long it must last before people hear of it.');
-  const options = section({ after, ...further });
-  return z
-    .union([options, off], 'must be true, false or a map of options')
-    .optional()
-    .meta({ title: 'true, false or a map', description });
-}
-
 const percent = z
   .string()
   .regex(/^\d+(\.\d+)?%$/, 'must be a percentage, such as 30%')
   .transform((text) => Number.parseFloat(text))
   .meta({ title: 'percentage' });
 
-const rules = section({
-  endpointDead: rule('endpointDead', 'An endpoint answers no request.', {}),
-  endpointRefusing: rule(
-    'endpointRefusing',
-    'An endpoint refuses everything: its URL or secret seems to be wrong.',
-    {},
-  ),
-  endpointPaused: rule('endpointPaused', 'An endpoint is paused, by a person or by its own 410.', {}),
-  deadLetters: rule('deadLetters', 'A destination has dead letters.', {
-    moreThan: whole(0).prefault(0).describe('Only with more of them.'),
+/** How a setting of a rule is written. */
+const FORMS = {
+  count: (initial: number) => whole(0).prefault(initial),
+  duration: (initial: number) => duration.prefault(ms(initial)),
+  percent: (initial: number) => percent.prefault(`${initial}%`),
+};
+
+/** A rule: on, off, or on with options. */
+const rules = section(
+  mapValues(RULES, ({ when, after, settings }) => {
+    const options = section({
+      after: FORMS.duration(after).describe('How long it must last before people hear of it.'),
+      ...mapValues(settings, ({ form, initial, meaning }) => FORMS[form](initial).describe(meaning)),
+    });
+    return z
+      .union([options, off], 'must be true, false or a map of options')
+      .optional()
+      .meta({ title: 'true, false or a map', description: when });
   }),
-  queueFull: rule('queueFull', 'The queue of a destination is full.', {}),
-  backlogOld: rule('backlogOld', 'Deliveries wait too long for their first try, although an endpoint is open.', {
-    olderThan: duration.prefault('15m').describe('How long the oldest may wait.'),
-  }),
-  sourceDiscards: rule('sourceDiscards', 'Much of what a source sends is not taken.', {
-    moreThan: percent.prefault('10%').describe('The part of its messages of ten minutes that counts as much.'),
-  }),
-  runHeld: rule('runHeld', 'A run is held for a person.', {}),
-  runFailed: rule('runFailed', 'A run has failed.', {}),
-  runOverdue: rule('runOverdue', 'An audience was due and nothing began.', {}),
-  unusualSize: rule(
-    'unusualSize',
-    'A run left an audience or trait with another size than usual (docs/alerts.md#sizes).',
-    {
-      by: percent.prefault('30%').describe('How far off the usual size it must be at least.'),
-    },
-  ),
-  audienceOrphaned: rule('audienceOrphaned', 'An audience is gone from the configuration and was not retired.', {}),
-} satisfies Record<ConcernKind, z.ZodType>);
+);
 
 /** `alerts` of the file. */
 export const alerts = section({
@@ -117,7 +80,7 @@ export const alerts = section({
   rules: rules.prefault({}),
 });
 
-const DEFAULT_KEEP = 90 * 24 * 60 * MINUTE;
+const DEFAULT_KEEP = 90 * 24 * 60 * 60_000;
 
 /** Rules count even if there is nobody to tell: the pages show concerns, too. */
 export function alertsOf(file: z.output<typeof alerts> | undefined): AlertsConfig {
@@ -132,9 +95,9 @@ export function alertsOf(file: z.output<typeof alerts> | undefined): AlertsConfi
 }
 
 function ruleOf(kind: ConcernKind, given: z.output<typeof rules>) {
+  const { after, settings } = RULES[kind];
+  const usual = { after, ...mapValues(settings, ({ initial }) => initial) };
   const rule = given[kind] ?? {};
-  const moreThan = kind === 'sourceDiscards' ? 10 : 0;
-  const usual = { after: AFTER[kind], moreThan, olderThan: 15 * MINUTE, by: 30 };
   return rule === false ? { ...usual, isOn: false } : { ...usual, ...rule, isOn: true };
 }
 

@@ -1,4 +1,4 @@
-import type { ConcernKind } from '../concern.ts';
+import type { ConcernKind, RuleSettings } from '../concern.ts';
 import type { Condition, Value } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
 import type { ShownMistake } from './mistakes.ts';
@@ -82,15 +82,8 @@ interface AlertRule {
   readonly after: number;
 }
 
-export type AlertRules = Readonly<Record<ConcernKind, AlertRule>> & {
-  readonly deadLetters: { readonly moreThan: number };
-  /** In milliseconds. */
-  readonly backlogOld: { readonly olderThan: number };
-  /** Per cent of what a source sent. */
-  readonly sourceDiscards: { readonly moreThan: number };
-  /** Per cent of the usual size. */
-  readonly unusualSize: { readonly by: number };
-};
+/** Settings that are durations are in milliseconds. */
+export type AlertRules = { readonly [Kind in ConcernKind]: AlertRule & RuleSettings<Kind> };
 
 /** Alerts: their rules, and who gets them. */
 export interface AlertsConfig {

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
 import { endpointStatuses } from '../../admin/endpoints.ts';
-import type { ConcernKind } from '../../concern.ts';
+import { RULES } from '../../concern.ts';
 import type { Config } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
 import { RollcallError } from '../../kernel/errors.ts';
@@ -157,18 +157,10 @@ async function* examineStore(opened: Opened, options: DoctorOptions): AsyncGener
   yield* concerns(opened, options);
 }
 
-/** The command that shows more of what needs a person, for what is not looked at above. */
-const FURTHER: Partial<Record<ConcernKind, (subject: string) => string>> = {
-  backlogOld: () => 'endpoints list',
-  sourceDiscards: (source) => `discards --source ${source}`,
-  runFailed: (key) => `runs ${key} -n 1`,
-  runOverdue: (key) => `runs ${key} -n 1`,
-  unusualSize: (key) => `runs ${key}`,
-};
-
+/** What needs a person, if it is not checked above. */
 async function* concerns({ app }: Opened, options: DoctorOptions): AsyncGenerator<Finding> {
   for (const { kind, subject, message } of (await app.standing()).concerns) {
-    const command = FURTHER[kind]?.(subject);
+    const command = RULES[kind].command?.(subject);
     if (command === undefined) continue;
     const [said = ''] = message.split('\n', 1);
     yield warning(subject, `${withoutName(subject, said).replace(/[.!]$/, '')}. ${hint(options, command)}`);

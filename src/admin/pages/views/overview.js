@@ -1,68 +1,20 @@
 import { post } from '../api.js';
 import { number } from '../format.js';
 import { html } from '../html.js';
+import { CONCERNS } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
-import { addressOf } from '../router.js';
 import { Trends } from '../trends.js';
 import { Action, Empty, Figures, Head, Loaded, Section, State, Table, Time } from '../ui.js';
-import { audienceAddress, firstLine } from './audiences.js';
+import { firstLine } from './audiences.js';
 
 /** More would push everything else off the page: then each kind shows its first ones, so that none hides another. */
 const NEEDS = 12;
 const OF_A_KIND = 3;
 
+/** An alert may be of a rule that is no more. @param {any} need */
+const kindOf = ({ kind }) => CONCERNS[kind] ?? { tone: 'warn', page: '/?find=', all: '/', these: 'things' };
 /** @param {any} need */
-const toEndpoint = ({ subject }) => `/endpoints/${encodeURIComponent(subject)}`;
-/** @param {any} need */
-const toAudience = ({ audience }) => audienceAddress(audience);
-
-/**
- * How pressing each kind is, where one of it is looked at, and all: `these` ends “3 more …”.
- *
- * @typedef {{ tone: 'warn' | 'bad', href: (need: any) => string, these: string, all: string }} Kind
- * @type {Record<string, Kind>}
- */
-const KINDS = {
-  endpointDead: { tone: 'bad', href: toEndpoint, these: 'endpoints do not answer', all: '/endpoints?state=dead' },
-  endpointRefusing: {
-    ...{ tone: 'bad', href: toEndpoint, these: 'endpoints refuse everything', all: '/endpoints?state=refusing' },
-  },
-  endpointPaused: { tone: 'warn', href: toEndpoint, these: 'endpoints are paused', all: '/endpoints?state=paused' },
-  deadLetters: {
-    ...{ tone: 'bad', these: 'destinations have dead letters', all: '/dead-letters' },
-    href: ({ destination }) => addressOf('/dead-letters', { destination }),
-  },
-  queueFull: {
-    ...{ tone: 'bad', these: 'queues are full', all: '/dead-letters?reason=queue_full' },
-    href: ({ destination }) => addressOf('/dead-letters', { destination, reason: 'queue_full' }),
-  },
-  runHeld: { tone: 'warn', href: toAudience, these: 'runs are held', all: '/audiences?state=held' },
-  runFailed: { tone: 'bad', href: toAudience, these: 'audiences fail', all: '/audiences?state=failed' },
-  runOverdue: { tone: 'warn', href: toAudience, these: 'audiences are overdue', all: '/audiences' },
-  unusualSize: { tone: 'warn', href: toAudience, these: 'audiences have an unusual size', all: '/audiences' },
-  backlogOld: {
-    ...{ tone: 'warn', these: 'destinations do not keep up', all: '/endpoints' },
-    href: ({ destination }) => addressOf('/endpoints', { find: destination }),
-  },
-  sourceDiscards: {
-    ...{ tone: 'warn', these: 'sources send what is not taken', all: '/sources' },
-    href: ({ subject }) => addressOf('/sources', { source: subject }),
-  },
-  audienceOrphaned: {
-    ...{
-      tone: 'warn',
-      href: toAudience,
-      these: 'audiences are no longer configured',
-      all: '/audiences?state=orphaned',
-    },
-  },
-};
-/** @param {any} need @returns {Kind} */
-const kindOf = ({ kind, audience }) =>
-  KINDS[kind] ?? {
-    ...{ tone: 'warn', these: 'things', all: '/' },
-    href: audience == null ? () => '/endpoints' : toAudience,
-  };
+const hrefOf = (need) => kindOf(need).page + encodeURIComponent(need.subject);
 
 /** How things stand at a glance: what needs a person first, then what passes. @param {{ may: string[] }} props */
 export default function Overview({ may }) {
@@ -94,7 +46,7 @@ const ALERT_COLUMNS = [
   { title: 'Opened', cell: ({ openedAt }) => html`<${Time} at=${openedAt} ago=${false} />` },
   {
     title: 'Alert',
-    cell: (alert) => html`<a href=${kindOf(alert).href(alert)}>${firstLine(alert.message)}</a>`,
+    cell: (alert) => html`<a href=${hrefOf(alert)}>${firstLine(alert.message)}</a>`,
     wide: true,
   },
   {
@@ -140,7 +92,7 @@ function Needs({ needs, may }) {
     </ul>`;
 }
 
-/** @param {{ kind: Kind, count: number }} props */
+/** @param {{ kind: ReturnType<typeof kindOf>, count: number }} props */
 function Further({ kind: { tone, these, all }, count }) {
   return html`<li class=${tone}>
     <p>${number(count)} more ${these}</p>
@@ -151,7 +103,7 @@ function Further({ kind: { tone, these, all }, count }) {
 /** @param {{ need: any, may: string[] }} props */
 function Need({ need, may }) {
   const { kind, subject, message, since, destination, audience } = need;
-  const { tone, href } = kindOf(need);
+  const { tone } = kindOf(need);
   const name = audience ?? destination ?? subject;
   const said = firstLine(message);
   const resume = async () => {
@@ -160,11 +112,11 @@ function Need({ need, may }) {
     return `${destination} is posted to again within seconds.`;
   };
   return html`<li class=${tone}>
-    <p><a href=${href(need)}><strong>${name}</strong></a>${said.startsWith(name) ? said.slice(name.length) : `: ${said}`}
+    <p><a href=${hrefOf(need)}><strong>${name}</strong></a>${said.startsWith(name) ? said.slice(name.length) : `: ${said}`}
       ${since && html`<small class="sub">since <${Time} at=${since} ago=${false} /></small>`}</p>
     <div class="buttons">
       ${kind.startsWith('endpoint') && may.includes('operate') && html`<${Action} run=${resume}>${kind === 'endpointPaused' ? 'Resume' : 'Try again'}<//>`}
-      <a class="button" href=${href(need)}>${kind === 'runHeld' ? 'Decide' : 'Look'}</a>
+      <a class="button" href=${hrefOf(need)}>${kind === 'runHeld' ? 'Decide' : 'Look'}</a>
     </div>
   </li>`;
 }
