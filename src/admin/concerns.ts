@@ -1,5 +1,5 @@
 import type { AudienceStatus } from '../../jobs/index.ts';
-import type { Concern } from '../concern.ts';
+import { CONCERNS, type Concern, type ConcernKind } from '../concern.ts';
 import type { AlertRules } from '../config/config.ts';
 import type { Destination } from '../destination.ts';
 import { withoutName } from '../kernel/without-name.ts';
@@ -22,7 +22,7 @@ interface ConcernParts {
 
 /** How everything stands. */
 export interface Standing {
-  /** All that needs a person now: what stops deliveries first. */
+  /** All that needs a person now, in the order of the rules: what stops deliveries first. */
   readonly concerns: readonly Concern[];
   readonly endpoints: readonly EndpointStatus[];
   readonly backlogs: readonly Backlog[];
@@ -40,79 +40,110 @@ export async function standingOf(parts: ConcernParts): Promise<Standing> {
     parts.audiences(),
   ]);
   const endpoints = statusesOf(store, destinations, states, backlogs);
-  const open = new Set(endpoints.filter(({ state }) => state === 'open').map(({ destination }) => destination));
-  const former = new Map(before.map((concern) => [`${concern.kind} ${concern.subject}`, concern]));
-  const concerns = [
-    ...endpoints.flatMap(endpointConcern),
-    ...backlogs.flatMap((backlog) => backlogConcerns(backlog, rules)),
-    ...oldest.flatMap((row) => ageConcern(row, open, rules, now)),
-    ...passed.flatMap((sum) => sourceConcern(sum, rules)),
-    ...audiences.flatMap(audienceConcern),
-    ...audiences.flatMap((status) => sizeConcern(status, rules, now, former.get(`unusualSize ${status.key}`))),
-  ];
+  const look = { endpoints, backlogs, oldest, passed, audiences, rules, now, before };
+  const concerns = CONCERNS.flatMap((kind) => CONDITIONS[kind](look).map((about) => ({ kind, ...about })));
   return { concerns, endpoints, backlogs, audiences };
 }
 
-function endpointConcern({ endpoint, destination, url, state, since }: EndpointStatus): readonly Concern[] {
-  const about = { subject: endpoint, destination, since };
-  if (state === 'refusing')
-    return [
-      {
-        ...about,
-        kind: 'endpointRefusing',
-        message: `${destination} refuses everything at ${url}: its URL or secret seems to be wrong.`,
-      },
-    ];
-  if (state === 'dead')
-    return [{ ...about, kind: 'endpointDead', message: `${destination} does not answer at ${url}.` }];
-  if (state === 'paused')
-    return [{ ...about, kind: 'endpointPaused', message: `${destination} is paused at ${url} until it is resumed.` }];
-  return [];
+/** What the conditions are about, as it was at one moment. */
+interface Look extends Omit<Standing, 'concerns'> {
+  readonly oldest: readonly OldestUntried[];
+  readonly passed: readonly HistorySum[];
+  readonly rules: AlertRules;
+  readonly now: number;
+  readonly before: readonly Concern[];
+}
+type About = Omit<Concern, 'kind'>;
+
+/** When each rule holds. */
+const CONDITIONS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]>> = {
+  endpointDead: (look) =>
+    endpointsIn('dead', look, ({ destination, url }) => `${destination} does not answer at ${url}.`),
+  endpointRefusing: (look) =>
+    endpointsIn(
+      'refusing',
+      look,
+      ({ destination, url }) => `${destination} refuses everything at ${url}: its URL or secret seems to be wrong.`,
+    ),
+  endpointPaused: (look) =>
+    endpointsIn('paused', look, ({ destination, url }) => `${destination} is paused at ${url} until it is resumed.`),
+  deadLetters: ({ backlogs, rules }) =>
+    backlogs.flatMap(({ destination, dead, heldOut }) => {
+      const waiting = dead - heldOut;
+      if (waiting <= rules.deadLetters.moreThan) return [];
+      return [{ ...ofBacklog(destination), message: `${destination} has ${deadLetters(waiting)}.` }];
+    }),
+  queueFull: ({ backlogs }) =>
+    backlogs.flatMap(({ destination, heldOut }) => {
+      if (heldOut === 0) return [];
+      return [{ ...ofBacklog(destination), message: `The queue of ${destination} is full: ${heldOut} wait outside.` }];
+    }),
+  backlogOld,
+  sourceDiscards: ({ passed, rules }) => passed.flatMap((sum) => discards(sum, rules)),
+  runHeld: ({ audiences }) =>
+    audiences.flatMap(({ key, todo, lastRun }) => {
+      if (todo?.do !== 'decide') return [];
+      return [{ ...ofAudience(key, lastRun), run: todo.run, message: `${key} is held: ${todo.reason}` }];
+    }),
+  runFailed: ({ audiences }) =>
+    audiences.flatMap(({ key, todo }) => {
+      if (todo?.do !== 'repair') return [];
+      const since = new Date(todo.since).toISOString();
+      const message = `${key} failed with ${todo.code}: ${withoutName(key, todo.reason)}`;
+      return [{ subject: key, audience: key, run: todo.run, since, message }];
+    }),
+  runOverdue: ({ audiences }) => audiences.flatMap(overdue),
+  unusualSize: ({ audiences, rules, now, before }) => {
+    const former = new Map(before.flatMap((each) => (each.kind === 'unusualSize' ? [[each.subject, each]] : [])));
+    return audiences.flatMap((status) => sizeConcern(status, rules, now, former.get(status.key)));
+  },
+  audienceOrphaned: ({ audiences }) =>
+    audiences.flatMap(({ key, todo, lastRun }) => {
+      if (todo?.do !== 'retire') return [];
+      const message = `${key} is no longer configured, and destinations still have its members: retire it.`;
+      return [{ ...ofAudience(key, lastRun), message }];
+    }),
+};
+
+function endpointsIn(
+  wanted: EndpointStatus['state'],
+  { endpoints }: Look,
+  say: (status: EndpointStatus) => string,
+): readonly About[] {
+  return endpoints
+    .filter(({ state }) => state === wanted)
+    .map((status) => ({
+      subject: status.endpoint,
+      destination: status.destination,
+      since: status.since,
+      message: say(status),
+    }));
 }
 
-function backlogConcerns({ destination, dead, heldOut }: Backlog, rules: AlertRules): readonly Concern[] {
-  const about = { subject: destination, destination, since: null };
-  const waiting = dead - heldOut;
-  return [
-    ...(heldOut > 0
-      ? [
-          {
-            ...about,
-            kind: 'queueFull',
-            message: `The queue of ${destination} is full: ${heldOut} wait outside.`,
-          } as const,
-        ]
-      : []),
-    ...(waiting > rules.deadLetters.moreThan
-      ? [{ ...about, kind: 'deadLetters', message: `${destination} has ${deadLetters(waiting)}.` } as const]
-      : []),
-  ];
-}
+const ofBacklog = (destination: string) => ({ subject: destination, destination, since: null });
 
 const deadLetters = (count: number) => (count === 1 ? 'one dead letter' : `${count} dead letters`);
 
-/** Where nothing is taken anyway, that is what people are to know. */
-function ageConcern(
-  { destination, since }: OldestUntried,
-  open: ReadonlySet<string>,
-  { backlogOld }: AlertRules,
-  now: number,
-): readonly Concern[] {
-  if (!open.has(destination) || now - since < backlogOld.olderThan) return [];
-  const message = `${destination} does not keep up: a delivery has waited for its first try for ${inMinutes(now - since)}.`;
-  return [{ kind: 'backlogOld', subject: destination, destination, since: new Date(since).toISOString(), message }];
+/** If no endpoint is open, people hear of that instead. */
+function backlogOld({ oldest, endpoints, rules, now }: Look): readonly About[] {
+  const open = new Set(endpoints.filter(({ state }) => state === 'open').map(({ destination }) => destination));
+  return oldest.flatMap(({ destination, since }) => {
+    if (!open.has(destination) || now - since < rules.backlogOld.olderThan) return [];
+    const message = `${destination} does not keep up: a delivery has waited for its first try for ${inMinutes(now - since)}.`;
+    return [{ subject: destination, destination, since: new Date(since).toISOString(), message }];
+  });
 }
 
 /** Minutes over which what a source sends is judged, and the fewest messages turned away that are worth a person's time. */
 const LATELY = 10;
 const WORTH_A_LOOK = 20;
 
-function sourceConcern({ name, counts }: HistorySum, { sourceDiscards }: AlertRules): readonly Concern[] {
+function discards({ name, counts }: HistorySum, { sourceDiscards }: AlertRules): readonly About[] {
   const { accepted, duplicates, suppressed, discarded } = counts;
   const all = accepted + duplicates + suppressed + discarded;
   if (discarded < WORTH_A_LOOK || discarded <= (all * sourceDiscards.moreThan) / 100) return [];
   const message = `${name} sent ${all} messages in ten minutes, and ${discarded} of them were not taken.`;
-  return [{ kind: 'sourceDiscards', subject: name, source: name, since: null, message }];
+  return [{ subject: name, source: name, since: null, message }];
 }
 
 function inMinutes(ms: number): string {
@@ -120,33 +151,19 @@ function inMinutes(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
-function audienceConcern({ key, todo, lastRun, overdueSince, live }: AudienceStatus): readonly Concern[] {
-  if (todo === null && live !== null && overdueSince !== null) {
+function ofAudience(key: string, lastRun: AudienceStatus['lastRun']) {
+  return { subject: key, audience: key, since: lastRun && new Date(lastRun.startedAt).toISOString() };
+}
+
+function overdue({ key, todo, lastRun, overdueSince, live }: AudienceStatus): readonly About[] {
+  if (todo !== null || overdueSince === null) return [];
+  const about = { subject: key, audience: key };
+  if (live !== null) {
     const since = new Date(overdueSince).toISOString();
-    return [
-      { subject: key, audience: key, kind: 'runOverdue', since, message: `${key} is live and behind since ${since}.` },
-    ];
+    return [{ ...about, since, message: `${key} is live and behind since ${since}.` }];
   }
-  if (todo === null && overdueSince === null) return [];
-  const about = { subject: key, audience: key, since: lastRun && new Date(lastRun.startedAt).toISOString() };
-  if (todo === null) {
-    const last = lastRun ? `it last ran at ${new Date(lastRun.startedAt).toISOString()}` : 'it has not run yet';
-    return [{ ...about, kind: 'runOverdue', since: null, message: `${key} is overdue: ${last}.` }];
-  }
-  if (todo.do === 'decide')
-    return [{ ...about, kind: 'runHeld', run: todo.run, message: `${key} is held: ${todo.reason}` }];
-  if (todo.do === 'repair') {
-    const since = new Date(todo.since).toISOString();
-    const message = `${key} failed with ${todo.code}: ${withoutName(key, todo.reason)}`;
-    return [{ ...about, kind: 'runFailed', run: todo.run, since, message }];
-  }
-  return [
-    {
-      ...about,
-      kind: 'audienceOrphaned',
-      message: `${key} is no longer configured, and destinations still have its members: retire it.`,
-    },
-  ];
+  const last = lastRun ? `it last ran at ${new Date(lastRun.startedAt).toISOString()}` : 'it has not run yet';
+  return [{ ...about, since: null, message: `${key} is overdue: ${last}.` }];
 }
 
 /** Sizes before the last one that say what is usual. */
@@ -164,7 +181,7 @@ function sizeConcern(
   { unusualSize }: AlertRules,
   now: number,
   former: Concern | undefined,
-): readonly Concern[] {
+): readonly About[] {
   const size = trend.at(-1);
   if (size === undefined || lastRun === null) return [];
   const isFresh = former?.since != null && now - Date.parse(former.since) < USUAL_AFTER;
@@ -172,7 +189,7 @@ function sizeConcern(
   if (!usual || (size >= usual.low && size <= usual.high)) return [];
   const since = (isFresh && former?.since) || new Date(lastRun.startedAt).toISOString();
   const message = `${key} has ${size} members; usual are ${usual.low} to ${usual.high}.`;
-  return [{ kind: 'unusualSize', subject: key, audience: key, run: lastRun.id, since, message, usual }];
+  return [{ subject: key, audience: key, run: lastRun.id, since, message, usual }];
 }
 
 function usualSizes(sizes: readonly number[], percent: number): { low: number; high: number } | null {
