@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { audiencesIn } from '../src/definition/definition.ts';
+import { audiencesIn } from '../src/definition/conditions.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig } from './audience-or-trait.ts';

@@ -57,9 +57,11 @@ const leaves = [
   'duckdb',
   'message',
   'message-types',
+  'definition/conditions',
   'definition/definition',
   'definition/facts',
   'definition/log-views',
+  'definition/operators',
 ];
 const isLeaf = (path: string) => path.startsWith('src/kernel/') || leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Condition } from '../../src/definition/definition.ts';
+import type { Condition } from '../../src/definition/conditions.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
 import { inlined, type LiveDefinition } from './facts.ts';
 

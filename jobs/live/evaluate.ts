@@ -1,9 +1,8 @@
 import { LONGEST_LIST, type Value } from '../../src/definition/definition.ts';
 import { holds } from '../../src/definition/facts.ts';
-import { compareText } from './event.ts';
-import type { Asked, AskedFact, AskedOfAll, Section } from './facts.ts';
-import { compareDated, type Dated, type Kept } from './kept-facts.ts';
-import { passesAll, valueAt } from './tests.ts';
+import { compareText } from '../../src/definition/operators.ts';
+import type { Asked, AskedOfAll } from './facts.ts';
+import { compareDated, type Dated, type Kept, type Section } from './kept.ts';
 
 /** A definition's value for a person, and until when it holds, as long as nothing happens. */
 interface Verdict {
@@ -51,7 +50,7 @@ function evaluate(asked: Asked, person: readonly Kept[], now: number): Verdict {
   if (asked.kind === 'trait') return traitVerdict(asked.value, asked.section, person, now);
   let due: number | null = null;
   const facts = asked.facts.map((fact) => {
-    const judged = judge(fact, person, now);
+    const judged = fact.judge(person, now);
     due = sooner(due, judged.due);
     return judged.isTrue;
   });
@@ -65,48 +64,6 @@ function sooner(a: number | null, b: number | null): number | null {
   if (a === null || b === null) return a ?? b;
   return Math.min(a, b);
 }
-
-interface Judged {
-  readonly isTrue: boolean;
-  readonly due: number | null;
-}
-
-function judge(fact: AskedFact, person: readonly Kept[], now: number): Judged {
-  if (fact.kind === 'performed') return judgePerformed(fact, person, now);
-  if (fact.kind === 'audience') return { isTrue: person.some((each) => Object.hasOwn(each.in, fact.key)), due: null };
-  const [trait = '', ...rest] = fact.path;
-  const said = person.flatMap(({ traits }) => traits[trait] ?? []).toSorted(compareDated);
-  const latest = said.at(-1);
-  if (latest === undefined) return { isTrue: false, due: null };
-  return { isTrue: passesAll(valueAt(latest[3], rest), fact.tests) === fact.passes, due: null };
-}
-
-/** As time goes by events only leave the window, the oldest first: so the count falls, and it is known when. */
-function judgePerformed(
-  { section, least, most }: Extract<AskedFact, { readonly kind: 'performed' }>,
-  person: readonly Kept[],
-  now: number,
-): Judged {
-  const { id, keeps, activity } = section;
-  const within = activity.within ?? Number.POSITIVE_INFINITY;
-  if (keeps === 'days') {
-    const days = person.flatMap(({ days }) => Object.values(days[id] ?? {}));
-    const count = days.reduce((sum, each) => sum + each, 0);
-    return { isTrue: count >= least && count <= most, due: null };
-  }
-  const all = keeps === 'times' ? person.flatMap(({ times }) => times[id] ?? []) : datesOf(id, person);
-  const times = all.filter((at) => at > now - within);
-  const count = times.length;
-  if (count < least) return { isTrue: false, due: null };
-  const isTrue = count <= most;
-  // The event with whose leaving it is no longer so.
-  const last = isTrue ? count - least : count - most - 1;
-  const leaving = times.toSorted((a, b) => a - b)[last];
-  return { isTrue, due: leaving === undefined ? null : leaving + within };
-}
-
-const datesOf = (section: string, person: readonly Kept[]) =>
-  person.flatMap(({ values }) => values[section] ?? []).map(([at]) => at);
 
 function traitVerdict(value: Value, section: Section, person: readonly Kept[], now: number): Verdict {
   const { id, keeps, activity } = section;

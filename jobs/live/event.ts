@@ -1,3 +1,5 @@
+import type { Filter, KeyPath, Place } from '../../src/definition/definition.ts';
+import { compareText, passesAll } from '../../src/definition/operators.ts';
 import type { LoggedRow } from '../../src/store/event-log.ts';
 
 /** When something happened, by which events are in order: its timestamp, its receipt, its message id. */
@@ -67,7 +69,20 @@ export function compareWhen(a: When, b: When): number {
   return a[0] - b[0] || a[1] - b[1] || compareText(a[2], b[2]);
 }
 
-/** By code points, as both databases compare: JavaScript's own order is another beyond the first 65,536. */
-export function compareText(a: string, b: string): number {
-  return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b));
+/** The value at a path of nested objects; a list has no keys. */
+export function valueAt(from: unknown, path: KeyPath): unknown {
+  let value = from;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value) || !Object.hasOwn(value, key)) return;
+    value = (value as Record<string, unknown>)[key];
+  }
+  return value;
+}
+
+export function placeIn(event: Said, { part, path }: Place): unknown {
+  return valueAt(event[part], path);
+}
+
+export function passesFilters(event: Said, filters: readonly Filter[]): boolean {
+  return filters.every((filter) => passesAll(placeIn(event, filter), filter.tests));
 }

@@ -1,28 +1,13 @@
-import { hash } from 'node:crypto';
-import type { Activity, Condition, Place, Value } from '../../src/definition/definition.ts';
-import { type Fact, type Formula, factsOf, holds } from '../../src/definition/facts.ts';
+import { type Condition, factsOf, replaced } from '../../src/definition/conditions.ts';
+import type { Value } from '../../src/definition/definition.ts';
+import { type Formula, holds } from '../../src/definition/facts.ts';
+import { type AskedFact, askedFact } from './fact-kinds.ts';
+import { type Section, sectionOf } from './kept.ts';
 
 /** A live audience or trait: what it asks of people. Short definitions of audiences that it names are part of its condition already. */
 export type LiveDefinition =
   | { readonly key: string; readonly kind: 'audience'; readonly when: Condition }
   | { readonly key: string; readonly kind: 'trait'; readonly value: Value };
-
-/**
- * The part of one sort's events that is kept. `days`: how many, by the day of receipt. `times`: when they happened, as long as
- * that is in the window. `values`: a value of each, also where the window is longer than the log and forgotten days count.
- */
-export interface Section {
-  /** The same for equal sections of whatever definitions. */
-  readonly id: string;
-  readonly keeps: 'days' | 'times' | 'values';
-  readonly activity: Activity;
-  readonly of: Place | null;
-}
-
-/** A fact about a person, and where it can be read. */
-export type AskedFact =
-  | { readonly kind: 'performed'; readonly section: Section; readonly least: number; readonly most: number }
-  | Extract<Fact, { readonly kind: 'trait' | 'audience' }>;
 
 /** A definition, taken apart. */
 export type Asked =
@@ -104,14 +89,10 @@ function newestOf(asked: readonly Asked[]): ReadonlyMap<string, number> {
   };
   for (const each of asked) {
     if (each.kind === 'trait') add(each.section, Number.POSITIVE_INFINITY);
-    else for (const fact of each.facts) if (fact.kind === 'performed') add(fact.section, newestAsked(fact));
+    else for (const { section, newest } of each.facts.flatMap(({ sections }) => sections)) add(section, newest);
   }
   return found;
 }
-
-/** Whether there are more than the most goes by one more. */
-const newestAsked = ({ least, most }: { readonly least: number; readonly most: number }) =>
-  Number.isFinite(most) ? most + 1 : least;
 
 function by(asked: readonly Asked[], namesOf: (asked: Asked) => readonly string[]): Asking {
   const found = new Map<string, Asked[]>();
@@ -127,12 +108,10 @@ function by(asked: readonly Asked[], namesOf: (asked: Asked) => readonly string[
  * @param audience - null for one that is computed by SQL, which stays named
  */
 export function inlined(condition: Condition, audience: (key: string) => Condition | null): Condition {
-  const inner = (part: Condition) => inlined(part, audience);
-  if ('all' in condition) return { all: condition.all.map(inner) };
-  if ('any' in condition) return { any: condition.any.map(inner) };
-  if ('not' in condition) return { not: inner(condition.not) };
-  const named = 'inAudience' in condition ? audience(condition.inAudience) : null;
-  return named ? inner(named) : condition;
+  return replaced(condition, (single) => {
+    const named = 'inAudience' in single ? audience(single.inAudience) : null;
+    return named ? inlined(named, audience) : single;
+  });
 }
 
 /** Whether what is kept of the log is all that others ask, or more. Members of audiences are taken over as they are. */
@@ -184,32 +163,17 @@ function takeApart(definition: LiveDefinition, keep: number): Asked {
   };
 }
 
-function askedFact(fact: Fact, keep: number): AskedFact {
-  if (fact.kind !== 'performed') return fact;
-  const { activity, least, most } = fact;
-  return { kind: 'performed', section: sectionOf(activity, null, keep), least, most: most ?? Number.POSITIVE_INFINITY };
-}
-
-function sectionOf(activity: Activity, of: Place | null, keep: number): Section {
-  const { within } = activity;
-  const keeps = of !== null ? 'values' : within === null ? 'days' : within > keep ? 'values' : 'times';
-  return { id: short(JSON.stringify([activity, of, keeps])), keeps, activity, of };
-}
-
 function sectionsOf(asked: Asked): readonly Section[] {
   if (asked.kind === 'trait') return [asked.section];
-  return asked.facts.flatMap((fact) => (fact.kind === 'performed' ? fact.section : []));
+  return asked.facts.flatMap(({ sections }) => sections.map(({ section }) => section));
 }
 
 function traitsOf(asked: Asked): readonly string[] {
   if (asked.kind === 'trait') return [];
-  return asked.facts.flatMap((fact) => (fact.kind === 'trait' ? (fact.path[0] ?? []) : []));
+  return asked.facts.flatMap(({ traits }) => traits);
 }
 
 function audiencesOf(asked: Asked): readonly string[] {
   if (asked.kind === 'trait') return [];
-  return asked.facts.flatMap((fact) => (fact.kind === 'audience' ? fact.key : []));
+  return asked.facts.flatMap(({ audiences }) => audiences);
 }
-
-/** 72 bits. */
-const short = (text: string) => hash('sha256', text, 'base64url').slice(0, 12);

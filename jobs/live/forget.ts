@@ -11,7 +11,7 @@ import {
   userRaw,
   writeLinks,
 } from './identity.ts';
-import { nothingKept, writeKept } from './kept-facts.ts';
+import { nothingKept, writeKept } from './kept.ts';
 
 type ForgettingStore = Pick<Store, 'liveSources' | 'liveRows' | 'liveRowsOf' | 'liveShared' | 'rewriteLive'>;
 

@@ -1,5 +1,5 @@
 import { compareWhen, dayNumber, type LiveEvent, type When } from './event.ts';
-import { addToFront } from './front.ts';
+import { addToFront } from './kept.ts';
 
 /** `u:` and a user id, or `a:` and an anonymous one. */
 export type RawId = string;

@@ -1,48 +1,6 @@
-import { compareWhen, dayNumber, type Said, type When, whenOf } from './event.ts';
-import type { AskedOfAll, Section } from './facts.ts';
-import { addToFront } from './front.ts';
-import { passesFilters, placeIn } from './tests.ts';
-
-/** A value, when it was so. */
-export type Dated = readonly [...When, value: unknown];
-
-/** The part of one id's events that the definitions need. All of it is JSON. */
-export interface Kept {
-  /** Events of sections that keep `days`: how many were received on each day. */
-  readonly days: { [section: string]: { [day: string]: number } };
-  readonly times: { [section: string]: number[] };
-  readonly values: { [section: string]: Dated[] };
-  /** Of each trait the latest, and those that are the latest once others are forgotten. */
-  readonly traits: { [trait: string]: Dated[] };
-  /** Audiences by SQL that a user is in. */
-  readonly in: { [audience: string]: true };
-  /** Day of the latest receipt, where it matters who is there; 0 for nobody. */
-  seen: number;
-}
-
-export function nothingKept(): Kept {
-  return { days: bare(), times: bare(), values: bare(), traits: bare(), in: bare(), seen: 0 };
-}
-
-/** Foreign text indexes these: nothing is inherited. */
-const bare = () => Object.create(null) as Record<string, never>;
-
-/** Reads what was kept as JSON. */
-export function readKept(text: string): Kept {
-  const kept = nothingKept();
-  for (const [part, said] of Object.entries(JSON.parse(text) as Partial<Kept>)) {
-    if (part === 'seen') kept.seen = Number(said);
-    else Object.assign(kept[part as 'days'], said);
-  }
-  return kept;
-}
-
-/** Nothing of what is empty. */
-export function writeKept({ seen, ...parts }: Kept): string {
-  const full = Object.entries(parts).filter(([, part]) => Object.keys(part).length > 0);
-  // JSON.stringify takes own properties only, and `__proto__` is one here.
-  return JSON.stringify(Object.fromEntries([...full, ...(seen > 0 ? [['seen', seen]] : [])]));
-}
+import { dayNumber, passesFilters, placeIn, type Said, whenOf } from './event.ts';
+import type { AskedOfAll } from './facts.ts';
+import { addToFront, compareDated, type Dated, type Kept, type Section } from './kept.ts';
 
 /** Sections and traits that an event added, or the audience that somebody is in from now on, or no longer. */
 export interface Added {
@@ -122,10 +80,6 @@ function keepTraits({ traits }: Kept, event: Said, asked: AskedOfAll): ReadonlyS
 
 const isLaterAndStays = (one: Dated, other: Dated) =>
   dayNumber(one[1]) >= dayNumber(other[1]) && compareDated(one, other) >= 0;
-
-export function compareDated([t1, r1, m1]: Dated, [t2, r2, m2]: Dated): number {
-  return compareWhen([t1, r1, m1], [t2, r2, m2]);
-}
 
 /**
  * Drops what has left its window, for good, as time does not go back; times beyond the newest that are asked for; and what no

@@ -2,7 +2,8 @@ import { standingOf } from './evaluate.ts';
 import { dayNumber, type LiveEvent } from './event.ts';
 import { type Asked, type AskedOfAll, asksFor } from './facts.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
-import { type Added, forgetDays, type Kept, keep, keepMembership, nothingKept, tidy } from './kept-facts.ts';
+import { type Kept, nothingKept } from './kept.ts';
+import { type Added, forgetDays, keep, keepMembership, tidy } from './kept-facts.ts';
 import type { Membership } from './synced-audiences.ts';
 
 /** All that is known of one id. */

@@ -1,7 +1,8 @@
 import type { ScannedRow, Wanted, WantedEvent } from '../../src/store/event-log.ts';
-import type { AskedOfAll, Section } from './facts.ts';
+import type { AskedOfAll } from './facts.ts';
 import { addLink, anonymousRaw, userRaw } from './identity.ts';
-import { keep, nothingKept } from './kept-facts.ts';
+import { nothingKept, type Section } from './kept.ts';
+import { keep } from './kept-facts.ts';
 import type { Row } from './people.ts';
 
 /** The part of the log that the definitions need. @param now - no later than they are computed */

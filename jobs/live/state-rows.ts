@@ -2,7 +2,8 @@ import type { LiveCommit, LiveRow } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import { dayNumber } from './event.ts';
 import { idOf, isUser, type Link, readLinks, writeLinks } from './identity.ts';
-import { type Kept, oldestDay, readKept, writeKept } from './kept-facts.ts';
+import { type Kept, readKept, writeKept } from './kept.ts';
+import { oldestDay } from './kept-facts.ts';
 import type { Row, Rows } from './people.ts';
 
 const readRow = ({ raw, person, due, oldest, kept, links }: LiveRow): Row => ({

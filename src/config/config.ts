@@ -1,5 +1,6 @@
 import type { ConcernKind, RuleSettings } from '../concern.ts';
-import type { Condition, Value } from '../definition/definition.ts';
+import type { Condition } from '../definition/conditions.ts';
+import type { Value } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
 import type { ShownMistake } from './mistakes.ts';
 

@@ -1,12 +1,6 @@
 import * as z from 'zod';
-import {
-  type Filter,
-  type KeyPath,
-  MESSAGE_PARTS,
-  type Place,
-  type Scalar,
-  type Test,
-} from '../definition/definition.ts';
+import { type Filter, type KeyPath, MESSAGE_PARTS, type Place } from '../definition/definition.ts';
+import { OPERATOR_NAMES, OPERATORS, type Operands, type Scalar, type Test } from '../definition/operators.ts';
 import { suggestion } from '../kernel/spelling.ts';
 import { isoInstant } from '../kernel/timestamp.ts';
 import { duration, flag, positive } from './formats.ts';
@@ -22,30 +16,29 @@ const filled = plainText.refine((value) => value !== '', 'must not be empty');
 const SCALAR = 'must be text, a number, true or false. For a value that is missing or null say exists: false';
 const number = z.number(SCALAR);
 const scalar = z.union([plainText, number, z.boolean()], SCALAR);
-const ordered = z.union([plainText, number], 'must be a number, or text such as 2026-01-31');
 
-/** The operators on one value. */
-export const testShape = {
-  is: scalar.optional().describe('Equal, and of the same type'),
-  isNot: scalar.optional().describe('Not equal, or missing'),
-  in: z.array(scalar).min(1, 'needs at least one value').optional().describe('Equal to one of these'),
-  gt: ordered.optional().describe('Greater: numbers than a number, text than text'),
-  gte: ordered.optional(),
-  lt: ordered.optional(),
-  lte: ordered.optional(),
-  contains: z
-    .union([filled, number, z.boolean()], SCALAR)
-    .optional()
-    .describe('A part of the text, or an item of the list'),
-  exists: flag.optional().describe('Whether there is a value that is not null'),
+/** How operands of each form are written. */
+const OPERANDS: { readonly [Form in keyof Operands]: z.ZodType<Operands[Form]> } = {
+  scalar,
+  part: z.union([filled, number, z.boolean()], SCALAR),
+  list: z.array(scalar).min(1, 'needs at least one value'),
+  ordered: z.union([plainText, number], 'must be a number, or text such as 2026-01-31'),
+  flag,
 };
 
-type Tests = z.output<z.ZodObject<typeof testShape>>;
-export const OPERATORS = Object.keys(testShape) as readonly (keyof Tests)[];
+/** The operators on one value. */
+export const testShape: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
+  OPERATOR_NAMES.map((name) => {
+    const { takes, says } = OPERATORS[name];
+    const operand = OPERANDS[takes].optional();
+    return [name, says === undefined ? operand : operand.describe(says)];
+  }),
+);
 
 /** The operators that were given. */
-export function testsOf(given: Tests): readonly Test[] {
-  return OPERATORS.flatMap((operator) =>
+export function testsOf(given: Readonly<Record<string, unknown>>): readonly Test[] {
+  // The form of each operand was checked.
+  return OPERATOR_NAMES.flatMap((operator) =>
     given[operator] === undefined ? [] : [{ operator, operand: given[operator] } as Test],
   );
 }

@@ -1,105 +1,120 @@
 import * as z from 'zod';
-import type { Activity, Condition, Performed, Value } from '../definition/definition.ts';
-import { PROPERTY_OPERATORS } from '../definition/definition.ts';
 import {
-  eventName,
-  OPERATORS,
-  readPath,
-  readPlace,
-  testShape,
-  testsOf,
-  where,
-  windowShape,
-} from './definition-parts.ts';
+  CONDITION_NAMES,
+  type Condition,
+  type ConditionName,
+  type ConditionOf,
+  countOf,
+} from '../definition/conditions.ts';
+import { type Activity, PROPERTY_OPERATORS, type Value } from '../definition/definition.ts';
+import { eventName, readPath, readPlace, testShape, testsOf, where, windowShape } from './definition-parts.ts';
 import { text, whole } from './formats.ts';
 import { section } from './section.ts';
 
 const activityShape = { ...windowShape, where: where.optional() };
 
-/** The kinds of conditions, and what may stand beside each. */
-const BESIDE: Readonly<Record<(typeof HEADS)[number], readonly string[]>> = {
-  all: [],
-  any: [],
-  not: [],
-  performed: ['atLeast', 'exactly', 'atMost', ...Object.keys(activityShape)],
-  trait: OPERATORS,
-  inAudience: [],
-};
-const HEADS = ['all', 'any', 'not', 'performed', 'trait', 'inAudience'] as const;
+type Refuse = (fault: { readonly path: string[]; readonly message: string }) => void;
 
-const conditions = z.lazy(() => z.array(condition).min(1, 'needs at least one condition'));
+/** How a condition is written: its own key with those that may stand with it, and the condition that they make. */
+interface Written<Keys extends z.core.$ZodShape, Made> {
+  readonly keys: Keys;
+  make(given: z.output<z.ZodObject<Keys>>, refuse: Refuse): Made | null;
+}
 
-const conditionShape = section({
-  all: conditions.optional().describe('Each of these conditions holds'),
-  any: conditions.optional().describe('At least one of these conditions holds'),
-  not: z
-    .lazy(() => condition)
-    .optional()
-    .describe('This condition does not hold'),
-  performed: eventName.optional().describe('Did this at least once, unless it says how often'),
-  atLeast: whole(1).optional(),
-  exactly: whole(0).optional(),
-  atMost: whole(0).optional().describe('Never counts, too'),
-  ...activityShape,
-  trait: text.optional().describe('The trait of this name, as the latest identify that has it says'),
-  ...testShape,
-  inAudience: text.optional().describe('The key of another audience'),
+const written = <Keys extends z.core.$ZodShape, Made>(given: Written<Keys, Made>) => given;
+
+const conditions = z.lazy(() => z.array(condition).min(1, 'needs at least one condition')).optional();
+
+const performed = written({
+  keys: {
+    performed: eventName.optional().describe('Did this at least once, unless it says how often'),
+    atLeast: whole(1).optional(),
+    exactly: whole(0).optional(),
+    atMost: whole(0).optional().describe('Never counts, too'),
+    ...activityShape,
+  },
+  make(given, refuse): ConditionOf<'performed'> | null {
+    const { exactly, atLeast, atMost } = given;
+    const performed = activityOf(given.performed ?? '', given);
+    if (exactly !== undefined) {
+      const other = atLeast === undefined ? 'atMost' : 'atLeast';
+      if (given[other] === undefined) return { performed, least: exactly, most: exactly };
+      refuse({ path: [other], message: 'cannot stand beside exactly: give one of the two' });
+      return null;
+    }
+    // Said alone, atMost includes those who never did it.
+    const least = atLeast ?? (atMost === undefined ? 1 : 0);
+    if (atMost === undefined || least <= atMost) return { performed, least, most: atMost ?? null };
+    refuse({ path: ['atMost'], message: 'is less than atLeast: nobody could be in it' });
+    return null;
+  },
 });
-type Given = z.output<typeof conditionShape>;
+
+const trait = written({
+  keys: {
+    trait: text.optional().describe('The trait of this name, as the latest identify that has it says'),
+    ...testShape,
+  },
+  make(given, refuse): ConditionOf<'trait'> | null {
+    const path = readPath(String(given['trait']));
+    if ('fault' in path) refuse({ path: ['trait'], message: path.fault });
+    const tests = testsOf(given);
+    if (tests.length === 0) refuse({ path: ['trait'], message: 'needs an operator, such as is: pro or exists: true' });
+    return 'fault' in path || tests.length === 0 ? null : { trait: path.path, tests };
+  },
+});
+
+/** The keys stand in the schema in this order. */
+const WRITTEN: { readonly [Name in ConditionName]: Written<z.core.$ZodShape, ConditionOf<Name>> } = {
+  all: written({
+    keys: { all: conditions.describe('Each of these conditions holds') },
+    make: ({ all = [] }) => ({ all }),
+  }),
+  any: written({
+    keys: { any: conditions.describe('At least one of these conditions holds') },
+    make: ({ any = [] }) => ({ any }),
+  }),
+  not: written({
+    keys: {
+      not: z
+        .lazy(() => condition)
+        .optional()
+        .describe('This condition does not hold'),
+    },
+    make: ({ not }) => (not ? { not } : null),
+  }),
+  performed,
+  trait,
+  inAudience: written({
+    keys: { inAudience: text.optional().describe('The key of another audience') },
+    make: ({ inAudience = '' }) => ({ inAudience }),
+  }),
+};
+
+const conditionShape = section(
+  Object.assign({}, ...CONDITION_NAMES.map((name) => WRITTEN[name].keys)) as z.core.$ZodShape,
+);
 
 const condition: z.ZodType<Condition> = conditionShape.transform((given, context): Condition => {
   if (context.issues.length > 0) return z.NEVER;
-  const heads = HEADS.filter((head) => given[head] !== undefined);
-  const [head, other] = heads;
-  if (head === undefined) {
-    context.addIssue(`needs one of ${HEADS.join(', ')}`);
+  const [name, other] = CONDITION_NAMES.filter((candidate) => given[candidate] !== undefined);
+  if (name === undefined) {
+    context.addIssue(`needs one of ${CONDITION_NAMES.join(', ')}`);
     return z.NEVER;
   }
   if (other !== undefined) {
-    const message = `cannot stand beside ${head}: put each into a list under all, or under any`;
+    const message = `cannot stand beside ${name}: put each into a list under all, or under any`;
     context.addIssue({ code: 'custom', path: [other], message });
     return z.NEVER;
   }
-  const stray = Object.keys(given).filter((key) => key !== head && !BESIDE[head].includes(key));
+  const stray = Object.keys(given).filter((key) => !Object.hasOwn(WRITTEN[name].keys, key));
   for (const key of stray) {
-    const owner = BESIDE.performed.includes(key) ? 'performed' : 'trait';
-    context.addIssue({ code: 'custom', path: [key], message: `belongs to ${owner}, not to ${head}` });
+    const owner = CONDITION_NAMES.find((candidate) => Object.hasOwn(WRITTEN[candidate].keys, key));
+    context.addIssue({ code: 'custom', path: [key], message: `belongs to ${owner}, not to ${name}` });
   }
-  const result =
-    stray.length > 0 ? null : conditionOf(given, (fault) => context.addIssue({ code: 'custom', ...fault }));
-  return result ?? z.NEVER;
+  if (stray.length > 0) return z.NEVER;
+  return WRITTEN[name].make(given, (fault) => context.addIssue({ code: 'custom', ...fault })) ?? z.NEVER;
 });
-
-type Refuse = (fault: { readonly path: string[]; readonly message: string }) => void;
-
-function conditionOf(given: Given, refuse: Refuse): Condition | null {
-  if (given.all) return { all: given.all };
-  if (given.any) return { any: given.any };
-  if (given.not) return { not: given.not };
-  if (given.performed !== undefined) return performedOf(given.performed, given, refuse);
-  if (given.inAudience !== undefined) return { inAudience: given.inAudience };
-  const path = readPath(given.trait ?? '');
-  if ('fault' in path) refuse({ path: ['trait'], message: path.fault });
-  const tests = testsOf(given);
-  if (tests.length === 0) refuse({ path: ['trait'], message: 'needs an operator, such as is: pro or exists: true' });
-  return 'fault' in path || tests.length === 0 ? null : { trait: path.path, tests };
-}
-
-function performedOf(event: string, given: Given, refuse: Refuse): Performed | null {
-  const { exactly, atLeast, atMost } = given;
-  const performed = activityOf(event, given);
-  if (exactly !== undefined) {
-    const beside = atLeast === undefined ? 'atMost' : 'atLeast';
-    if (given[beside] === undefined) return { performed, least: exactly, most: exactly };
-    refuse({ path: [beside], message: 'cannot stand beside exactly: give one of the two' });
-    return null;
-  }
-  // Said alone, atMost includes those who never did it.
-  const least = atLeast ?? (atMost === undefined ? 1 : 0);
-  if (atMost === undefined || least <= atMost) return { performed, least, most: atMost ?? null };
-  refuse({ path: ['atMost'], message: 'is less than atLeast: nobody could be in it' });
-  return null;
-}
 
 function activityOf(event: string, given: z.output<z.ZodObject<typeof activityShape>>): Activity {
   return { event, within: given.within ?? null, since: given.since ?? null, where: given.where ?? [] };
@@ -115,12 +130,6 @@ export const when = condition
     title: 'short definition',
     description: 'Audiences, in place of `sql`: who is in it, by what people do and are (docs/definitions.md).',
   });
-
-function countOf(condition: Condition): number {
-  if ('all' in condition) return condition.all.reduce((sum, part) => sum + countOf(part), 1);
-  if ('any' in condition) return condition.any.reduce((sum, part) => sum + countOf(part), 1);
-  return 'not' in condition ? 1 + countOf(condition.not) : 1;
-}
 
 const valueShape = section({
   count: eventName.optional().describe('How often somebody did this'),

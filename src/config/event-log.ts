@@ -1,4 +1,4 @@
-import type { Activity, Condition } from '../definition/definition.ts';
+import { windowsIn } from '../definition/conditions.ts';
 import { logViewIn } from '../definition/log-views.ts';
 import type { Config } from './config.ts';
 import type { Mistake, Path } from './mistakes.ts';
@@ -90,10 +90,10 @@ export function logWarnings(config: Checked): readonly Mistake[] {
 function windowsBeyond({ eventLog }: Checked, { path, condition, value }: Definition): readonly Mistake[] {
   if (eventLog === null) return [];
   const windows = [
-    ...(condition ? activitiesIn(condition, [...path, 'when']) : []),
-    ...(value ? [{ path: [...path, 'value'], activity: value.activity }] : []),
+    ...(condition ? windowsIn(condition, [...path, 'when']) : []),
+    ...(value ? [{ path: [...path, 'value'], within: value.activity.within }] : []),
   ];
-  return windows.flatMap(({ path, activity: { within } }) => {
+  return windows.flatMap(({ path, within }) => {
     if (within === null || within <= eventLog.keep) return [];
     const message = `is ${days(within)}, but the log keeps ${days(eventLog.keep)}. What is older does not count: raise eventLog.keep, or shorten the window`;
     return [{ path: [...path, 'within'], message }];
@@ -101,17 +101,6 @@ function windowsBeyond({ eventLog }: Checked, { path, condition, value }: Defini
 }
 
 const days = (ms: number) => `${Math.round(ms / 86_400_000)} days`;
-
-/** The activities that a condition names, each with its place. */
-function activitiesIn(
-  condition: Condition,
-  path: Path,
-): readonly { readonly path: Path; readonly activity: Activity }[] {
-  if ('all' in condition) return condition.all.flatMap((part, index) => activitiesIn(part, [...path, 'all', index]));
-  if ('any' in condition) return condition.any.flatMap((part, index) => activitiesIn(part, [...path, 'any', index]));
-  if ('not' in condition) return activitiesIn(condition.not, [...path, 'not']);
-  return 'performed' in condition ? [{ path, activity: condition.performed }] : [];
-}
 
 type Definition = ReturnType<typeof definitionsOf>[number];
 

@@ -1,19 +1,7 @@
-/** A value that a filter compares with one in a message. */
-export type Scalar = string | number | boolean;
+import type { Test } from './operators.ts';
 
 /** The keys of nested objects, from the outside in. */
 export type KeyPath = readonly string[];
-
-/** One operator and what it compares with. */
-export type Test =
-  | { readonly operator: 'is' | 'contains'; readonly operand: Scalar }
-  | { readonly operator: 'isNot'; readonly operand: Scalar }
-  | { readonly operator: 'in'; readonly operand: readonly Scalar[] }
-  | { readonly operator: Order; readonly operand: string | number }
-  | { readonly operator: 'exists'; readonly operand: boolean };
-
-/** Numbers compare with numbers, text with text. */
-export type Order = 'gt' | 'gte' | 'lt' | 'lte';
 
 /** The parts of a message that a filter can look into. */
 export const MESSAGE_PARTS = ['properties', 'context', 'traits'] as const;
@@ -39,33 +27,6 @@ export interface Activity {
   readonly where: readonly Filter[];
 }
 
-/** Somebody did something from `least` to `most` times, both included; null for no upper limit. */
-export interface Performed {
-  readonly performed: Activity;
-  readonly least: number;
-  readonly most: number | null;
-}
-
-/** Somebody's trait, as the latest `identify` that has it says, passes all the tests. */
-export interface TraitCondition {
-  readonly trait: KeyPath;
-  readonly tests: readonly Test[];
-}
-
-/** Somebody is in another audience at the same instant. */
-interface InAudience {
-  readonly inAudience: string;
-}
-
-/** The short definition of an audience (`when`), checked. */
-export type Condition =
-  | { readonly all: readonly Condition[] }
-  | { readonly any: readonly Condition[] }
-  | { readonly not: Condition }
-  | Performed
-  | TraitCondition
-  | InAudience;
-
 /** Operators on a property of somebody's events. */
 export const PROPERTY_OPERATORS = [
   'sum',
@@ -90,11 +51,3 @@ export type Value =
 
 /** Items of a `uniqueList` at most: the least ones. */
 export const LONGEST_LIST = 1_000;
-
-/** Keys of the audiences that a condition names. */
-export function audiencesIn(condition: Condition): readonly string[] {
-  if ('all' in condition) return condition.all.flatMap(audiencesIn);
-  if ('any' in condition) return condition.any.flatMap(audiencesIn);
-  if ('not' in condition) return audiencesIn(condition.not);
-  return 'inAudience' in condition ? [condition.inAudience] : [];
-}

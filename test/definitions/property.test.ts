@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { compile } from '../../jobs/engines/definitions/compile.ts';
-import type { Condition } from '../../src/definition/definition.ts';
+import type { Condition } from '../../src/definition/conditions.ts';
 import { conditions, histories, moments, shortAudience, valueDefinitions } from './helpers/arbitrary.ts';
 import { openEngines } from './helpers/engines.ts';
 import { membersOf, valuesOf } from './helpers/reference.ts';

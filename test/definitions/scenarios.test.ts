@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { singleStatement } from '../../jobs/engines/sql/statement.ts';
 import type { Config } from '../../src/config/config.ts';
-import type { Condition } from '../../src/definition/definition.ts';
+import type { Condition } from '../../src/definition/conditions.ts';
 import { configured, definitionOf, sqlFor } from './helpers/configured.ts';
 import { type LogEngine, openEngines } from './helpers/engines.ts';
 import { membersOf, valuesOf } from './helpers/reference.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { dayNumber } from '../../jobs/live/event.ts';
 import { askedOf, inlined, type LiveDefinition } from '../../jobs/live/facts.ts';
-import type { Condition } from '../../src/definition/definition.ts';
+import type { Condition } from '../../src/definition/conditions.ts';
 import { conditions, histories, shortAudience, valueDefinitions } from '../definitions/helpers/arbitrary.ts';
 import type { LoggedEvent } from '../definitions/helpers/event.ts';
 import { membersOf, valuesOf } from '../definitions/helpers/reference.ts';

@@ -1,7 +1,7 @@
 import type { Activity } from '../../../src/definition/definition.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
-import { filterConditions } from './tests.ts';
+import { filterConditions } from './operators.ts';
 
 /** The order of events: by time, and by receipt and id where times are equal. */
 export const inOrder = (direction: 'ASC' | 'DESC', { binary }: DefinitionDialect, of = '') =>

@@ -1,4 +1,5 @@
-import type { Condition, Value } from '../../../src/definition/definition.ts';
+import type { Condition } from '../../../src/definition/conditions.ts';
+import type { Value } from '../../../src/definition/definition.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { conditionQuery } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';

@@ -1,5 +1,5 @@
-import type { Condition } from '../../../src/definition/definition.ts';
-import { type Formula, factsOf, holds } from '../../../src/definition/facts.ts';
+import { type Condition, factsOf } from '../../../src/definition/conditions.ts';
+import { type Formula, holds } from '../../../src/definition/facts.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { type AudienceSql, factQuery, peopleQuery } from './facts.ts';
 

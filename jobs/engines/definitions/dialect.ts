@@ -1,4 +1,5 @@
-import type { KeyPath, Scalar } from '../../../src/definition/definition.ts';
+import type { KeyPath } from '../../../src/definition/definition.ts';
+import type { Scalar } from '../../../src/definition/operators.ts';
 
 /** Views of the event log that compiled definitions read (docs/event-log.md). */
 type LogView = 'events' | 'tracks' | 'identifies' | 'identities';

@@ -1,4 +1,5 @@
-import type { KeyPath, Scalar } from '../../../src/definition/definition.ts';
+import type { KeyPath } from '../../../src/definition/definition.ts';
+import type { Scalar } from '../../../src/definition/operators.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 

@@ -2,7 +2,7 @@ import type { Activity } from '../../../src/definition/definition.ts';
 import type { Fact } from '../../../src/definition/facts.ts';
 import { activityConditions, byPerson, inOrder, RAW_PERSON } from './activity.ts';
 import type { DefinitionDialect } from './dialect.ts';
-import { passesAll } from './tests.ts';
+import { passesAll } from './operators.ts';
 
 /** The SQL of another audience, by its key. */
 export type AudienceSql = (key: string) => string;

@@ -1,4 +1,4 @@
-import type { Scalar } from '../../../src/definition/definition.ts';
+import type { Scalar } from '../../../src/definition/operators.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 

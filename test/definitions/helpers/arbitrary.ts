@@ -1,6 +1,13 @@
 import fc from 'fast-check';
-import type { Activity, Condition, Filter, Place, Test, Value } from '../../../src/definition/definition.ts';
-import { PROPERTY_OPERATORS } from '../../../src/definition/definition.ts';
+import type { Condition, ConditionName } from '../../../src/definition/conditions.ts';
+import {
+  type Activity,
+  type Filter,
+  type Place,
+  PROPERTY_OPERATORS,
+  type Value,
+} from '../../../src/definition/definition.ts';
+import { OPERATOR_NAMES, OPERATORS, type Operands, type Test } from '../../../src/definition/operators.ts';
 import { type LoggedEvent, NOW } from './event.ts';
 
 /** Few of each, so that they meet: the same names, ids, values and edges of windows again and again. */
@@ -56,15 +63,18 @@ export const histories: fc.Arbitrary<readonly LoggedEvent[]> = fc.array(event, {
     .map((ids) => events.map((each, index) => ({ ...each, messageId: ids[index] ?? '' }))),
 );
 
-const test: fc.Arbitrary<Test> = fc.oneof(
-  fc.record({ operator: fc.constantFrom('is' as const, 'isNot' as const), operand: scalar }) as fc.Arbitrary<Test>,
-  fc.record({ operator: fc.constant('contains' as const), operand: scalar.filter((value) => value !== '') }),
-  fc.record({ operator: fc.constant('in' as const), operand: fc.array(scalar, { minLength: 1, maxLength: 3 }) }),
-  fc.record({
-    operator: fc.constantFrom('gt' as const, 'gte' as const, 'lt' as const, 'lte' as const),
-    operand: scalar.filter((value) => typeof value !== 'boolean') as fc.Arbitrary<string | number>,
-  }),
-  fc.record({ operator: fc.constant('exists' as const), operand: fc.boolean() }),
+/** Operands of each form. So every operator is asked for. */
+const operands: { readonly [Form in keyof Operands]: fc.Arbitrary<Operands[Form]> } = {
+  scalar,
+  part: scalar.filter((value) => value !== ''),
+  list: fc.array(scalar, { minLength: 1, maxLength: 3 }),
+  ordered: scalar.filter((value) => typeof value !== 'boolean'),
+  flag: fc.boolean(),
+};
+const test = fc.oneof(
+  ...OPERATOR_NAMES.map((operator) =>
+    operands[OPERATORS[operator].takes].map((operand) => ({ operator, operand }) as Test),
+  ),
 );
 const tests = fc.array(test, { minLength: 1, maxLength: 2 });
 const path = fc.array(keys, { minLength: 1, maxLength: 2 });
@@ -96,17 +106,18 @@ const performed = fc
 /** Names of the audiences that a condition may name, which are simple ones. */
 export const AUDIENCES = ['listed', 'short'] as const;
 
-export const conditions: fc.Arbitrary<Condition> = fc.letrec<{ condition: Condition }>((tie) => ({
-  condition: fc.oneof(
-    { maxDepth: 3, withCrossShrink: true },
-    { weight: 4, arbitrary: performed },
-    { weight: 2, arbitrary: fc.record({ trait: path, tests }) },
-    { weight: 1, arbitrary: fc.record({ inAudience: fc.constantFrom(...AUDIENCES) }) },
-    { weight: 2, arbitrary: fc.record({ all: fc.array(tie('condition'), { minLength: 1, maxLength: 3 }) }) },
-    { weight: 2, arbitrary: fc.record({ any: fc.array(tie('condition'), { minLength: 1, maxLength: 3 }) }) },
-    { weight: 2, arbitrary: fc.record({ not: tie('condition') }) },
-  ),
-})).condition;
+export const conditions: fc.Arbitrary<Condition> = fc.letrec<{ condition: Condition }>((tie) => {
+  const several = fc.array(tie('condition'), { minLength: 1, maxLength: 3 });
+  const each: { readonly [Name in ConditionName]: fc.WeightedArbitrary<Condition> } = {
+    performed: { weight: 4, arbitrary: performed },
+    trait: { weight: 2, arbitrary: fc.record({ trait: path, tests }) },
+    inAudience: { weight: 1, arbitrary: fc.record({ inAudience: fc.constantFrom(...AUDIENCES) }) },
+    all: { weight: 2, arbitrary: fc.record({ all: several }) },
+    any: { weight: 2, arbitrary: fc.record({ any: several }) },
+    not: { weight: 2, arbitrary: fc.record({ not: tie('condition') }) },
+  };
+  return { condition: fc.oneof({ maxDepth: 3, withCrossShrink: true }, ...Object.values(each)) };
+}).condition;
 
 /** Of one that names no other, and so makes no circle. */
 export const shortAudience: fc.Arbitrary<Condition> = fc.oneof(

@@ -1,4 +1,6 @@
-import type { Activity, Condition, KeyPath, Place, Test, Value } from '../../../src/definition/definition.ts';
+import type { Condition } from '../../../src/definition/conditions.ts';
+import type { Activity, KeyPath, Place, Value } from '../../../src/definition/definition.ts';
+import type { Test } from '../../../src/definition/operators.ts';
 import type { LoggedEvent } from './event.ts';
 
 /**

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import type { Condition, Value } from '../../../src/definition/definition.ts';
+import type { Condition } from '../../../src/definition/conditions.ts';
+import type { Value } from '../../../src/definition/definition.ts';
 import type { Failpoint } from '../../../src/kernel/failpoint.ts';
 import { conditions, histories, shortAudience, valueDefinitions } from '../../definitions/helpers/arbitrary.ts';
 import { type LoggedEvent, NOW } from '../../definitions/helpers/event.ts';

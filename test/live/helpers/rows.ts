@@ -1,7 +1,8 @@
 import { dayNumber, type LiveEvent } from '../../../jobs/live/event.ts';
 import type { AskedOfAll } from '../../../jobs/live/facts.ts';
 import { idOf, isUser } from '../../../jobs/live/identity.ts';
-import { oldestDay, readKept, writeKept } from '../../../jobs/live/kept-facts.ts';
+import { readKept, writeKept } from '../../../jobs/live/kept.ts';
+import { oldestDay } from '../../../jobs/live/kept-facts.ts';
 import { type Row, type Rows, type Standings, step } from '../../../jobs/live/people.ts';
 import { written } from '../../../jobs/live/state-rows.ts';
 
