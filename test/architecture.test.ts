@@ -59,7 +59,6 @@ const leaves = [
   'message-types',
   'definition/conditions',
   'definition/definition',
-  'definition/facts',
   'definition/log-views',
   'definition/operators',
 ];

@@ -1,5 +1,5 @@
+import { holds } from '../../src/definition/conditions.ts';
 import { LONGEST_LIST, type Value } from '../../src/definition/definition.ts';
-import { holds } from '../../src/definition/facts.ts';
 import { compareText } from '../../src/definition/operators.ts';
 import type { Asked, AskedOfAll } from './facts.ts';
 import { compareDated, type Dated, type Kept, type Section } from './kept.ts';

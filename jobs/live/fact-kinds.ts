@@ -1,4 +1,4 @@
-import type { Fact } from '../../src/definition/facts.ts';
+import type { Fact } from '../../src/definition/conditions.ts';
 import { passesAll } from '../../src/definition/operators.ts';
 import { valueAt } from './event.ts';
 import { compareDated, type Kept, type Section, sectionOf } from './kept.ts';

@@ -1,6 +1,5 @@
-import { type Condition, factsOf, replaced } from '../../src/definition/conditions.ts';
+import { type Condition, type Formula, factsOf, holds, replaced } from '../../src/definition/conditions.ts';
 import type { Value } from '../../src/definition/definition.ts';
-import { type Formula, holds } from '../../src/definition/facts.ts';
 import { type AskedFact, askedFact } from './fact-kinds.ts';
 import { type Section, sectionOf } from './kept.ts';
 

@@ -1,7 +1,7 @@
 /** A value that a filter compares with one in a message. */
 export type Scalar = string | number | boolean;
 
-/** The forms of operands. `src/config/operands.ts` says how each is written. */
+/** The forms of operands. `src/config/definition-parts.ts` says how each is written. */
 export interface Operands {
   readonly scalar: Scalar;
   /** Not empty, if it is text. */

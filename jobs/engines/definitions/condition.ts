@@ -1,5 +1,4 @@
-import { type Condition, factsOf } from '../../../src/definition/conditions.ts';
-import { type Formula, holds } from '../../../src/definition/facts.ts';
+import { type Condition, type Formula, factsOf, holds } from '../../../src/definition/conditions.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { type AudienceSql, factQuery, peopleQuery } from './facts.ts';
 

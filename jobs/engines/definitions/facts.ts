@@ -1,5 +1,5 @@
+import type { Fact } from '../../../src/definition/conditions.ts';
 import type { Activity } from '../../../src/definition/definition.ts';
-import type { Fact } from '../../../src/definition/facts.ts';
 import { activityConditions, byPerson, inOrder, RAW_PERSON } from './activity.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { passesAll } from './operators.ts';
