@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
@@ -100,37 +101,47 @@ const lambda: (eventOf: EventOf) => Platform = (eventOf) => (recipe) => {
   );
 };
 
-/** By the heading of the recipe; several packages or platforms may take the same code. */
-const hosts: [name: string, heading: string, platform: Platform, change?: (code: string) => string][] = [
-  [
-    'Fastify',
-    'Receiving webhooks: `@rollcall/receivers`',
-    ownServer,
-    (code) => `${code}export const server = app.server;`,
+/** The platforms that run a recipe, by the name that it exports, or that a server has in it. */
+const platforms: Readonly<Record<string, readonly (readonly [suffix: string, platform: Platform])[]>> = {
+  server: [['', ownServer]],
+  POST: [['', behindRequests('POST')]],
+  handler: [
+    [' with a function URL', lambda(functionUrl)],
+    [' behind an API Gateway', lambda(restApi)],
   ],
-  ['Express 4', 'Express 4 and 5', ownServer, (code) => code.replace("'express'", "'express4'")],
-  ['Express 5', 'Express 4 and 5', ownServer],
-  ['Koa', 'Koa', ownServer],
-  ['Hono', 'Hono', ownServer],
-  ['Next', 'Next', behindRequests('POST')],
-  ['Node', 'Node', ownServer],
-  ['Lambda with a function URL', 'AWS Lambda', lambda(functionUrl)],
-  ['Lambda behind an API Gateway', 'AWS Lambda', lambda(restApi)],
-  ['an edge runtime', 'Edge runtimes', edge],
-];
+  default: [['', edge]],
+};
+const EXPORTED = new RegExp(`^(?:export )?(?:const )?(${Object.keys(platforms).join('|')})\\b`, 'm');
 
 const documented = examplesOf('docs/receivers.md');
+const recipes = documented.filter(({ section }) => section === 'Other hosts');
+
+/** Fastify, and all that stands in the document; a recipe may be for several packages. */
+const sources = [
+  { name: 'Fastify', code: `${documented[0]?.code}export const server = app.server;` },
+  ...recipes.flatMap(({ heading, code }) => {
+    if (heading !== 'Express 4 and 5') return [{ name: heading, code }];
+    return [
+      { name: 'Express 4', code: code.replace("'express'", "'express4'") },
+      { name: 'Express 5', code },
+    ];
+  }),
+];
+
+const hosts = sources.flatMap(({ name, code }) => {
+  const found = platforms[EXPORTED.exec(code)?.[1] ?? ''];
+  if (found === undefined) throw new Error(`${name} needs a platform in this file that runs what it exports`);
+  return found.map(([suffix, platform]) => ({ name: `${name}${suffix}`, code, platform }));
+});
 
 /** Starts the recipe as it stands in the document, but for the port. */
-async function start(t: Test, [name, heading, platform, change = (code) => code]: (typeof hosts)[number]) {
-  const code = documented.find((example) => example.heading === heading)?.code;
-  if (code === undefined) throw new Error(`docs/receivers.md has no recipe under "${heading}"`);
+async function start(t: Test, { name, code, platform }: (typeof hosts)[number]) {
   const local = code
     .replaceAll(/'@rollcall\/receivers(?:\/([a-z-]+))?'/g, (_, part = 'index') => `'${root}receivers/${part}.ts'`)
     .replace('3000', '0')
     .replace('logger: true', 'logger: false')
-    .replace('const server =', 'export const server =');
-  const file = join(t.testdir({ 'recipe.ts': change(local) }), 'recipe.ts');
+    .replace(/^const server =/m, 'export const server =');
+  const file = join(t.testdir({ 'recipe.ts': local }), 'recipe.ts');
   const running = await platform(await import(`${pathToFileURL(file)}?${encodeURIComponent(name)}`));
   t.teardown(() => running.close());
   return running.url;
@@ -178,8 +189,15 @@ async function odd(url: string): Promise<void> {
   }
 }
 
+t.test('the README of the kit names the import of every host', async (t) => {
+  const readme = readFileSync(`${root}receivers/README.md`, 'utf8');
+  const imports = recipes.flatMap(({ code }) => [...code.matchAll(/'(@rollcall\/receivers[^']*)'/g)]);
+  t.ok(imports.length >= recipes.length);
+  for (const name of new Set(imports.map(([, name = '']) => name))) t.match(readme, name);
+});
+
 for (const host of hosts) {
-  const [name] = host;
+  const { name } = host;
   t.test(`${name}: the recipe of the documents passes every conformance case, and takes whatever comes`, async (t) => {
     const url = await start(t, host);
     for await (const result of conformance({ url, secret, batches: true })) {

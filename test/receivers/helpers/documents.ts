@@ -1,12 +1,22 @@
 import { readFileSync } from 'node:fs';
 import { root } from './clean.ts';
 
-/** The TypeScript of a document, block by block, each under the heading that it stands under. */
-export function examplesOf(document: string): { readonly heading: string; readonly code: string }[] {
+interface Example {
+  /** The heading of the second level. */
+  readonly section: string;
+  /** The heading of any level. */
+  readonly heading: string;
+  readonly code: string;
+}
+
+/** The TypeScript of a document, block by block, with the headings that each stands under. */
+export function examplesOf(document: string): readonly Example[] {
   const text = readFileSync(`${root}${document}`, 'utf8');
+  let section = '';
   let heading = '';
-  return [...text.matchAll(/^#+ ([^\n]*)$|^```ts\n(.*?)^```/gms)].flatMap(([, title, code]) => {
+  return [...text.matchAll(/^(#+) ([^\n]*)$|^```ts\n(.*?)^```/gms)].flatMap(([, level, title, code]) => {
+    if (level === '##') section = title ?? section;
     heading = title ?? heading;
-    return code === undefined ? [] : [{ heading, code }];
+    return code === undefined ? [] : [{ section, heading, code }];
   });
 }
