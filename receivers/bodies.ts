@@ -1,11 +1,8 @@
 import * as z from 'zod';
-import { isObject, pageKeys } from './parse/objects.ts';
+import { type Kind, kinds, pageKeys } from './kinds.ts';
+import { isObject } from './parse/objects.ts';
 
-/** The seven kinds of message, as the `type` field of a webhook body spells them. */
-export const kinds = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'] as const;
-
-/** One of the seven kinds. */
-export type Kind = (typeof kinds)[number];
+export { type Kind, kinds };
 
 /** A free-form JSON object: traits, properties, parts of the context. */
 export type JsonObject = Record<string, unknown>;
@@ -56,12 +53,7 @@ export interface TrackBody extends FromUser {
 }
 
 /** The four page properties that the specification names; others pass through. */
-export interface PageProperties extends JsonObject {
-  path?: string | undefined;
-  referrer?: string | undefined;
-  title?: string | undefined;
-  url?: string | undefined;
-}
+export type PageProperties = JsonObject & { [Key in (typeof pageKeys)[number]]?: string | undefined };
 
 export interface PageBody extends FromUser {
   type: 'page';

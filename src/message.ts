@@ -1,8 +1,9 @@
 import * as z from 'zod';
+import { pageKeys } from '../receivers/kinds.ts';
 import type { ErrorCode } from './kernel/errors.ts';
 import { type IpRule, withIp } from './kernel/ip.ts';
 import { correctedTime, isoInstant, isoTime, otherInstant } from './kernel/timestamp.ts';
-import { MAX_ID_BYTES, type MessageType } from './message-types.ts';
+import { CLIENT_TYPES, type ClientType, MAX_ID_BYTES, type MessageType } from './message-types.ts';
 
 /** A message as the pipeline carries it: what routing asks for, and the body made once for all. */
 export interface Message {
@@ -96,7 +97,7 @@ export const messageSchemas = {
   }),
   group: z.object({ ...common, groupId: optionalId, traits: object('traits_not_object') }),
   alias: z.object({ ...common, previousId: optionalId }),
-} as const;
+} as const satisfies Readonly<Record<ClientType, z.ZodObject>>;
 
 const EXPLANATIONS: Partial<Record<ErrorCode, string>> = {
   id_not_string:
@@ -113,7 +114,7 @@ const EXPLANATIONS: Partial<Record<ErrorCode, string>> = {
   no_group_id: 'A group needs a groupId.',
   no_previous_id: 'An alias needs a previousId.',
   no_user_id: 'An alias needs a userId.',
-  unknown_type: 'type must be one of identify, track, page, screen, group, alias.',
+  unknown_type: `type must be one of ${CLIENT_TYPES.join(', ')}.`,
   invalid_message: 'A message must be a JSON object.',
   too_large: 'A message must not be larger than 32 KB.',
   too_deep: `A message must not be nested deeper than ${MAX_DEPTH} levels.`,
@@ -226,11 +227,9 @@ function normalised(name: string, value: unknown): unknown {
   return OBJECTS.has(name) && isEmptyList(value) ? {} : value;
 }
 
-const PAGE_STRINGS = ['path', 'referrer', 'title', 'url'];
-
 /** A page's four own properties are strings (docs/wire.md): numbers and booleans become text, all else is left out. */
 function pageProperties(properties: Record<string, unknown>): Record<string, unknown> {
-  const others = PAGE_STRINGS.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');
+  const others = pageKeys.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');
   if (others.length === 0) return properties;
   const result = { ...properties };
   for (const key of others) {
@@ -334,8 +333,6 @@ function mergedIntegrations(
   const { all: _all, All: _All, ...others } = shared;
   return { ...others, ...own };
 }
-
-type ClientType = keyof typeof messageSchemas;
 
 function isClientType(type: unknown): type is ClientType {
   return typeof type === 'string' && Object.hasOwn(messageSchemas, type);

@@ -62,7 +62,9 @@ const leaves = [
   'definition/log-views',
   'definition/operators',
 ];
-const isLeaf = (path: string) => path.startsWith('src/kernel/') || leaves.some((leaf) => path === `src/${leaf}.ts`);
+/** The kinds are a part of the wire contract. */
+const isLeaf = (path: string) =>
+  path.startsWith('src/kernel/') || path === 'receivers/kinds.ts' || leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');
 /** Files that every stage with routes answers with. */
 const httpEdge = ['src/http/errors.ts', 'src/http/schemas.ts'];

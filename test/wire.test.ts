@@ -9,13 +9,26 @@ import {
   pageBody,
   screenBody,
   trackBody,
+  type WebhookBody,
   webhookBody,
 } from '../receivers/bodies.ts';
+import * as kit from '../receivers/index.ts';
 import { verify } from '../receivers/signature.ts';
+import type {
+  AliasMessage,
+  AnyMessage,
+  GroupMessage,
+  IdentifyMessage,
+  Kind,
+  PageMessage,
+  ScreenMessage,
+  TrackMessage,
+} from '../src/client/message.ts';
+import { Client } from '../src/client/node/client.ts';
 import { batchRequest, prepareEndpoint, singleRequest } from '../src/deliver/request.ts';
 import type { Destination } from '../src/destination.ts';
 import { deletionNotice, isRejection, readMessage } from '../src/message.ts';
-import { MESSAGE_TYPES, type MessageType } from '../src/message-types.ts';
+import { CLIENT_TYPES, type ClientType, MESSAGE_TYPES, type MessageType } from '../src/message-types.ts';
 import { holdPage, markdownTable } from './helpers/made-page.ts';
 
 const SECRET = 's3cret';
@@ -64,8 +77,37 @@ t.test('docs/wire.md has the fields of each kind, as the schemas have them', asy
   });
 });
 
+/** The messages of the client library, which shares no code with the rest. */
+interface ClientMessages extends Record<ClientType, object> {
+  identify: IdentifyMessage;
+  track: TrackMessage;
+  page: PageMessage;
+  screen: ScreenMessage;
+  group: GroupMessage;
+  alias: AliasMessage;
+}
+
+/** Fields that the service writes. */
+type Written = 'type' | 'version' | 'originalTimestamp' | 'receivedAt' | 'Previous ID' | 'User ID' | 'anonymousId';
+type Lacking<Type extends ClientType> =
+  | Exclude<keyof Extract<WebhookBody, { type: Type }>, keyof ClientMessages[Type] | Written>
+  | Exclude<keyof ClientMessages[Type], keyof AnyMessage>;
+
+t.test('the client library and the kit have every kind, and the client every field', async (t) => {
+  // If this does not compile, the error names the fields that src/client/message.ts lacks.
+  const all = 'complete' as const;
+  const client: { readonly [Type in ClientType]: [Lacking<Type>] extends [never] ? typeof all : Lacking<Type> } = {
+    ...{ identify: all, track: all, page: all, screen: all, group: all, alias: all },
+  };
+  const kinds: Readonly<Record<Kind, unknown>> = client;
+  t.same(Object.keys(kinds), CLIENT_TYPES);
+  for (const type of CLIENT_TYPES) t.type(Client.prototype[type], 'function');
+  const plugins = new Set(Object.keys(kit));
+  for (const type of MESSAGE_TYPES) t.ok(plugins.has(`on${type.charAt(0).toUpperCase()}${type.slice(1)}`), type);
+});
+
 /** A client's message, for each kind that clients send. */
-const sent: Readonly<Record<Exclude<MessageType, 'delete'>, Record<string, unknown>>> = {
+const sent: Readonly<Record<ClientType, Record<string, unknown>>> = {
   identify: { userId: 'u1', traits: { plan: 'pro' } },
   track: { userId: 'u1', event: 'Order Completed', properties: { total: 25.5 } },
   page: { anonymousId: 'a1', name: 'Shoes', properties: { url: 'https://shop.example.com/shoes', title: 'Shoes' } },
@@ -74,7 +116,7 @@ const sent: Readonly<Record<Exclude<MessageType, 'delete'>, Record<string, unkno
   alias: { previousId: 'u1', userId: 'u2' },
 };
 
-function bodyOf(type: Exclude<MessageType, 'delete'>): string {
+function bodyOf(type: ClientType): string {
   const input = { ...sent[type], messageId: `m-${type}`, timestamp: OCCURRED };
   const message = readMessage(input, { type, receivedAt: RECEIVED_AT, newId: () => 'new' });
   if (isRejection(message)) throw new Error(message.message);

@@ -1,6 +1,7 @@
 import * as z from 'zod';
-import type { JsonObject, Kind } from '../bodies.ts';
-import { isObject, pageKeys } from './objects.ts';
+import type { JsonObject } from '../bodies.ts';
+import { type Kind, pageKeys } from '../kinds.ts';
+import { isObject } from './objects.ts';
 
 const time = z.regexes.datetime({ precision: 3 });
 

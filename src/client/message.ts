@@ -113,7 +113,7 @@ export function serialize(type: Kind, message: AnyMessage, { clock, byteLength }
     traits: paged ? undefined : (message.traits ?? undefined),
     context: message.context ?? undefined,
     integrations: message.integrations ?? undefined,
-  };
+  } satisfies Record<keyof AnyMessage | 'type', unknown>;
   return limited(type, stringify(type, fields), byteLength);
 }
 

@@ -5,7 +5,7 @@ import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import type { IpRule } from '../kernel/ip.ts';
 import type { Envelope } from '../message.ts';
-import type { MessageType } from '../message-types.ts';
+import { CLIENT_TYPES, type ClientType } from '../message-types.ts';
 import { admit, bodyOf, letBodyGo } from './admission.ts';
 import { Arrivals } from './arrivals.ts';
 import { readBatch, readCall } from './batch.ts';
@@ -20,20 +20,9 @@ import { batchRoute, callRoute } from './schemas.ts';
 import { Strangers } from './strangers.ts';
 
 /** Single calls by the paths of all clients; browsers use one letter. */
-const CALLS = {
-  identify: 'identify',
-  i: 'identify',
-  track: 'track',
-  t: 'track',
-  page: 'page',
-  p: 'page',
-  screen: 'screen',
-  s: 'screen',
-  group: 'group',
-  g: 'group',
-  alias: 'alias',
-  a: 'alias',
-} as const satisfies Record<string, MessageType>;
+const CALLS: ReadonlyMap<string, ClientType> = new Map(
+  CLIENT_TYPES.flatMap((type) => [[type, type] as const, [type.charAt(0), type] as const]),
+);
 
 /** `import` is what older libraries send to, `b` mobile ones. */
 const BATCHES = ['batch', 'import', 'b'] as const;
@@ -81,13 +70,13 @@ async function serve(
     onUnreadable: (field) => options.onUnreadable?.(sourceOf(request).id, field),
   });
   // A body is let go of as soon as it is on its way to disk: no function that waits holds it.
-  const takeCall = (request: FastifyRequest, type: MessageType, isOfBrowsers: boolean) => {
+  const takeCall = (request: FastifyRequest, type: ClientType, isOfBrowsers: boolean) => {
     const message = readCall(bodyOf(request), { type, ...envelopeOf(request, isOfBrowsers) });
     letBodyGo(request);
     return accept(sourceOf(request).id, [message]);
   };
   const call =
-    (type: MessageType, isOfBrowsers: boolean): RouteHandlerMethod =>
+    (type: ClientType, isOfBrowsers: boolean): RouteHandlerMethod =>
     async (request, reply) => {
       await takeCall(request, type, isOfBrowsers);
       return reply.type('application/json').send(DONE);
@@ -110,7 +99,7 @@ async function serve(
     under.setNotFoundHandler(answerUnrouted(prefix));
     await answerPreflights(under);
     const isBeacon = prefix !== '/v1';
-    for (const [path, type] of Object.entries(CALLS)) {
+    for (const [path, type] of CALLS) {
       const docs = path === type && !isBeacon ? callRoute(type) : HIDDEN;
       post(under, path, limits.callBytes, docs, call(type, isBeacon || path.length === 1));
     }
@@ -134,7 +123,7 @@ function ipRule(request: FastifyRequest, isOfBrowsers: boolean): { readonly ip?:
 }
 
 /** Paths that are there for POST alone, below each prefix. */
-const POSTED = new Set([...Object.keys(CALLS), ...BATCHES].flatMap((path) => [`/${path}`, `/${path}/`]));
+const POSTED = new Set([...CALLS.keys(), ...BATCHES].flatMap((path) => [`/${path}`, `/${path}/`]));
 
 /** Answers what no route takes: another method, before a body is read, or another path. */
 function answerUnrouted(prefix: string): typeof answerNotFound {

@@ -1,7 +1,7 @@
 import type { FastifyError, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { knownError, statusOf } from '../http/errors.ts';
 import { HIDDEN } from '../http/schemas.ts';
-import type { MessageType } from '../message-types.ts';
+import { CLIENT_TYPES } from '../message-types.ts';
 import { readCall } from './batch.ts';
 import { reportRequest } from './discarded.ts';
 import { JsonBody } from './json-body.ts';
@@ -13,7 +13,6 @@ import { createEnabledSource, queryWriteKey } from './write-keys.ts';
 
 /** One transparent pixel. */
 const GIF = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
-const TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias'] as const satisfies MessageType[];
 
 /**
  * One message in the address of an image, for e-mails and pages without scripts. An image is all that is ever answered, as
@@ -46,7 +45,7 @@ export const pixels: FastifyPluginAsync<BrowserOptions> = async (
       });
       await limitRate(app);
       app.setValidatorCompiler(() => () => true);
-      for (const type of TYPES) {
+      for (const type of CLIENT_TYPES) {
         const handler = async (request: FastifyRequest, reply: FastifyReply) => {
           const { id, ip: mode = 'keep' } = sourceOf(request);
           const message = readCall(request.pixel ?? dataOf(null), {

@@ -2,12 +2,10 @@ import type { FastifySchema } from 'fastify';
 import * as z from 'zod';
 import { type Documented, documented, errorAnswer, jsonSchema } from '../http/schemas.ts';
 import { messageSchemas } from '../message.ts';
-import type { MessageType } from '../message-types.ts';
+import { CLIENT_TYPES, type ClientType } from '../message-types.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 
 /** How requests and answers look, for the documentation: messages are checked by `readMessage`, one by one. */
-
-type ClientType = Exclude<MessageType, 'delete'>;
 
 const object = z.record(z.string(), z.unknown());
 const travel = {
@@ -26,16 +24,7 @@ const rejected = z.object({
 
 const batch = z.looseObject({
   batch: z
-    .array(
-      z.discriminatedUnion('type', [
-        itemSchema('identify'),
-        itemSchema('track'),
-        itemSchema('page'),
-        itemSchema('screen'),
-        itemSchema('group'),
-        itemSchema('alias'),
-      ]),
-    )
+    .array(z.discriminatedUnion('type', CLIENT_TYPES.map(itemSchema) as [ItemSchema, ...ItemSchema[]]))
     .min(1)
     .max(DEFAULT_LIMITS.batchMessages),
   context: object.optional().describe("Counts for every message; a message's own wins."),
@@ -43,7 +32,9 @@ const batch = z.looseObject({
   ...travel,
 });
 
-function itemSchema<Type extends ClientType>(type: Type) {
+type ItemSchema = ReturnType<typeof itemSchema>;
+
+function itemSchema(type: ClientType) {
   return messageSchemas[type].extend({ type: z.literal(type), timestamp });
 }
 

@@ -1,18 +1,17 @@
+import type { ClientType } from '../message-types.ts';
+
+/** The view of each kind's messages. */
+export const KIND_VIEWS = {
+  track: 'tracks',
+  identify: 'identifies',
+  page: 'pages',
+  screen: 'screens',
+  group: 'groups',
+  alias: 'aliases',
+} as const satisfies Record<ClientType, string>;
+
 /** Names of the views over the event log (docs/event-log.md). */
-export const LOG_VIEWS = [
-  ...[
-    'events',
-    'tracks',
-    'identifies',
-    'pages',
-    'screens',
-    'groups',
-    'aliases',
-    'identity_links',
-    'identities',
-    'users',
-  ],
-] as const;
+export const LOG_VIEWS = ['events', ...Object.values(KIND_VIEWS), 'identity_links', 'identities', 'users'] as const;
 
 /** Names that others give their own tables, too. */
 const COMMON: ReadonlySet<string> = new Set(['events', 'pages', 'screens', 'groups', 'users', 'aliases', 'identities']);

@@ -3,6 +3,8 @@
  * this list by `npm run reference`.
  */
 
+import { CLIENT_TYPES } from '../message-types.ts';
+
 interface Explanation {
   /** The HTTP status that it is answered with, where it is answered. */
   readonly status: number;
@@ -42,7 +44,7 @@ export const HTTP_CODES = {
   unknown_type: discard(
     400,
     'The type is not one of the six that clients send.',
-    'Use identify, track, page, screen, group or alias.',
+    `Use ${CLIENT_TYPES.slice(0, -1).join(', ')} or ${CLIENT_TYPES.at(-1)}.`,
   ),
   unknown_source: discard(
     401,

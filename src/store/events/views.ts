@@ -1,4 +1,4 @@
-import { LOG_VIEWS } from '../../definition/log-views.ts';
+import { KIND_VIEWS, LOG_VIEWS } from '../../definition/log-views.ts';
 import { identitiesQuery } from './identities.ts';
 import { usersQuery, type ViewDialect } from './users.ts';
 
@@ -36,12 +36,7 @@ export const eventViews = (dialect: ViewDialect): readonly EventView[] => [
 ];
 
 const SIMPLE_VIEWS: readonly EventView[] = [
-  ofType('tracks', 'track'),
-  ofType('identifies', 'identify'),
-  ofType('pages', 'page'),
-  ofType('screens', 'screen'),
-  ofType('groups', 'group'),
-  ofType('aliases', 'alias'),
+  ...Object.entries(KIND_VIEWS).map(([type, name]) => ofType(name, type)),
   { name: 'identity_links', query: (view) => identityLinks(view('events')) },
 ];
 
