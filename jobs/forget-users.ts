@@ -1,4 +1,5 @@
 import type { Store } from '../src/store/port.ts';
+import { renewKept } from './live/forget.ts';
 import type { WithEngine } from './open-engines.ts';
 import type { Log } from './run/run-context.ts';
 
@@ -10,7 +11,7 @@ export interface ToldUser {
 }
 
 interface Place {
-  readonly store: Pick<Store, 'audiences' | 'renewLive'>;
+  readonly store: Pick<Store, 'audiences' | 'live'>;
   readonly withEngine: WithEngine;
   readonly log: Log;
 }
@@ -36,7 +37,7 @@ export async function forgetUsers(
     await forgotten.catch((cause) => failures.push(cause));
   }
   // The kept state of people's events does not say which source each came from.
-  if (sources !== null) await place.store.renewLive(null).catch((cause) => failures.push(cause));
+  if (sources !== null) await renewKept(place.store).catch((cause) => failures.push(cause));
   // One engine that is gone or down must not keep the user in the others.
   if (failures.length > 0) throw failures[0];
 }

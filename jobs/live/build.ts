@@ -50,9 +50,9 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
   const { epoch } = await store.deletions(null);
   let state = 0;
   const begin = async (position: string) => {
-    state = await store.beginLive(source, asked.text, position, beside, fence);
+    state = await store.live.beginState(source, asked.text, position, beside, fence);
     failpoint('live_build');
-    while (await store.clearLive(source, CLEARED)) {
+    while (await store.live.clearOver(source, CLEARED)) {
       failpoint('live_build');
       signal.throwIfAborted();
     }
@@ -64,7 +64,7 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
     const building = new Building(parts, asked, { state, now, epoch, total: found.rows });
     await building.people(found);
     await building.anonymous(found);
-    await store.endLive(state, now, fence);
+    await store.live.endBuild(state, now, fence);
     log.info({ source, rows: found.rows, ms: clock.now() - startedAt }, 'Live audiences are computed');
   });
   failpoint('live_build');
@@ -189,10 +189,18 @@ class Building {
     const those = standings.filter(({ person }) => !out.has(person));
     const kept = rows.filter((row) => !isOf(row, out));
     const users = those.map(({ person }) => person);
-    const found = differences(those, await store.liveMembers(users, [...keys]), keys);
+    const found = differences(those, await store.live.membersOf(users, [...keys]), keys);
     const changes = await withoutExcluded(store, source, found, deletions);
     const { state, done, total } = this;
-    await store.fillLive({ fence, state, epoch: deletions.epoch, rows: written(kept).rows, changes, done, total });
+    await store.live.fillState({
+      fence,
+      state,
+      epoch: deletions.epoch,
+      rows: written(kept).rows,
+      changes,
+      done,
+      total,
+    });
   }
 
   /** Users whose deletion began after the log was read: it takes out only what is written by then. */

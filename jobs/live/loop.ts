@@ -141,7 +141,7 @@ export class Loop {
     await this.load();
     this.named.again();
     while ((await this.turn()).stepped || (await this.takeNamed())) this.parts.signal.throwIfAborted();
-    while (await this.parts.store.clearLive(this.place.source, CLEARED)) this.parts.signal.throwIfAborted();
+    while (await this.parts.store.live.clearOver(this.place.source, CLEARED)) this.parts.signal.throwIfAborted();
   }
 
   /** Looks at these persons, whatever they did; resolves to whether it could. */
@@ -205,8 +205,8 @@ export class Loop {
       if (news === null) throw notReady();
       if (!hasReached(store.events, news.position, other.position)) return false;
       const [{ persons }, old] = await Promise.all([
-        store.liveDue(place.state, this.time(news.events), PERSONS),
-        store.liveOld(place.state, await store.events.firstDay(), PERSONS),
+        store.live.personsDue(place.state, this.time(news.events), PERSONS),
+        store.live.idsOlderThan(place.state, await store.events.firstDay(), PERSONS),
       ]);
       if (persons.length === PERSONS || old.length === PERSONS) return false;
       if (!this.named.isKnown || !this.named.isLike(other.named)) return false;
@@ -230,7 +230,9 @@ export class Loop {
   private async own(): Promise<LiveSource> {
     const { source, state, isStale } = this.place;
     const { store } = this.parts;
-    const known = [await store.liveSource(source), await store.liveNext(source)].find((each) => each?.state === state);
+    const known = [await store.live.currentState(source), await store.live.nextState(source)].find(
+      (each) => each?.state === state,
+    );
     if (known && !known.isBuilding && (isStale || !known.isStale)) return known;
     throw computedAnew();
   }
@@ -259,7 +261,7 @@ export class Loop {
     const news = await readNews(store.events, this.position, clock.now());
     if (news === null) throw notReady();
     const now = this.time(news.events);
-    const [{ persons, since, next }, old] = await Promise.all([store.liveDue(state, now, PERSONS), this.old()]);
+    const [{ persons, since, next }, old] = await Promise.all([store.live.personsDue(state, now, PERSONS), this.old()]);
     const due = next ?? Number.POSITIVE_INFINITY;
     const { flush } = this.upkeep;
     if (news.events.length + persons.length + old.length + flush.size === 0) {
@@ -277,7 +279,7 @@ export class Loop {
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return [];
     // A deletion may have everything computed anew. A step would find that; where nothing happens there is none.
     await this.own();
-    const old = await store.liveOld(this.place.state, await store.events.firstDay(), PERSONS);
+    const old = await store.live.idsOlderThan(this.place.state, await store.events.firstDay(), PERSONS);
     if (old.length < PERSONS) this.daysAt = clock.monotonic();
     return old;
   }
@@ -300,7 +302,7 @@ export class Loop {
     const { source, isStale } = this.place;
     const ms = this.at - clock.now();
     if (isStale || !isAhead(this.at, clock.now())) return;
-    await store.renewLive(source);
+    await store.live.renewStates(source);
     log.warn({ source, ms }, 'The clock was set back: live audiences are computed anew');
     throw computedAnew();
   }

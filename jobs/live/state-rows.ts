@@ -1,5 +1,4 @@
-import type { LiveCommit, LiveRow } from '../../src/store/live.ts';
-import type { Store } from '../../src/store/port.ts';
+import type { LiveCommit, LiveRow, LiveState } from '../../src/store/live.ts';
 import { dayNumber } from './event.ts';
 import { idOf, isUser, type Link, readLinks, writeLinks } from './identity.ts';
 import { type Kept, oldestDay, readKept, writeKept } from './kept-facts.ts';
@@ -25,11 +24,11 @@ function oldestOf(kept: Kept, links: readonly Link[]): number | null {
 }
 
 /** The rows of a state, as the store has them. */
-export function rowsOf(store: Pick<Store, 'liveAround' | 'liveRowsOf'>, state: number): Rows {
+export function rowsOf(live: Pick<LiveState, 'rowsAround' | 'rowsOfPersons'>, state: number): Rows {
   return {
     around: async (raws, isLean) =>
-      raws.length === 0 ? [] : (await store.liveAround(state, raws, isLean)).map(readRow),
-    ofPersons: async (persons) => (persons.length === 0 ? [] : (await store.liveRowsOf(state, persons)).map(readRow)),
+      raws.length === 0 ? [] : (await live.rowsAround(state, raws, isLean)).map(readRow),
+    ofPersons: async (persons) => (persons.length === 0 ? [] : (await live.rowsOfPersons(state, persons)).map(readRow)),
   };
 }
 

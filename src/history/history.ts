@@ -24,15 +24,10 @@ const LEASE_TTL = 50_000;
 interface HistoryOptions {
   readonly store: Pick<
     Store,
-    | 'time'
-    | 'addHistory'
-    | 'pruneHistory'
-    | 'trustsClocks'
-    | 'takeLease'
-    | 'backlog'
-    | 'oldestUntried'
-    | 'liveAudiences'
+    'time' | 'addHistory' | 'pruneHistory' | 'trustsClocks' | 'takeLease' | 'backlog' | 'oldestUntried'
   >;
+  /** Live audiences with their members of now. */
+  readonly live: { audiences(): Promise<readonly { readonly key: string; readonly members: number }[]> };
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -202,7 +197,7 @@ export class History {
 
   /** Live audiences change between runs. */
   private async liveSizes(): Promise<readonly HistoryEntry[]> {
-    const all = await this.options.store.liveAudiences();
+    const all = await this.options.live.audiences();
     return all.map(({ key, members }) => ({ subject: 'audience', name: key, members }));
   }
 

@@ -6,7 +6,7 @@ import type { Store, StoreEvents } from '../port.ts';
 import { bury, expire, restNotices } from '../queue/burying.ts';
 import { erase } from '../queue/erase.ts';
 import { deliverAgain, drop, replay, resend } from '../queue/letters.ts';
-import { performRecord, recordsBy } from '../records/records.ts';
+import { performShared, sharedPorts } from '../shared-ports.ts';
 import { check } from './check.ts';
 import type { Context } from './context.ts';
 import { Database, PATIENCE } from './database.ts';
@@ -74,8 +74,10 @@ function storeOn(context: Context): Store {
   const own = new OwnOwners();
   const { during, soundly, close } = untilClosed(db);
   const session = sessionOf(context);
+  const { records, live } = sharedPorts((call) => during(() => performShared(session, call)));
   return {
-    ...recordsBy((verb, given) => during(() => performRecord(session, verb, given))),
+    ...records,
+    live,
     time: db.time,
     maxQueued: context.maxQueued,
     accept: (request) => soundly(() => intake.accept(request)),

@@ -79,3 +79,8 @@ export interface Session {
   /** Says that nothing needs these names any more. */
   dropNames(names: readonly string[]): Promise<void>;
 }
+
+/** The verbs of a port as functions over a session. */
+export type OverSession<P> = {
+  readonly [N in keyof P]: P[N] extends (...given: infer A) => infer R ? (session: Session, ...given: A) => R : never;
+};

@@ -2,10 +2,10 @@ import type { DeadReason } from '../../../kernel/dead-reasons.ts';
 import { failpoint } from '../../../kernel/failpoint.ts';
 import { MESSAGE_TYPES } from '../../../message-types.ts';
 import { Changes } from '../../changes.ts';
+import { commitStep } from '../../live/members.ts';
 import { type AcceptRequest, type AcceptResult, LANES, type NewMessage } from '../../port.ts';
 import { stateOf } from '../../queue/waiting.ts';
 import { moveCursor, takeBackSent } from '../../records/fence.ts';
-import { commitLive } from '../../records/live-members.ts';
 import { seenKey } from '../../seen-key.ts';
 import { CLAIMED } from '../../states.ts';
 import { columns, int2, text, uuid } from '../arrays.ts';
@@ -27,7 +27,7 @@ import { remember } from './seen.ts';
 export function acceptAlone(context: Context, { messages, step, live, logged }: AcceptRequest): Promise<AcceptResult> {
   return context.db.transaction(async (session) => {
     failpoint('accept');
-    if (live) await commitLive(sessionOf(context, session), live);
+    if (live) await commitStep(sessionOf(context, session), live);
     const isNew = step === null || (await moveCursor(sessionOf(context, session), step, messages.length));
     if (!isNew) return { accepted: 0, duplicates: messages.length, suppressed: 0 };
     const out = await suppressed(context, session, messages);

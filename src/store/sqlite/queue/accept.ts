@@ -1,10 +1,10 @@
 import { failpoint } from '../../../kernel/failpoint.ts';
 import { MESSAGE_TYPES } from '../../../message-types.ts';
 import { Changes } from '../../changes.ts';
+import { commitStep } from '../../live/members.ts';
 import type { LiveCommit } from '../../live.ts';
 import { type AcceptResult, LANES, type NewMessage, type PlanStep, type Take } from '../../port.ts';
 import { moveCursor, takeBackSent } from '../../records/fence.ts';
-import { commitLive } from '../../records/live-members.ts';
 import { seenId } from '../../seen-key.ts';
 import { CLAIMED, DELETION_LANE, NOTICE, READY } from '../../states.ts';
 import { userHash, usersIn } from '../../users.ts';
@@ -35,7 +35,7 @@ interface Accepted extends AcceptResult {
 
 export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
   const { step, live } = request;
-  if (live) await commitLive(new SqliteSession(db, now), live);
+  if (live) await commitStep(new SqliteSession(db, now), live);
   if (step) {
     const count = request.messages.length;
     const isNew = await moveCursor(new SqliteSession(db, now), step, count);

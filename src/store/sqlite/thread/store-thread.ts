@@ -4,7 +4,7 @@ import type { Clock } from '../../../kernel/clock.ts';
 import { type ErrorCode, RollcallError } from '../../../kernel/errors.ts';
 import { armedFailpoint } from '../../../kernel/failpoint.ts';
 import type { StoreEvents } from '../../port.ts';
-import { READING_RECORDS, type RecordVerb } from '../../records/records.ts';
+import { isReading, type SharedCall } from '../../shared-ports.ts';
 import { SteadiedTime } from '../../steadied-time.ts';
 import { startOffset } from '../clock.ts';
 import { damaged } from '../files.ts';
@@ -149,10 +149,10 @@ export class StoreThread {
     return this.perform({ ...this.moment(), verb, args }, messages) as Promise<VerbResult<V>>;
   }
 
-  /** As `call`, of a record; damaged data is still read. */
-  record(verb: RecordVerb, args: readonly unknown[]): Promise<unknown> {
-    if (this.damage && !READING_RECORDS.has(verb)) return Promise.reject(this.closed ?? this.damage);
-    return this.perform({ ...this.moment(), record: verb, args }, USUAL_MESSAGES);
+  /** As `call`, of records and live state; damaged data is still read. */
+  shared(call: SharedCall): Promise<unknown> {
+    if (this.damage && !isReading(call)) return Promise.reject(this.closed ?? this.damage);
+    return this.perform({ ...this.moment(), shared: call }, USUAL_MESSAGES);
   }
 
   /** Of an operation. */

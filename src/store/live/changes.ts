@@ -1,7 +1,7 @@
 import type { LiveChange } from '../live.ts';
+import { listed } from '../records/listed.ts';
+import type { Session } from '../records/session.ts';
 import { type Sql, sql } from '../sql.ts';
-import { listed } from './listed.ts';
-import type { Session } from './session.ts';
 
 type Change = Omit<LiveChange, 'cause'> & { readonly cause?: string | null };
 
