@@ -1,6 +1,6 @@
 import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
-import type { AudienceRecord, DeadLetter, Run, Store } from '../src/store/port.ts';
+import type { AudienceRecord, DeadLetter, Records, Run } from '../src/store/port.ts';
 import { connectedTo, parseConflictKey, type SyncConfig, wants } from './audience-or-trait.ts';
 import { asRollcallError } from './engine-errors.ts';
 import type { Engine } from './engines/port.ts';
@@ -15,7 +15,7 @@ export type DeadChange = Pick<DeadLetter, 'destination' | 'conflict' | 'messageI
 export type CurrentBody = string | null | RollcallError;
 
 interface CurrentBodiesDeps {
-  readonly store: Pick<Store, 'audience' | 'lastSequence' | 'runs'>;
+  readonly store: Pick<Records, 'audience' | 'lastSequence' | 'runs'>;
   readonly clock: Clock;
   readonly config: () => SyncConfig;
   readonly withEngine: WithEngine;

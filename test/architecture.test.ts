@@ -125,6 +125,19 @@ t.test('the store’s adapters know the port, and not each other', async (t) => 
   );
 });
 
+t.test('live state is for live audiences: only app.ts hands verbs of it to others', async (t) => {
+  const homes = ['src/store', 'jobs/live', 'jobs/engines/live'];
+  const isHome = (path: string) => homes.some((home) => inFolder(home)(path));
+  t.same(
+    breaches([...service, ...jobs], (target, path) => target !== 'src/store/live.ts' || isHome(path)),
+    [],
+  );
+  t.same(
+    uses([...service, ...jobs], /\bstore\.live\b/, (path) => isHome(path) || path === 'src/app.ts'),
+    [],
+  );
+});
+
 t.test('the packages stand alone: receivers and client import nothing outside themselves', async (t) => {
   t.same(breaches(receivers, inFolder('receivers')), []);
   t.same(breaches(client, inFolder('src/client')), []);

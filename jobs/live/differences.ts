@@ -1,5 +1,5 @@
 import type { LiveMember } from '../../src/store/live.ts';
-import type { Deletions, Store } from '../../src/store/port.ts';
+import type { Deletions, Records } from '../../src/store/port.ts';
 import type { Cause, Standings } from './people.ts';
 
 /** A value that is another than the one computed before. */
@@ -40,7 +40,7 @@ function causeText(cause: Cause | null): string | null {
 
 /** Those who are deleted or suppressed enter nothing. */
 export async function withoutExcluded(
-  store: Pick<Store, 'excluded'>,
+  store: Pick<Records, 'excluded'>,
   source: string,
   found: readonly Difference[],
   { settled }: Deletions,

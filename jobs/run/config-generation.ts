@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { RollcallError } from '../../src/kernel/errors.ts';
-import type { Fence, Store } from '../../src/store/port.ts';
+import type { Fence, Records } from '../../src/store/port.ts';
 import { type Computation, computations, connectedTo, type SyncConfig } from '../audience-or-trait.ts';
 import { definitionText } from '../definition-sql.ts';
 import type { Log } from './run-context.ts';
@@ -19,7 +19,7 @@ export interface Generations {
 }
 
 interface GenerationOptions {
-  readonly store: Pick<Store, 'takeGeneration' | 'admit'>;
+  readonly store: Pick<Records, 'takeGeneration' | 'admit'>;
   readonly config: () => SyncConfig;
   readonly log: Log;
 }

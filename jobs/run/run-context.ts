@@ -2,8 +2,16 @@ import type { ExpectConfig, GuardConfig } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { Lease } from '../../src/kernel/keep-lease.ts';
 import type { Message } from '../../src/message.ts';
-import type { LiveCommit } from '../../src/store/live.ts';
-import type { AcceptResult, AudienceRecord, Fence, Lane, PlanStep, Run, Store } from '../../src/store/port.ts';
+import type {
+  AcceptResult,
+  AudienceRecord,
+  Fence,
+  Lane,
+  LiveCommit,
+  PlanStep,
+  Run,
+  Store,
+} from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
 import type { Engine, Kind } from '../engines/port.ts';
 

@@ -1,12 +1,12 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
-import type { AudienceRecord, Store } from '../../src/store/port.ts';
+import type { AudienceRecord, Records } from '../../src/store/port.ts';
 import type { Action } from '../engines/port.ts';
 import type { RunContext } from './run-context.ts';
 
 type Place = Pick<RunContext, 'subject' | 'config'>;
 
 /** The highest version that is known of an audience, in former lives too. */
-export async function lastVersion(store: Pick<Store, 'runs'>, { key, version }: AudienceRecord): Promise<number> {
+export async function lastVersion(store: Pick<Records, 'runs'>, { key, version }: AudienceRecord): Promise<number> {
   if (version > 0) return version;
   const [newest] = await store.runs({ key, limit: 1 });
   return newest?.toVersion ?? 0;

@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { suggestion } from '../../src/kernel/spelling.ts';
-import type { Run, RunState, Store } from '../../src/store/port.ts';
+import type { Records, Run, RunState } from '../../src/store/port.ts';
 import { holdRejected, whileHeld } from '../live/on-hold.ts';
 import type { Subjects } from '../run/audience-subjects.ts';
 import { approveRun, performOrder } from '../run/run.ts';
@@ -35,7 +35,7 @@ type Asked = Omit<Order, 'asOf'> & Pick<Request, 'now'>;
 type Decision = (context: RunContext, run: Run, onRun: OnRun) => Promise<void>;
 
 interface OrdersOptions {
-  readonly store: Pick<Store, 'run' | 'runs'>;
+  readonly store: Pick<Records, 'run' | 'runs'>;
   readonly clock: Clock;
   readonly runner: Runner;
   readonly subjects: Subjects;

@@ -1,7 +1,7 @@
 import memoize from 'lodash/memoize.js';
 import type { Config } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
-import type { AudiencePause, AudienceRecord, Run, RunState, Store } from '../../src/store/port.ts';
+import type { AudiencePause, AudienceRecord, Records, Run, RunState, Store } from '../../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
 import { liveSources } from '../live/definitions.ts';
 import { type LiveStatus, liveStatuses } from '../live/status.ts';
@@ -152,7 +152,7 @@ function statusOf(
 
 /** As few as say all: with hundreds of audiences most of the time goes into reading them. */
 async function recentRuns(
-  store: Pick<Store, 'newestRuns'>,
+  store: Pick<Records, 'newestRuns'>,
   keys: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Run[]>> {
   const [few, many] = RECENT;

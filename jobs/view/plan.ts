@@ -1,7 +1,7 @@
 import sumBy from 'lodash/sumBy.js';
 import type { Destination } from '../../src/destination.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
-import type { AudiencePause, AudienceRecord, RunCounts, RunState, Store } from '../../src/store/port.ts';
+import type { AudiencePause, AudienceRecord, Records, RunCounts, RunState } from '../../src/store/port.ts';
 import { connectedTo, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
 import type { ChangeBatch, Engine, Kind, Preview, StageRequest } from '../engines/port.ts';
 import { asRename } from '../run/guard.ts';
@@ -60,7 +60,7 @@ export interface SyncPlan extends RunCounts {
 }
 
 interface PlanRequest {
-  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'pausedAudiences' | 'deletions' | 'excluded'>;
+  readonly store: Pick<Records, 'audience' | 'runs' | 'attempts' | 'pausedAudiences' | 'deletions' | 'excluded'>;
   readonly engine: Engine;
   readonly clock: Clock;
   readonly subject: Subject;

@@ -1,4 +1,4 @@
-import type { AttemptRecord, DeadLetter, Run, Store } from '../../src/store/port.ts';
+import type { AttemptRecord, DeadLetter, Records, Run } from '../../src/store/port.ts';
 import { conflictKey, type SyncConfig } from '../audience-or-trait.ts';
 import type { Cause, Engine, Interval, Standing } from '../engines/port.ts';
 import { liveRun } from '../live/message-ids.ts';
@@ -51,7 +51,7 @@ export interface ToldDestination {
 }
 
 interface StoryParts {
-  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'deadLetters'>;
+  readonly store: Pick<Records, 'audience' | 'runs' | 'attempts' | 'deadLetters'>;
   readonly engine: Engine;
   readonly subject: Subject;
   readonly config: () => SyncConfig;

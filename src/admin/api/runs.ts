@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ChangePlace } from '../../../jobs/index.ts';
 import { RollcallError } from '../../kernel/errors.ts';
-import { RUN_STATES, type Run, type Store } from '../../store/port.ts';
+import { type Records, RUN_STATES, type Run } from '../../store/port.ts';
 import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
@@ -25,7 +25,7 @@ const params = z.object({ run: z.string().describe('Its id.') });
 const tag = 'Runs';
 
 export interface RunParts {
-  readonly store: Pick<Store, 'run' | 'runs' | 'runProgress'>;
+  readonly store: Pick<Records, 'run' | 'runs' | 'runProgress'>;
   readonly sync: Syncing;
 }
 

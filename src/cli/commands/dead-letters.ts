@@ -6,7 +6,7 @@ import { systemClock } from '../../kernel/clock.ts';
 import { DEAD_REASONS, type DeadReason } from '../../kernel/dead-reasons.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
-import type { DeadLetter, DeadLetterFilter, Store } from '../../store/port.ts';
+import type { DeadLetter, DeadLetterFilter, Records } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';
 import { eachPage } from '../each-page.ts';
@@ -215,7 +215,7 @@ function watchProgress(terminal: Terminal, what: string) {
 }
 
 /** The letters that were asked for, a page at a time; those that die again meanwhile are left out. */
-function choose(store: Pick<Store, 'deadLetters'>, ids: readonly string[], options: ChosenOptions) {
+function choose(store: Pick<Records, 'deadLetters'>, ids: readonly string[], options: ChosenOptions) {
   const filter = filterOf(options);
   if (ids.length === 0 && Object.keys(filter).length === 0 && !options.all) {
     throw new RollcallError('bad_usage', 'Name dead letters by id or by an option. For all of them, add --all.');
