@@ -29,7 +29,7 @@ export class Sweep implements Beside {
     this.after = looksAt === 'everybody' ? '' : null;
   }
 
-  async turn(loop: Loop): Promise<'waits' | 'goes on' | 'done'> {
+  async round(loop: Loop): Promise<'waits' | 'goes on' | 'done'> {
     if (!loop.isInformed) return 'waits';
     if (this.after !== null) await this.lookAtPersons(loop, this.after);
     else if (this.keys[0] !== undefined) await this.lookAtStrays(loop, this.keys[0]);

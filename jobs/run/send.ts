@@ -76,7 +76,7 @@ export async function sendPlan(
   }
 }
 
-/** Has the next part made while the store writes the last one, which it is sent at the end of this turn. */
+/** Has the next part made while the store writes the last one, which it is sent at the end of this pass of the event loop. */
 function whileWriting<T>(parts: AsyncGenerator<T, undefined>): Promise<IteratorResult<T, undefined>> {
   const next = new Promise<void>((resolve) => setImmediate(resolve)).then(() => parts.next());
   next.catch(() => {});

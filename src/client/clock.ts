@@ -13,7 +13,7 @@ const STEPS = 8;
 
 /**
  * Calls back after `ms` during which the event loop was turning. A blocked loop cannot see an answer that has long
- * arrived. So a block counts for an eighth of `ms` at most, however long it lasts, and the loop gets a last turn before
+ * arrived. So a block counts for an eighth of `ms` at most, however long it lasts, and the loop gets a last pass before
  * the call.
  */
 export function deadline(clock: Clock, ms: number, callback: () => void, keepAlive = false): () => void {

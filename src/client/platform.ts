@@ -109,6 +109,6 @@ export interface Platform {
   /** Tells the client of the end until {@link Platform.unguard}. */
   guard(client: Exiting): void;
   unguard(client: Exiting): void;
-  /** @param isEnding the process has no next turn */
+  /** @param isEnding the process has no next pass of the event loop */
   warn(text: string, isEnding?: boolean): void;
 }

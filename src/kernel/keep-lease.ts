@@ -96,7 +96,7 @@ interface Waiting {
   readonly patience: number;
   readonly askEvery: number;
   readonly signal?: AbortSignal;
-  /** Whether it is one's turn to ask. */
+  /** Whether this one may ask now. */
   readonly mayAsk?: () => boolean;
   /** Called once if it has to be waited for. */
   readonly onWait?: (() => void) | undefined;

@@ -67,11 +67,11 @@ export function addAudiences(program: Command, context: Context): void {
     addAppOptions(command.command(verb).description(description))
       .argument('<key...>', 'audiences and computed traits')
       .addHelpText('after', help)
-      .action((keys: string[], options: AppCommandOptions) => turn(verb, keys, options, context));
+      .action((keys: string[], options: AppCommandOptions) => pauseOrResume(verb, keys, options, context));
   }
 }
 
-async function turn(
+async function pauseOrResume(
   verb: 'pause' | 'resume',
   keys: readonly string[],
   options: AppCommandOptions,

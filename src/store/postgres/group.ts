@@ -29,7 +29,7 @@ export class Group<T, R> {
 
   private async work(): Promise<void> {
     this.isWorking = true;
-    // Those of the same turn go together.
+    // Those of one pass of the event loop go together.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.queue.length > 0) {
       const group = this.take();

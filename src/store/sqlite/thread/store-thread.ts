@@ -18,7 +18,7 @@ import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } 
  * The main thread's side of the SQLite store. Calls become groups, a group becomes a transaction in the store's thread, and
  * answers leave only once their commit is on disk. An operation goes through these modes:
  *
- * - queued: callers of one turn of the event loop wait for its end (`schedule`), so that they share a commit.
+ * - queued: callers of one pass of the event loop wait for its end (`schedule`), so that they share a commit.
  * - sent: the thread has the group. While it works, only a large group is sent ahead of its answer (`AHEAD`), as each group
  *   costs both threads something.
  * - in commit: written, perhaps not on disk. The thread syncs light commits itself. Heavy ones (`HEAVY`) are synced from here
@@ -205,7 +205,7 @@ export class StoreThread {
     return this.queue.length + this.sent.length + this.inCommit.size === 0;
   }
 
-  /** Waits for the end of this turn, so that callers of the same turn share a commit. */
+  /** Waits for the end of this pass of the event loop, so that its callers share a commit. */
   private schedule(): void {
     if (this.scheduled || !this.maySend) return;
     this.scheduled = true;
