@@ -262,6 +262,34 @@ t.test('nothing is exported that no other file uses', async (t) => {
   t.same(unusedExports([strange], users), [`${made.path}: ${'nobody'}NamesThis`], 'one would be found');
 });
 
+const TYPE = /^(export )?(?:declare )?(?:abstract )?(?:class|interface|type|enum) (\w+)/gm;
+/** Names that the packages publish to apps, of things that each of them has. */
+const PUBLISHED_TYPES = ['AliasMessage', 'Analytics', 'Client', 'Context', 'Message'];
+
+/** `name: files` of each type that is exported somewhere and declared in several files. */
+function repeatedTypes(sources: readonly Source[]): string[] {
+  const declared = sources.flatMap(({ path, text }) =>
+    [...text.matchAll(TYPE)].map(([, exported, name = '']) => ({ path, name, isExported: exported !== undefined })),
+  );
+  return [...Map.groupBy(declared, ({ name }) => name)]
+    .filter(([, all]) => all.some(({ isExported }) => isExported) && new Set(all.map(({ path }) => path)).size > 1)
+    .map(([name, all]) => `${name}: ${all.map(({ path }) => path).join(', ')}`);
+}
+
+t.test('an exported type name stands once in the tree', async (t) => {
+  const found = repeatedTypes([...service, ...jobs, ...receivers, ...client]);
+  t.same(
+    found.filter((each) => !PUBLISHED_TYPES.includes(each.slice(0, each.indexOf(':')))),
+    [],
+  );
+  const [one, two] = ['export interface Row {}', 'type Row = 1;'].map((text, at) => ({
+    path: `${at}.ts`,
+    text,
+    imports: [],
+  }));
+  t.same(repeatedTypes([one, two] as Source[]), ['Row: 0.ts, 1.ts'], 'one would be found');
+});
+
 t.test('only clock.ts reads the time or makes random things', async (t) => {
   const pattern = /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bMath\.random\(|\brandomUUID\(|\brandomBytes\(/;
   t.same(

@@ -1,12 +1,12 @@
-import { LONGEST_LIST, type Value } from '../../src/definition/definition.ts';
+import { LONGEST_LIST, type TraitValue } from '../../src/definition/definition.ts';
 import { holds } from '../../src/definition/facts.ts';
 import { compareText } from './event.ts';
-import type { Asked, AskedFact, AskedOfAll, Section } from './facts.ts';
-import { compareDated, type Dated, type Kept } from './kept-facts.ts';
+import type { AskedFact, AskedFacts, AskedOfAll, Section } from './facts.ts';
+import { compareDated, type Dated, type KeptFacts } from './kept-facts.ts';
 import { passesAll, valueAt } from './tests.ts';
 
 /** A definition's value for a person, and until when it holds, as long as nothing happens. */
-interface Verdict {
+interface Evaluation {
   /** Of an audience true; undefined for those who are not in it. */
   readonly value: unknown;
   /** When it may become another by time alone; null for never. */
@@ -14,14 +14,14 @@ interface Verdict {
 }
 
 /** All definitions' values for a person, and when one may change by time alone. */
-interface Standing {
+interface PersonValues {
   /** By key; those that are missing say that the person is not in it. */
   readonly values: ReadonlyMap<string, unknown>;
   readonly due: number | null;
 }
 
 /** @param person - what is kept of all ids of one person */
-export function standingOf(asked: AskedOfAll, person: readonly Kept[], now: number): Standing {
+export function standingOf(asked: AskedOfAll, person: readonly KeptFacts[], now: number): PersonValues {
   const values = new Map<string, unknown>();
   let due: number | null = null;
   for (const definition of askingFor(asked, person)) {
@@ -33,9 +33,9 @@ export function standingOf(asked: AskedOfAll, person: readonly Kept[], now: numb
 }
 
 /** Those that may say anything: of hundreds of definitions most ask for what somebody never did. */
-function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly Kept[]): ReadonlySet<Asked> {
+function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly KeptFacts[]): ReadonlySet<AskedFacts> {
   const found = new Set(forAll);
-  const add = (part: object, asking: ReadonlyMap<string, readonly Asked[]>) => {
+  const add = (part: object, asking: ReadonlyMap<string, readonly AskedFacts[]>) => {
     for (const name of Object.keys(part)) for (const each of asking.get(name) ?? []) found.add(each);
   };
   for (const { days, times, values, traits, in: audiences } of person) {
@@ -47,7 +47,7 @@ function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly Kept[]): 
 }
 
 /** @param person - what is kept of all ids of one person */
-function evaluate(asked: Asked, person: readonly Kept[], now: number): Verdict {
+function evaluate(asked: AskedFacts, person: readonly KeptFacts[], now: number): Evaluation {
   if (asked.kind === 'trait') return traitVerdict(asked.value, asked.section, person, now);
   let due: number | null = null;
   const facts = asked.facts.map((fact) => {
@@ -71,7 +71,7 @@ interface Judged {
   readonly due: number | null;
 }
 
-function judge(fact: AskedFact, person: readonly Kept[], now: number): Judged {
+function judge(fact: AskedFact, person: readonly KeptFacts[], now: number): Judged {
   if (fact.kind === 'performed') return judgePerformed(fact, person, now);
   if (fact.kind === 'audience') return { isTrue: person.some((each) => Object.hasOwn(each.in, fact.key)), due: null };
   const [trait = '', ...rest] = fact.path;
@@ -84,7 +84,7 @@ function judge(fact: AskedFact, person: readonly Kept[], now: number): Judged {
 /** As time goes by events only leave the window, the oldest first: so the count falls, and it is known when. */
 function judgePerformed(
   { section, least, most }: Extract<AskedFact, { readonly kind: 'performed' }>,
-  person: readonly Kept[],
+  person: readonly KeptFacts[],
   now: number,
 ): Judged {
   const { id, keeps, activity } = section;
@@ -105,10 +105,10 @@ function judgePerformed(
   return { isTrue, due: leaving === undefined ? null : leaving + within };
 }
 
-const datesOf = (section: string, person: readonly Kept[]) =>
+const datesOf = (section: string, person: readonly KeptFacts[]) =>
   person.flatMap(({ values }) => values[section] ?? []).map(([at]) => at);
 
-function traitVerdict(value: Value, section: Section, person: readonly Kept[], now: number): Verdict {
+function traitVerdict(value: TraitValue, section: Section, person: readonly KeptFacts[], now: number): Evaluation {
   const { id, keeps, activity } = section;
   if (keeps === 'days') {
     const count = person.flatMap(({ days }) => Object.values(days[id] ?? {})).reduce((sum, each) => sum + each, 0);
@@ -134,7 +134,7 @@ function leavesAt(times: readonly number[], within: number | null): number | nul
 }
 
 /** @param dated - in order */
-function result(operator: Value['operator'], dated: readonly Dated[]): unknown {
+function result(operator: TraitValue['operator'], dated: readonly Dated[]): unknown {
   const scalars = dated.map(([, , , value]) => value);
   const numbers = scalars.filter((each) => typeof each === 'number');
   switch (operator) {

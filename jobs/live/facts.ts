@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
-import type { Activity, Condition, Place, Value } from '../../src/definition/definition.ts';
+import type { Activity, Condition, FieldPlace, TraitValue } from '../../src/definition/definition.ts';
 import { type Fact, type Formula, factsOf, holds } from '../../src/definition/facts.ts';
 
 /** A live audience or trait: what it asks of people. Short definitions of audiences that it names are part of its condition already. */
 export type LiveDefinition =
   | { readonly key: string; readonly kind: 'audience'; readonly when: Condition }
-  | { readonly key: string; readonly kind: 'trait'; readonly value: Value };
+  | { readonly key: string; readonly kind: 'trait'; readonly value: TraitValue };
 
 /**
  * The part of one sort's events that is kept. `days`: how many, by the day of receipt. `times`: when they happened, as long as
@@ -16,7 +16,7 @@ export interface Section {
   readonly id: string;
   readonly keeps: 'days' | 'times' | 'values';
   readonly activity: Activity;
-  readonly of: Place | null;
+  readonly of: FieldPlace | null;
 }
 
 /** A fact about a person, and where it can be read. */
@@ -25,7 +25,7 @@ export type AskedFact =
   | Extract<Fact, { readonly kind: 'trait' | 'audience' }>;
 
 /** A definition, taken apart. */
-export type Asked =
+export type AskedFacts =
   | {
       readonly key: string;
       readonly kind: 'audience';
@@ -34,12 +34,12 @@ export type Asked =
       /** Whether it holds for people of whom nothing is known but that they are there. */
       readonly holdsForAll: boolean;
     }
-  | { readonly key: string; readonly kind: 'trait'; readonly value: Value; readonly section: Section };
+  | { readonly key: string; readonly kind: 'trait'; readonly value: TraitValue; readonly section: Section };
 
 /** All that the definitions of one source ask, so that nothing else is kept. */
 export interface AskedOfAll {
-  readonly definitions: readonly Asked[];
-  readonly byKey: ReadonlyMap<string, Asked>;
+  readonly definitions: readonly AskedFacts[];
+  readonly byKey: ReadonlyMap<string, AskedFacts>;
   /** Sections by the name of their event. */
   readonly sections: ReadonlyMap<string, readonly Section[]>;
   readonly sectionById: ReadonlyMap<string, Section>;
@@ -48,7 +48,7 @@ export interface AskedOfAll {
   /** Definitions that ask for a section or a trait, by either. */
   readonly askingFor: { readonly sections: Asking; readonly traits: Asking; readonly audiences: Asking };
   /** Definitions that hold for people of whom nothing is known but that they are there. */
-  readonly forAll: readonly Asked[];
+  readonly forAll: readonly AskedFacts[];
   /** Traits, by the outermost key. */
   readonly traits: ReadonlySet<string>;
   /** Keys of audiences that are computed by SQL. */
@@ -60,7 +60,7 @@ export interface AskedOfAll {
 }
 
 /** Definitions by what they ask for. */
-type Asking = ReadonlyMap<string, readonly Asked[]>;
+type Asking = ReadonlyMap<string, readonly AskedFacts[]>;
 
 /** Changes with the form of what is kept. */
 const FORM = 3;
@@ -97,7 +97,7 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
 }
 
 /** Events leave a window in order, the oldest first: whether there are so many goes by the newest. */
-function newestOf(asked: readonly Asked[]): ReadonlyMap<string, number> {
+function newestOf(asked: readonly AskedFacts[]): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   const add = ({ id, keeps }: Section, count: number) => {
     if (keeps === 'times') found.set(id, Math.max(found.get(id) ?? 0, count));
@@ -113,8 +113,8 @@ function newestOf(asked: readonly Asked[]): ReadonlyMap<string, number> {
 const newestAsked = ({ least, most }: { readonly least: number; readonly most: number }) =>
   Number.isFinite(most) ? most + 1 : least;
 
-function by(asked: readonly Asked[], namesOf: (asked: Asked) => readonly string[]): Asking {
-  const found = new Map<string, Asked[]>();
+function by(asked: readonly AskedFacts[], namesOf: (asked: AskedFacts) => readonly string[]): Asking {
+  const found = new Map<string, AskedFacts[]>();
   for (const each of asked) {
     for (const name of new Set(namesOf(each))) found.set(name, [...(found.get(name) ?? []), each]);
   }
@@ -155,7 +155,7 @@ type Text = readonly [
 
 /** Whether a definition asks for what was added. */
 export function asksFor(
-  asked: Asked,
+  asked: AskedFacts,
   {
     sections,
     traits,
@@ -167,7 +167,7 @@ export function asksFor(
   return traitsOf(asked).some((trait) => traits.has(trait));
 }
 
-function takeApart(definition: LiveDefinition, keep: number): Asked {
+function takeApart(definition: LiveDefinition, keep: number): AskedFacts {
   const { key } = definition;
   if (definition.kind === 'trait') {
     const { value } = definition;
@@ -190,23 +190,23 @@ function askedFact(fact: Fact, keep: number): AskedFact {
   return { kind: 'performed', section: sectionOf(activity, null, keep), least, most: most ?? Number.POSITIVE_INFINITY };
 }
 
-function sectionOf(activity: Activity, of: Place | null, keep: number): Section {
+function sectionOf(activity: Activity, of: FieldPlace | null, keep: number): Section {
   const { within } = activity;
   const keeps = of !== null ? 'values' : within === null ? 'days' : within > keep ? 'values' : 'times';
   return { id: short(JSON.stringify([activity, of, keeps])), keeps, activity, of };
 }
 
-function sectionsOf(asked: Asked): readonly Section[] {
+function sectionsOf(asked: AskedFacts): readonly Section[] {
   if (asked.kind === 'trait') return [asked.section];
   return asked.facts.flatMap((fact) => (fact.kind === 'performed' ? fact.section : []));
 }
 
-function traitsOf(asked: Asked): readonly string[] {
+function traitsOf(asked: AskedFacts): readonly string[] {
   if (asked.kind === 'trait') return [];
   return asked.facts.flatMap((fact) => (fact.kind === 'trait' ? (fact.path[0] ?? []) : []));
 }
 
-function audiencesOf(asked: Asked): readonly string[] {
+function audiencesOf(asked: AskedFacts): readonly string[] {
   if (asked.kind === 'trait') return [];
   return asked.facts.flatMap((fact) => (fact.kind === 'audience' ? fact.key : []));
 }

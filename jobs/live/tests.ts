@@ -1,4 +1,4 @@
-import type { Filter, KeyPath, Place, Test } from '../../src/definition/definition.ts';
+import type { FieldPlace, KeyPath, PlaceFilter, Test } from '../../src/definition/definition.ts';
 import { compareText, type Said } from './event.ts';
 
 /** The value at a path of nested objects; a list has no keys. */
@@ -11,11 +11,11 @@ export function valueAt(from: unknown, path: KeyPath): unknown {
   return value;
 }
 
-export function placeIn(event: Said, { part, path }: Place): unknown {
+export function placeIn(event: Said, { part, path }: FieldPlace): unknown {
   return valueAt(event[part], path);
 }
 
-export function passesFilters(event: Said, filters: readonly Filter[]): boolean {
+export function passesFilters(event: Said, filters: readonly PlaceFilter[]): boolean {
   return filters.every((filter) => passesAll(placeIn(event, filter), filter.tests));
 }
 

@@ -1,13 +1,13 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { LiveAudience } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import type { Log } from '../run/run-context.ts';
+import type { JobLog } from '../run/run-context.ts';
 import type { LivePlace } from './step.ts';
 
 export interface UpkeepParts {
   readonly store: Store;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: JobLog;
   readonly signal: AbortSignal;
   /** Tells, by a run, what an audience on hold has missed, or has that wait for a person. */
   readonly settle: (key: string) => Promise<void>;

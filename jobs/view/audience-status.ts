@@ -7,7 +7,7 @@ import { liveSources } from '../live/definitions.ts';
 import { type LiveStatus, liveStatuses } from '../live/status.ts';
 import { sinceOf, standingFailure } from '../run/retry-times.ts';
 import { changesMembership } from '../run/run-changes.ts';
-import type { Log } from '../run/run-context.ts';
+import type { JobLog } from '../run/run-context.ts';
 import { Ticks } from '../schedule/due-times.ts';
 import { nextTick } from '../schedule/schedule.ts';
 
@@ -67,7 +67,7 @@ interface StatusParts {
   readonly store: Store;
   readonly clock: Pick<Clock, 'now'>;
   readonly config: () => SyncConfig;
-  readonly log: Log;
+  readonly log: JobLog;
 }
 
 /** Those that are configured, in that order, then those that are gone from the configuration. */

@@ -3,7 +3,7 @@ import type { Destination } from '../../src/destination.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { AudiencePause, AudienceRecord, Records, RunCounts, RunState } from '../../src/store/port.ts';
 import { connectedTo, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
-import type { ChangeBatch, Engine, Kind, Preview, StageRequest } from '../engines/port.ts';
+import type { ChangeBatch, ComputedKind, Engine, Preview, StageRequest } from '../engines/port.ts';
 import { asRename } from '../run/guard.ts';
 import { whyHeld } from '../run/hold-reason.ts';
 import { bodyBuilder } from '../run/identify-body.ts';
@@ -209,7 +209,7 @@ async function withoutExcluded({ store, subject }: PlanRequest, preview: Preview
 /** A few rows of each sort, without these users. */
 function fewOf(
   { positions, userIds, present, values }: ChangeBatch,
-  kind: Kind,
+  kind: ComputedKind,
   out: ReadonlySet<string>,
 ): ChangeBatch {
   // Members of a trait have entered or changed.

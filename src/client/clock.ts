@@ -1,5 +1,5 @@
 /** The only door to time and randomness, so that tests can hold both. */
-export interface Clock {
+export interface ClientClock {
   /** Milliseconds since 1970, UTC. */
   now(): number;
   /** A number in [0, 1). */
@@ -16,7 +16,7 @@ const STEPS = 8;
  * arrived. So a block counts for an eighth of `ms` at most, however long it lasts, and the loop gets a last pass before
  * the call.
  */
-export function deadline(clock: Clock, ms: number, callback: () => void, keepAlive = false): () => void {
+export function deadline(clock: ClientClock, ms: number, callback: () => void, keepAlive = false): () => void {
   let left = STEPS;
   let cancel = () => {};
   const step = () => {

@@ -28,7 +28,7 @@ interface Arrival {
 }
 
 /** What waits on a connection, in order, and in which line it stands. */
-interface Waiting {
+interface WaitingConnection {
   readonly line: Line;
   readonly arrivals: Arrival[];
   /** Requests that were let in since they wait. */
@@ -59,7 +59,7 @@ export class Arrivals {
   /** Newcomers of whom a request has come, and those of whom a second one has. */
   private readonly seen = new WeakSet<Socket>();
   private readonly seenAgain = new WeakSet<Socket>();
-  private readonly waiting = new Map<Socket, Waiting>();
+  private readonly waiting = new Map<Socket, WaitingConnection>();
   /** Those that are read again in this pass of the event loop. */
   private readonly reading = new Set<Socket>();
   private unpaused: Socket[] = [];

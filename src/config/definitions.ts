@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Activity, Condition, Performed, Value } from '../definition/definition.ts';
+import type { Activity, Condition, Performed, TraitValue } from '../definition/definition.ts';
 import { PROPERTY_OPERATORS } from '../definition/definition.ts';
 import {
   eventName,
@@ -141,7 +141,7 @@ const VALUE_OPERATORS = ['count', ...PROPERTY_OPERATORS] as const;
 
 /** The short definition of a computed trait. */
 export const value = valueShape
-  .transform((given, context): Value => {
+  .transform((given, context): TraitValue => {
     if (context.issues.length > 0) return z.NEVER;
     const refuse: Refuse = (fault) => context.addIssue({ code: 'custom', ...fault });
     const [operator, other] = VALUE_OPERATORS.filter((candidate) => given[candidate] !== undefined);
@@ -161,7 +161,7 @@ function checkedValue(
   operator: (typeof VALUE_OPERATORS)[number],
   given: z.output<typeof valueShape>,
   refuse: Refuse,
-): Value | null {
+): TraitValue | null {
   const activity = activityOf(given[operator] ?? '', given);
   if (operator === 'count') {
     if (given.of === undefined) return { operator, activity };

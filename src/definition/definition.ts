@@ -9,23 +9,23 @@ export type Test =
   | { readonly operator: 'is' | 'contains'; readonly operand: Scalar }
   | { readonly operator: 'isNot'; readonly operand: Scalar }
   | { readonly operator: 'in'; readonly operand: readonly Scalar[] }
-  | { readonly operator: Order; readonly operand: string | number }
+  | { readonly operator: OrderOperator; readonly operand: string | number }
   | { readonly operator: 'exists'; readonly operand: boolean };
 
 /** Numbers compare with numbers, text with text. */
-export type Order = 'gt' | 'gte' | 'lt' | 'lte';
+export type OrderOperator = 'gt' | 'gte' | 'lt' | 'lte';
 
 /** The parts of a message that a filter can look into. */
 export const MESSAGE_PARTS = ['properties', 'context', 'traits'] as const;
 
 /** A place in a message. */
-export interface Place {
+export interface FieldPlace {
   readonly part: (typeof MESSAGE_PARTS)[number];
   readonly path: KeyPath;
 }
 
 /** A place in a message, and tests that its value has to pass, all of them. */
-export interface Filter extends Place {
+export interface PlaceFilter extends FieldPlace {
   readonly tests: readonly Test[];
 }
 
@@ -36,7 +36,7 @@ export interface Activity {
   readonly within: number | null;
   /** Only events at or after this instant count, in milliseconds since 1970; null for no such limit. */
   readonly since: number | null;
-  readonly where: readonly Filter[];
+  readonly where: readonly PlaceFilter[];
 }
 
 /** Somebody did something from `least` to `most` times, both included; null for no upper limit. */
@@ -80,12 +80,12 @@ export const PROPERTY_OPERATORS = [
 ] as const;
 
 /** The short definition of a computed trait (`value`), checked. */
-export type Value =
+export type TraitValue =
   | { readonly operator: 'count'; readonly activity: Activity }
   | {
       readonly operator: (typeof PROPERTY_OPERATORS)[number];
       readonly activity: Activity;
-      readonly of: Place;
+      readonly of: FieldPlace;
     };
 
 /** Items of a `uniqueList` at most: the least ones. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../kernel/clock.ts';
-import { LeaseTime, type Moment, momentOf } from '../kernel/lease-time.ts';
+import { type ClockReadings, LeaseTime, momentOf } from '../kernel/lease-time.ts';
 import type { Logger } from '../kernel/log.ts';
 import type { Queue } from '../store/port.ts';
 
@@ -86,7 +86,7 @@ export class ProcessLease {
     this.beatAndSchedule();
   }
 
-  private renewed(asked: Moment): void {
+  private renewed(asked: ClockReadings): void {
     this.time.extend(asked, LEASE_TTL);
     this.doubted = false;
   }

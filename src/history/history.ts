@@ -32,7 +32,7 @@ interface HistoryOptions {
   readonly log: Logger;
 }
 
-interface Batch {
+interface HistoryBatch {
   readonly at: number;
   readonly entries: readonly HistoryEntry[];
 }
@@ -51,7 +51,7 @@ export class History {
   /** When the counting of the next batch began. */
   private since: number;
   private sampled = 0;
-  private batches: Batch[] = [];
+  private batches: HistoryBatch[] = [];
   private isFailing = false;
   private cancel = () => {};
   private writing: Promise<void> = Promise.resolve();

@@ -1,8 +1,8 @@
-import type { Filter, Order, Test } from '../../../src/definition/definition.ts';
+import type { OrderOperator, PlaceFilter, Test } from '../../../src/definition/definition.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 
-const SIGNS: Readonly<Record<Order, string>> = { gt: '>', gte: '>=', lt: '<', lte: '<=' };
+const SIGNS: Readonly<Record<OrderOperator, string>> = { gt: '>', gte: '>=', lt: '<', lte: '<=' };
 
 /** A condition that a JSON value passes all these tests; true or false, never null. */
 export function passesAll(value: string, tests: readonly Test[], dialect: DefinitionDialect): string {
@@ -10,7 +10,7 @@ export function passesAll(value: string, tests: readonly Test[], dialect: Defini
 }
 
 /** Conditions that filters make of the columns of an event. */
-export function filterConditions(filters: readonly Filter[], dialect: DefinitionDialect): readonly string[] {
+export function filterConditions(filters: readonly PlaceFilter[], dialect: DefinitionDialect): readonly string[] {
   return filters.map(({ part, path, tests }) => passesAll(dialect.at(part, path), tests, dialect));
 }
 

@@ -1,4 +1,4 @@
-import type { Value } from '../../../src/definition/definition.ts';
+import type { TraitValue } from '../../../src/definition/definition.ts';
 import type { LiveState } from '../../../src/store/live.ts';
 
 /** The store that keeps live membership, and the definitions as they are configured now. */
@@ -7,7 +7,7 @@ export interface LiveContext {
   /** Hash of an audience's live definition; null where it has none. */
   readonly hashOf: (key: string) => string | null;
   /** The value that a trait is defined by; null for an audience. */
-  readonly definedValue: (key: string) => Value | null;
+  readonly definedValue: (key: string) => TraitValue | null;
   readonly kindOf: (key: string) => 'audience' | 'trait';
   readonly now: () => number;
 }

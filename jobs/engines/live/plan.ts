@@ -9,17 +9,17 @@ export interface StagedLive extends Staged {
 }
 
 /** Counts of a plan's rows. */
-interface Tally {
+interface PlanTally {
   entered: number;
   exited: number;
   changed: number;
   total: number;
 }
 
-export const noRows = (): Tally => ({ entered: 0, exited: 0, changed: 0, total: 0 });
+export const noRows = (): PlanTally => ({ entered: 0, exited: 0, changed: 0, total: 0 });
 
 /** Adds rows to the counts. A plan that doesn't move the snapshot changes nobody. */
-export function count(tally: Tally, rows: readonly LivePlanRow[], { moves }: Pick<StagedLive, 'moves'>): void {
+export function count(tally: PlanTally, rows: readonly LivePlanRow[], { moves }: Pick<StagedLive, 'moves'>): void {
   tally.total += rows.length;
   if (!moves) return;
   for (const { told, value } of rows) {

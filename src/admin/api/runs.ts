@@ -24,12 +24,12 @@ const listing = z.object({
 const params = z.object({ run: z.string().describe('Its id.') });
 const tag = 'Runs';
 
-export interface RunParts {
+export interface RunsApiParts {
   readonly store: Pick<Records, 'run' | 'runs' | 'runProgress'>;
   readonly sync: Syncing;
 }
 
-export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
+export function runRoutes(routes: ApiRoutes, { store, sync }: RunsApiParts): void {
   reading(routes, '/runs', {
     summary: 'Sync runs, newest first',
     tag,
@@ -86,7 +86,7 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
   }
 }
 
-async function listRuns(store: RunParts['store'], { limit, cursor, key, state }: z.output<typeof listing>) {
+async function listRuns(store: RunsApiParts['store'], { limit, cursor, key, state }: z.output<typeof listing>) {
   const before = placeOf(cursor, /^[\w-]+$/);
   const filter = { ...given({ key, before }), ...(state ? { states: [state] } : {}) };
   const found = await store.runs({ ...filter, limit: limit + 1 });
@@ -100,7 +100,7 @@ function changePlaceOf(cursor: string | undefined): ChangePlace {
   return { position: Number(position), user };
 }
 
-async function theRun(store: RunParts['store'], id: string): Promise<Run> {
+async function theRun(store: RunsApiParts['store'], id: string): Promise<Run> {
   const found = await store.run(id);
   if (!found) throw new RollcallError('unknown_run', `There is no run ${id}.`);
   return found;

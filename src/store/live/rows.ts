@@ -55,14 +55,14 @@ export async function dropRows(session: Session, state: number, raws: readonly s
   await session.run(sql`DELETE FROM rollcall.live_id WHERE state = ${state} AND ${theirs}`);
 }
 
-type Row = readonly [
+type IdTuple = readonly [
   ...[raw: string, person: string | null, due: number | null, oldest: number | null],
   ...[kept: string, links: string],
 ];
 
 /** @param index - the one to go by: without statistics SQLite would rather read all rows of a state than look by person */
 async function rowsWhere({ rows }: Session, condition: Sql, index = raw('')): Promise<LiveRow[]> {
-  const found = await rows<Row>(
+  const found = await rows<IdTuple>(
     sql`SELECT raw, person, due, oldest, kept, links FROM rollcall.live_id ${index} WHERE ${condition}`,
   );
   return found.map(([raw, person, due, oldest, kept, links]) => ({ raw, person, due, oldest, kept, links }));

@@ -1,5 +1,12 @@
 import fc from 'fast-check';
-import type { Activity, Condition, Filter, Place, Test, Value } from '../../../src/definition/definition.ts';
+import type {
+  Activity,
+  Condition,
+  FieldPlace,
+  PlaceFilter,
+  Test,
+  TraitValue,
+} from '../../../src/definition/definition.ts';
 import { PROPERTY_OPERATORS } from '../../../src/definition/definition.ts';
 import { type LoggedEvent, NOW } from './event.ts';
 
@@ -68,11 +75,11 @@ const test: fc.Arbitrary<Test> = fc.oneof(
 );
 const tests = fc.array(test, { minLength: 1, maxLength: 2 });
 const path = fc.array(keys, { minLength: 1, maxLength: 2 });
-const place: fc.Arbitrary<Place> = fc.record({
+const place: fc.Arbitrary<FieldPlace> = fc.record({
   part: fc.constantFrom('properties' as const, 'properties' as const, 'context' as const, 'traits' as const),
   path,
 });
-const filter: fc.Arbitrary<Filter> = fc.tuple(place, tests).map(([where, all]) => ({ ...where, tests: all }));
+const filter: fc.Arbitrary<PlaceFilter> = fc.tuple(place, tests).map(([where, all]) => ({ ...where, tests: all }));
 
 const activity: fc.Arbitrary<Activity> = fc.record({
   event: names,
@@ -114,7 +121,7 @@ export const shortAudience: fc.Arbitrary<Condition> = fc.oneof(
   performed.map((not) => ({ not })),
 );
 
-export const valueDefinitions: fc.Arbitrary<Value> = fc.oneof(
+export const valueDefinitions: fc.Arbitrary<TraitValue> = fc.oneof(
   fc.record({ operator: fc.constant('count' as const), activity }),
   fc.record({ operator: fc.constantFrom(...PROPERTY_OPERATORS), activity, of: place }),
 );

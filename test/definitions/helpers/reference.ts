@@ -1,4 +1,4 @@
-import type { Activity, Condition, KeyPath, Place, Test, Value } from '../../../src/definition/definition.ts';
+import type { Activity, Condition, FieldPlace, KeyPath, Test, TraitValue } from '../../../src/definition/definition.ts';
 import type { LoggedEvent } from './event.ts';
 
 /**
@@ -32,7 +32,7 @@ export function membersOf(condition: Condition, history: History): readonly stri
 }
 
 /** The value of each person who has one. */
-export function valuesOf(value: Value, history: History): Readonly<Record<string, unknown>> {
+export function valuesOf(value: TraitValue, history: History): Readonly<Record<string, unknown>> {
   const personOf = personsOf(history.events);
   const people = Map.groupBy(
     history.events.filter(({ timestamp }) => timestamp <= history.now),
@@ -76,7 +76,7 @@ function counts(event: LoggedEvent, { event: name, within, since, where }: Activ
   return where.every(({ tests, ...place }) => tests.every((test) => passes(valueAt(event, place), test)));
 }
 
-function valueAt(event: LoggedEvent, { part, path }: Place): unknown {
+function valueAt(event: LoggedEvent, { part, path }: FieldPlace): unknown {
   return lookUp(event[part], path);
 }
 
@@ -113,7 +113,7 @@ function compareText(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
-function valueOfEvents(value: Value, events: readonly LoggedEvent[], now: number): unknown {
+function valueOfEvents(value: TraitValue, events: readonly LoggedEvent[], now: number): unknown {
   const counted = events.filter((event) => counts(event, value.activity, now));
   if (value.operator === 'count') return counted.length > 0 ? counted.length : undefined;
   const all = counted.map((event) => valueAt(event, value.of));

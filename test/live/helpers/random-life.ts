@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { readNews } from '../../../jobs/live/new-events.ts';
 import { App } from '../../../src/app.ts';
 import { parseConfig } from '../../../src/config/load.ts';
-import type { Condition, Value } from '../../../src/definition/definition.ts';
+import type { Condition, TraitValue } from '../../../src/definition/definition.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { armFailpoint } from '../../../src/kernel/failpoint.ts';
 import { migratePostgres } from '../../../src/store/postgres/migrate.ts';
@@ -26,7 +26,7 @@ const answer = (said: Answer) => void process.send?.(said);
 const { whens, values, short } = definitionsOf(seed, generation);
 const conditions = new Map<string, Condition>(whens.map((when, index) => [`a${index}`, when]));
 for (const key of ['listed', 'short']) conditions.set(key, short);
-const traits = new Map<string, Value>(values.map((value, index) => [`t${index}`, value]));
+const traits = new Map<string, TraitValue>(values.map((value, index) => [`t${index}`, value]));
 const isOnPostgres = url.startsWith('postgres');
 const common = { source: 'personas', live: true };
 const parsed = parseConfig(

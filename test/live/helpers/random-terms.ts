@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Condition, Value } from '../../../src/definition/definition.ts';
+import type { Condition, TraitValue } from '../../../src/definition/definition.ts';
 import type { Failpoint } from '../../../src/kernel/failpoint.ts';
 import { conditions, histories, shortAudience, valueDefinitions } from '../../definitions/helpers/arbitrary.ts';
 import { type LoggedEvent, NOW } from '../../definitions/helpers/event.ts';
@@ -48,7 +48,7 @@ const VALUES = 8;
 
 interface Definitions {
   readonly whens: readonly Condition[];
-  readonly values: readonly Value[];
+  readonly values: readonly TraitValue[];
   /** Audiences that conditions name. */
   readonly short: Condition;
 }

@@ -10,7 +10,7 @@ import { startOffset } from '../clock.ts';
 import { damaged } from '../files.ts';
 import { WriteAheadLog } from '../write-ahead-log.ts';
 import { Commits } from './commits.ts';
-import { AHEAD, GROUP_WEIGHT, type Group, HEAVY, OPERATION_WEIGHT, USUAL_MESSAGES } from './group.ts';
+import { AHEAD, GROUP_WEIGHT, HEAVY, OPERATION_WEIGHT, type OperationGroup, USUAL_MESSAGES } from './group.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 
@@ -74,7 +74,7 @@ interface Caller {
   readonly reject: (error: Error) => void;
 }
 
-interface Waiting {
+interface WaitingCall {
   readonly operation: Operation;
   /** All that is kept of it once the operation is sent. */
   readonly caller: Caller;
@@ -95,7 +95,7 @@ export class StoreThread {
     () => this.goOn(),
     (error) => this.fail(`The store's log can't be synced to disk: ${error.message}.`),
   );
-  private queue: Waiting[] = [];
+  private queue: WaitingCall[] = [];
   private queued = 0;
   /** Groups that the thread has not answered; it does so in their order. */
   private sent: (readonly Caller[])[] = [];
@@ -233,7 +233,7 @@ export class StoreThread {
     this.sentWeight += weight;
     const operations = group.map(({ operation }) => operation);
     const needsSync = callers.some((caller) => caller.needsSync);
-    this.worker.postMessage({ operations, needsSync, weight } satisfies Group);
+    this.worker.postMessage({ operations, needsSync, weight } satisfies OperationGroup);
   }
 
   /** An answer that nobody asked for would leave a caller waiting for ever, or give it another's answer. */
