@@ -67,7 +67,7 @@ function startWorker(workerData: ThreadData): Worker {
   });
 }
 
-interface Caller {
+interface ThreadCaller {
   readonly needsSync: boolean;
   readonly weight: number;
   readonly resolve: (value: unknown) => void;
@@ -77,7 +77,7 @@ interface Caller {
 interface WaitingCall {
   readonly operation: Operation;
   /** All that is kept of it once the operation is sent. */
-  readonly caller: Caller;
+  readonly caller: ThreadCaller;
 }
 
 /**
@@ -98,9 +98,9 @@ export class StoreThread {
   private queue: WaitingCall[] = [];
   private queued = 0;
   /** Groups that the thread has not answered; it does so in their order. */
-  private sent: (readonly Caller[])[] = [];
+  private sent: (readonly ThreadCaller[])[] = [];
   private sentWeight = 0;
-  private readonly inCommit = new Set<readonly Caller[]>();
+  private readonly inCommit = new Set<readonly ThreadCaller[]>();
   private scheduled = false;
   private closed: RollcallError | null = null;
   private damage: RollcallError | null = null;
@@ -254,14 +254,14 @@ export class StoreThread {
     this.commit(answered, results, needsSync);
   }
 
-  private commit(group: readonly Caller[], results: readonly OperationResult[], needsSync: boolean): void {
+  private commit(group: readonly ThreadCaller[], results: readonly OperationResult[], needsSync: boolean): void {
     this.inCommit.add(group);
     this.silent = 0;
     this.commits.add({ needsSync, answer: () => this.answer(group, results) });
     this.goOn();
   }
 
-  private answer(group: readonly Caller[], results: readonly OperationResult[]): void {
+  private answer(group: readonly ThreadCaller[], results: readonly OperationResult[]): void {
     this.inCommit.delete(group);
     this.silent = 0;
     for (const [index, { resolve, reject }] of group.entries()) {
