@@ -1,6 +1,6 @@
 import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
-import type { AudienceRecord, DeadLetter, Run, Store } from '../src/store/port.ts';
+import type { AudienceRecord, DeadLetter, Records, Run } from '../src/store/port.ts';
 import { connectedTo, parseConflictKey, type SyncConfig, wants } from './audience-or-trait.ts';
 import { asRollcallError } from './engine-errors.ts';
 import type { Engine } from './engines/port.ts';
@@ -15,13 +15,13 @@ export type DeadChange = Pick<DeadLetter, 'destination' | 'conflict' | 'messageI
 export type CurrentBody = string | null | RollcallError;
 
 interface CurrentBodiesDeps {
-  readonly store: Pick<Store, 'audience' | 'lastSequence' | 'runs'>;
+  readonly store: Pick<Records, 'audience' | 'lastSequence' | 'runs'>;
   readonly clock: Clock;
   readonly config: () => SyncConfig;
   readonly withEngine: WithEngine;
 }
 
-interface Change {
+interface ChangeLetter {
   readonly key: string;
   readonly user: string;
   readonly letter: DeadChange;
@@ -29,11 +29,11 @@ interface Change {
 
 interface Audience {
   readonly record: AudienceRecord;
-  readonly changes: readonly Change[];
+  readonly changes: readonly ChangeLetter[];
 }
 
 /** Engines that could not be opened, by name: a replay of many pages does not wait for them each time. */
-export type Unreachable = Map<string, RollcallError>;
+export type UnreachableEngines = Map<string, RollcallError>;
 
 /**
  * The bodies for dead letters that are sent again, in their order: older than any change to come. Each engine is opened
@@ -42,10 +42,10 @@ export type Unreachable = Map<string, RollcallError>;
 export async function currentBodies(
   deps: CurrentBodiesDeps,
   letters: readonly DeadChange[],
-  unreachable: Unreachable,
+  unreachable: UnreachableEngines,
 ): Promise<CurrentBody[]> {
   const bodies = new Map<DeadChange, CurrentBody>();
-  const tell = (changes: readonly Change[], body: (change: Change) => CurrentBody) => {
+  const tell = (changes: readonly ChangeLetter[], body: (change: ChangeLetter) => CurrentBody) => {
     for (const change of changes) bodies.set(change.letter, body(change));
   };
   const audiences: Audience[] = [];
@@ -73,7 +73,7 @@ export async function currentBodies(
   return letters.map((letter) => bodies.get(letter) ?? null);
 }
 
-function toChange(letter: DeadChange): Change[] {
+function toChange(letter: DeadChange): ChangeLetter[] {
   const change = letter.conflict === null ? null : parseConflictKey(letter.conflict);
   return change ? [{ ...change, letter }] : [];
 }
@@ -83,7 +83,7 @@ async function bodiesOfNow(
   deps: CurrentBodiesDeps,
   engine: Engine,
   { record, changes }: Audience,
-): Promise<(change: Change) => CurrentBody> {
+): Promise<(change: ChangeLetter) => CurrentBody> {
   const { key, kind, columns } = record;
   try {
     const [unfinished] = await deps.store.runs({ key, states: ['sending'], limit: 1 });
@@ -132,7 +132,7 @@ function lost(key: string): RollcallError {
 }
 
 /** Nobody is in an audience that is retired; what a trait's columns were, only the letter still says. */
-function retiredBody({ key, user, letter }: Change, at: number, sequence: number): string {
+function retiredBody({ key, user, letter }: ChangeLetter, at: number, sequence: number): string {
   const { traits = {}, context } = JSON.parse(letter.body) as {
     readonly traits?: object;
     readonly context?: { readonly personas?: { readonly computation_class?: string } };

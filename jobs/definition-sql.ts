@@ -3,7 +3,7 @@ import { audiencesIn } from '../src/definition/conditions.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig } from './audience-or-trait.ts';
-import { compile, type Definition } from './engines/definitions/compile.ts';
+import { type ConfiguredDefinition, compile } from './engines/definitions/compile.ts';
 import { readStatement, singleStatement } from './engines/sql/statement.ts';
 
 /** The SQL that computes an audience or trait; a short definition is compiled to it. */
@@ -68,7 +68,7 @@ function ownText(computation: Computation): string {
   return 'sql' in definition ? definition.sql : JSON.stringify(definition);
 }
 
-function definitionOf(computation: Computation): Definition {
+function definitionOf(computation: Computation): ConfiguredDefinition {
   if (computation.kind === 'audience' && computation.when) return { when: computation.when };
   if (computation.kind === 'trait' && computation.value) return { value: computation.value };
   return { sql: computation.sql ?? '' };

@@ -1,5 +1,5 @@
 /** Places for work at once; who finds none free waits, in the order of coming. */
-export class Places {
+export class EngineSlots {
   private readonly waiting: { readonly begin: () => void }[] = [];
   private readonly limit: () => number;
   private taken = 0;

@@ -1,6 +1,7 @@
 import type { Store } from '../src/store/port.ts';
+import { renewKept } from './live/forget.ts';
 import type { WithEngine } from './open-engines.ts';
-import type { Log } from './run/run-context.ts';
+import type { JobLog } from './run/run-context.ts';
 
 /** A user, and a destination that heard of the user from a source. */
 export interface ToldUser {
@@ -9,20 +10,20 @@ export interface ToldUser {
   readonly user: string;
 }
 
-interface Place {
-  readonly store: Pick<Store, 'audiences' | 'renewLive'>;
+interface ForgetParts {
+  readonly store: Pick<Store, 'audiences' | 'live'>;
   readonly withEngine: WithEngine;
-  readonly log: Log;
+  readonly log: JobLog;
 }
 
-async function byEngine({ store }: Place, sources: readonly string[] | null) {
+async function byEngine({ store }: ForgetParts, sources: readonly string[] | null) {
   const audiences = (await store.audiences()).filter(({ source }) => sources?.includes(source) ?? true);
   return Map.groupBy(audiences, ({ engine }) => engine);
 }
 
 /** Takes users out of all snapshots and plans, and out of the engines' files. */
 export async function forgetUsers(
-  place: Place,
+  place: ForgetParts,
   users: readonly string[],
   sources: readonly string[] | null,
 ): Promise<void> {
@@ -36,14 +37,14 @@ export async function forgetUsers(
     await forgotten.catch((cause) => failures.push(cause));
   }
   // The kept state of people's events does not say which source each came from.
-  if (sources !== null) await place.store.renewLive(null).catch((cause) => failures.push(cause));
+  if (sources !== null) await renewKept(place.store).catch((cause) => failures.push(cause));
   // One engine that is gone or down must not keep the user in the others.
   if (failures.length > 0) throw failures[0];
 }
 
 /** Users among these whom the audiences of these sources know, and the destinations that heard of them. */
 export async function toldUsers(
-  place: Place,
+  place: ForgetParts,
   users: readonly string[],
   sources: readonly string[] | null,
 ): Promise<readonly ToldUser[]> {

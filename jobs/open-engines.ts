@@ -5,7 +5,7 @@ import type { Remark } from '../src/kernel/remark.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './audience-or-trait.ts';
 import { asRollcallError } from './engine-errors.ts';
-import { Places } from './engine-slots.ts';
+import { EngineSlots } from './engine-slots.ts';
 import { type HiddenValues, hidingValues } from './engines/hidden-values.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
@@ -51,8 +51,8 @@ export function createOpenEngines({
   signal,
   openEngine = openConfigured,
 }: OpenEnginesOptions): OpenEngines {
-  const runs = new Map<string, Places>();
-  const others = new Map<string, Places>();
+  const runs = new Map<string, EngineSlots>();
+  const others = new Map<string, EngineSlots>();
 
   function open(name: string, readOnly: boolean, timeout?: number): Promise<Engine> {
     if (name === LIVE_ENGINE) return Promise.resolve(liveEngine({ store, config, clock }));
@@ -106,8 +106,8 @@ function configured(name: string, { engines }: SyncConfig): EngineConfig | undef
   return Object.hasOwn(engines, name) ? engines[name] : undefined;
 }
 
-function placesOf(places: Map<string, Places>, name: string, limit: () => number): Places {
-  const known = places.get(name) ?? new Places(limit);
+function placesOf(places: Map<string, EngineSlots>, name: string, limit: () => number): EngineSlots {
+  const known = places.get(name) ?? new EngineSlots(limit);
   places.set(name, known);
   return known;
 }

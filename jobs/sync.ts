@@ -2,12 +2,12 @@ import { RollcallError } from '../src/kernel/errors.ts';
 import type { Remark } from '../src/kernel/remark.ts';
 import type { AudienceRecord } from '../src/store/port.ts';
 import { computations } from './audience-or-trait.ts';
-import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './current-bodies.ts';
+import { type CurrentBody, currentBodies, type DeadChange, type UnreachableEngines } from './current-bodies.ts';
 import { forgetUsers, type ToldUser, toldUsers } from './forget-users.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
 import { hasEngine } from './open-engines.ts';
 import { configured, createSubjects, orphan, type Subjects } from './run/audience-subjects.ts';
-import type { Log, Subject } from './run/run-context.ts';
+import type { JobLog, Subject } from './run/run-context.ts';
 import { Runner, type SyncOptions, type SyncReport } from './run/runner.ts';
 import { type Background, createBackground } from './schedule/background.ts';
 import { createOrders, type Orders } from './schedule/orders.ts';
@@ -56,7 +56,7 @@ export interface Sync extends Reading {
    *
    * @param unreachable - the same for all pages of one replay
    */
-  currentBodies(letters: readonly DeadChange[], unreachable?: Unreachable): Promise<readonly CurrentBody[]>;
+  currentBodies(letters: readonly DeadChange[], unreachable?: UnreachableEngines): Promise<readonly CurrentBody[]>;
   /** Takes users out of all snapshots and plans, and out of the engines' files. */
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   /** Says that the configuration of now counts: at the start of a process that is there to stay, and at its reloads. */
@@ -128,7 +128,7 @@ export function createSync(options: SyncOptions): Sync {
 
 interface RunParts {
   readonly config: SyncOptions['config'];
-  readonly log: Log;
+  readonly log: JobLog;
   readonly runner: Runner;
   readonly orders: Orders;
   readonly subjects: Subjects;

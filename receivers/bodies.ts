@@ -21,7 +21,7 @@ export interface Personas extends JsonObject {
   sequence?: number;
 }
 
-interface Common {
+interface CommonFields {
   version: 1;
   /** ISO 8601, UTC, with milliseconds. */
   timestamp: string;
@@ -37,7 +37,7 @@ interface Common {
 }
 
 /** Fields of everything but alias and delete; at least one of the two ids is there. */
-interface FromUser extends Common {
+interface FromUser extends CommonFields {
   userId?: string | undefined;
 }
 
@@ -83,7 +83,7 @@ export interface GroupBody extends FromUser {
 }
 
 /** Alias as it is on the wire, with the specification's spelling of its two ids. */
-export interface AliasBody extends Common {
+export interface AliasBody extends CommonFields {
   type: 'alias';
   'Previous ID': string;
   'User ID': string;

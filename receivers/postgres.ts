@@ -2,7 +2,7 @@ import type { Awaitable } from './core/after.ts';
 import { checkNumber } from './parse/numbers.ts';
 import { ignore, type PostgresClient, type PostgresPool } from './postgres/pool.ts';
 import { postgresSchema } from './postgres/schema.ts';
-import { isOurs, READ_COMMITTED, stateOf, storable, Table, transaction } from './postgres/table.ts';
+import { InboxTable, isOurs, READ_COMMITTED, stateOf, storable, transaction } from './postgres/table.ts';
 import { LeaseLost, type Opening, type ReceiverStore } from './store.ts';
 
 export { type PostgresClient, type PostgresPool, postgresSchema };
@@ -51,7 +51,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const { pool, keep = 24 * 60 * 60 * 1000, lease = 30_000, time } = options;
   checkNumber('keep', keep, true);
   checkNumber('lease', lease);
-  const table = new Table({ table: options.table, lease, time });
+  const table = new InboxTable({ table: options.table, lease, time });
   async function inTransaction<T>(
     given: Opening,
     work: (client: PostgresClient, opening: Opening) => Promise<T>,

@@ -33,12 +33,12 @@ export function logOf({ log = consoleLog }: { log?: Log }): Log {
 }
 
 /** Verified bytes, or the answer to a request that can't be trusted. */
-export type Checked = ({ rawBody: Buffer } & Trusted) | { ok: false; reply: reply.Reply };
+export type CheckedRequest = ({ rawBody: Buffer } & Trusted) | { ok: false; reply: reply.Reply };
 
 type Checker = Pick<Core, 'verifier' | 'reading' | 'isClosing' | 'report'>;
 
 /** Checks the head, reads the body and verifies it. */
-export async function check(core: Checker, incoming: Incoming, since: number, log: Log): Promise<Checked> {
+export async function check(core: Checker, incoming: Incoming, since: number, log: Log): Promise<CheckedRequest> {
   const { verifier } = core;
   const no = (answer: reply.Reply) => ({ ok: false, reply: answer }) as const;
   if (incoming.method !== 'POST') return no(reply.methodNotAllowed);

@@ -4,7 +4,7 @@ import { checkNumber } from './parse/numbers.ts';
 import { SqliteFile } from './sqlite/file.ts';
 import { Holds } from './sqlite/holds.ts';
 import { KeptRequests } from './sqlite/inbox.ts';
-import { Owner } from './sqlite/owner.ts';
+import { InboxOwner } from './sqlite/owner.ts';
 import { noLock, processLock } from './sqlite/process-lock.ts';
 import type { Inbox, Opening } from './store.ts';
 
@@ -43,12 +43,12 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
   const file = new SqliteFile(path);
   const holds = new Holds(file, { keep, lease, now });
   const requests = new KeptRequests(file, now);
-  const owners = new Map<string, Owner>();
-  function ownerOf(receiver: string): Owner {
+  const owners = new Map<string, InboxOwner>();
+  function ownerOf(receiver: string): InboxOwner {
     const known = owners.get(receiver);
     if (known !== undefined) return known;
     const lock = path === ':memory:' ? noLock : processLock(lockFile(path, receiver));
-    const owner = new Owner(file, { receiver, lock, lease, now });
+    const owner = new InboxOwner(file, { receiver, lock, lease, now });
     owners.set(receiver, owner);
     return owner;
   }

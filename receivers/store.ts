@@ -1,5 +1,5 @@
 import type { Awaitable } from './core/after.ts';
-import type { Computed, Parsed } from './parse/messages.ts';
+import type { ComputedCalls, Parsed } from './parse/messages.ts';
 import { checkNumber } from './parse/numbers.ts';
 
 /** The change of one user's membership or trait that a request brings: changes of one name are handled in the order of their sequence. */
@@ -10,7 +10,7 @@ export interface Change {
 }
 
 /** The change that a call brings; `scope` names receiver and sender, so that no other can get before it. */
-export function changeOf(computed: Computed | undefined, scope: string): Change | undefined {
+export function changeOf(computed: ComputedCalls | undefined, scope: string): Change | undefined {
   if (computed?.sequence === undefined) return undefined;
   const { kind, id, userId, sequence } = computed;
   return { name: JSON.stringify([scope, kind, id, userId]), sequence };

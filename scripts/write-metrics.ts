@@ -13,10 +13,9 @@ export function metricsTable(): string {
   const { registry } = createMetrics({
     store: {
       ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
-      liveSources: nothing,
-      liveSource: async () => null,
       ping: async () => undefined,
     },
+    live: { allStates: nothing, currentState: async () => null },
     storeTime: () => 0,
     deliveries: { destinations: new Map(), endpoints: new Map() },
     eventLog: null,

@@ -1,7 +1,7 @@
 import type { Destination } from './destination.ts';
 import type { Message } from './message.ts';
 import { createRouters } from './route/route.ts';
-import type { AcceptResult, Claim, Lane, LiveCommit, NewMessage, PlanStep, Store, Take } from './store/port.ts';
+import type { AcceptResult, Claim, Lane, LiveCommit, NewMessage, PlanStep, Queue, Take } from './store/port.ts';
 
 export interface AcceptOptions {
   /** `live` unless the messages are a backfill or deletion notices. */
@@ -36,7 +36,7 @@ interface Deliverer {
 
 /** @param onAccepted - called with each batch on disk, and the numbers of its deliveries by destination, repeated ones too */
 export function createAccept(
-  store: Pick<Store, 'accept'>,
+  store: Pick<Queue, 'accept'>,
   destinations: () => readonly Destination[],
   deliverer?: Deliverer,
   onAccepted: (source: string, result: AcceptResult, counts: ReadonlyMap<string, number>) => void = () => {},

@@ -96,9 +96,10 @@ export class App {
     this.options = options;
     this.store = store;
     this.clock = clock;
-    this.history = new History({ store, clock, log });
+    this.history = new History({ store, live: store.live, clock, log });
     this.metrics = createMetrics({
       store,
+      live: store.live,
       deliveries: this.history.tally,
       storeTime: () => store.time.now(),
       eventLog: config.eventLog && store.events,
@@ -182,7 +183,7 @@ export class App {
     const { eventLog } = this.config;
     if (eventLog === null) return null;
     return new EventLogKeeper({
-      ...{ store, clock, log: this.options.log, folder: eventLog.path },
+      ...{ store, live: store.live, clock, log: this.options.log, folder: eventLog.path },
       keep: () => this.config.eventLog?.keep ?? Number.POSITIVE_INFINITY,
       onFailure: () => this.metrics.logFailed(),
     });

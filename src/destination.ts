@@ -45,7 +45,7 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
 
 /** How requests are signed: `X-Signature`, the headers of Standard Webhooks, or both. */
 export const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
-type Signing = (typeof SIGNINGS)[number];
+type SigningScheme = (typeof SIGNINGS)[number];
 
 /** The filters of a destination. An absent one lets everything pass. */
 export interface Wants {
@@ -66,7 +66,7 @@ export interface Destination {
   /** The first one signs, with Standard Webhooks each of them; empty when requests go unsigned. */
   readonly secrets: readonly string[];
   /** `x-signature` unless given. */
-  readonly signing?: Signing;
+  readonly signing?: SigningScheme;
   readonly endpoints: readonly Endpoint[];
   /** Whose success delivers a message: that of any endpoint (the spec's rule) or of all. */
   readonly require: 'any' | 'all';

@@ -28,7 +28,7 @@ interface Rejection {
 }
 
 /** Values that a message borrows from the request that brought it. */
-export interface Envelope {
+export interface MessageEnvelope {
   /** The kind that the path names; items of a batch name their own. */
   readonly type?: MessageType;
   readonly receivedAt: number;
@@ -127,7 +127,7 @@ const EXPLANATIONS: Partial<Record<ErrorCode, string>> = {
  */
 export function readMessage(
   input: unknown,
-  envelope: Envelope,
+  envelope: MessageEnvelope,
   sentBytes = Number.POSITIVE_INFINITY,
 ): Message | Rejection {
   if (!isPlainObject(input)) return rejection('invalid_message');
@@ -182,7 +182,7 @@ function webhookBody(
   messageId: string,
   input: Record<string, unknown>,
   integrations: Record<string, unknown> | null,
-  envelope: Envelope,
+  envelope: MessageEnvelope,
 ): Record<string, unknown> {
   const body: Record<string, unknown> = { version: 1, type, messageId };
   const own = type === 'alias' ? OWN_FIELDS_OF_ALIAS : OWN_FIELDS;
@@ -247,7 +247,7 @@ function pageProperties(properties: Record<string, unknown>): Record<string, unk
 function writeTimestamps(
   body: Record<string, unknown>,
   input: Record<string, unknown>,
-  { receivedAt, sentAt, onUnreadable }: Envelope,
+  { receivedAt, sentAt, onUnreadable }: MessageEnvelope,
 ): void {
   const original = input['timestamp'] ?? input['originalTimestamp'] ?? null;
   const iso = isoInstant(original);
@@ -261,7 +261,7 @@ function writeTimestamps(
 }
 
 /** When it was sent by its own word, or by that of its batch. */
-function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: Envelope['onUnreadable']): number | null {
+function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: MessageEnvelope['onUnreadable']): number | null {
   const sentAt = own ?? ofBatch ?? null;
   if (sentAt === null || (sentAt === ofBatch && typeof ofBatch === 'number')) return ofBatch as number | null;
   const sent = isoInstant(sentAt) ?? otherInstant(sentAt);

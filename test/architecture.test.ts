@@ -128,6 +128,19 @@ t.test('the store’s adapters know the port, and not each other', async (t) => 
   );
 });
 
+t.test('live state is for live audiences: only app.ts hands verbs of it to others', async (t) => {
+  const homes = ['src/store', 'jobs/live', 'jobs/engines/live'];
+  const isHome = (path: string) => homes.some((home) => inFolder(home)(path));
+  t.same(
+    breaches([...service, ...jobs], (target, path) => target !== 'src/store/live.ts' || isHome(path)),
+    [],
+  );
+  t.same(
+    uses([...service, ...jobs], /\bstore\.live\b/, (path) => isHome(path) || path === 'src/app.ts'),
+    [],
+  );
+});
+
 t.test('the packages stand alone: receivers and client import nothing outside themselves', async (t) => {
   t.same(breaches(receivers, inFolder('receivers')), []);
   t.same(breaches(client, inFolder('src/client')), []);
@@ -250,6 +263,34 @@ t.test('nothing is exported that no other file uses', async (t) => {
   if (!made) throw new Error('no sources');
   const strange = { ...made, text: `export const ${'nobody'}NamesThis = 1;\n` };
   t.same(unusedExports([strange], users), [`${made.path}: ${'nobody'}NamesThis`], 'one would be found');
+});
+
+const TYPE = /^(export )?(?:declare )?(?:abstract )?(?:class|interface|type|enum) (\w+)/gm;
+/** Names that the packages publish to apps, of things that each of them has. */
+const PUBLISHED_TYPES = ['AliasMessage', 'Analytics', 'Client', 'Context', 'Message'];
+
+/** `name: files` of each type that is exported somewhere and declared in several files. */
+function repeatedTypes(sources: readonly Source[]): string[] {
+  const declared = sources.flatMap(({ path, text }) =>
+    [...text.matchAll(TYPE)].map(([, exported, name = '']) => ({ path, name, isExported: exported !== undefined })),
+  );
+  return [...Map.groupBy(declared, ({ name }) => name)]
+    .filter(([, all]) => all.some(({ isExported }) => isExported) && new Set(all.map(({ path }) => path)).size > 1)
+    .map(([name, all]) => `${name}: ${all.map(({ path }) => path).join(', ')}`);
+}
+
+t.test('an exported type name stands once in the tree', async (t) => {
+  const found = repeatedTypes([...service, ...jobs, ...receivers, ...client]);
+  t.same(
+    found.filter((each) => !PUBLISHED_TYPES.includes(each.slice(0, each.indexOf(':')))),
+    [],
+  );
+  const [one, two] = ['export interface Row {}', 'type Row = 1;'].map((text, at) => ({
+    path: `${at}.ts`,
+    text,
+    imports: [],
+  }));
+  t.same(repeatedTypes([one, two] as Source[]), ['Row: 0.ts, 1.ts'], 'one would be found');
 });
 
 t.test('only clock.ts reads the time or makes random things', async (t) => {

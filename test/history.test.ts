@@ -9,8 +9,6 @@ const log = pino({ level: 'silent' });
 /** A second into a minute. */
 const START = Date.parse('2026-01-02T12:00:01.000Z');
 
-const LIVE = { source: 'shop', definition: 'd1', version: 1, hold: null, judgedFrom: 0 };
-
 interface Written {
   readonly at: number;
   readonly entries: readonly HistoryEntry[];
@@ -34,9 +32,9 @@ function setUp() {
       pruneHistory: async (_now, limit) => Math.min(limit, told.pruned.shift() ?? 0),
       takeLease: async (name) => (told.leased ? { lease: name, token: 1 } : null),
       backlog: async () => [{ destination: 'crm', pending: 7, dead: 0, queued: 7, heldOut: 0 }],
-      liveAudiences: async () => [{ ...LIVE, key: 'loyal', members: 12 }],
       oldestUntried: async () => [{ destination: 'crm', since: clock.now() - 5_000 }],
     },
+    live: { audiences: async () => [{ key: 'loyal', members: 12 }] },
   });
   const entriesOf = (subject: HistoryEntry['subject']) =>
     written.flatMap(({ at, entries }) =>

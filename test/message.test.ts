@@ -2,22 +2,22 @@ import t from 'tap';
 import { webhookBody } from '../receivers/bodies.ts';
 import type { IpMode } from '../src/kernel/ip.ts';
 import { instant } from '../src/kernel/timestamp.ts';
-import { deletionNotice, type Envelope, isRejection, type Message, readMessage } from '../src/message.ts';
+import { deletionNotice, isRejection, type Message, type MessageEnvelope, readMessage } from '../src/message.ts';
 
 const RECEIVED = Date.parse('2026-11-21T03:00:00.000Z');
-const envelope: Envelope = { receivedAt: RECEIVED, newId: () => 'made-here' };
+const envelope: MessageEnvelope = { receivedAt: RECEIVED, newId: () => 'made-here' };
 
-function accepted(input: unknown, given: Partial<Envelope> = {}): Message {
+function accepted(input: unknown, given: Partial<MessageEnvelope> = {}): Message {
   const result = readMessage(input, { ...envelope, ...given });
   if (isRejection(result)) throw new Error(`${result.code}: ${result.message}`);
   return result;
 }
 
-function bodyOf(input: unknown, given: Partial<Envelope> = {}) {
+function bodyOf(input: unknown, given: Partial<MessageEnvelope> = {}) {
   return JSON.parse(accepted(input, given).body);
 }
 
-function codeOf(input: unknown, given: Partial<Envelope> = {}) {
+function codeOf(input: unknown, given: Partial<MessageEnvelope> = {}) {
   const result = readMessage(input, { ...envelope, ...given });
   return isRejection(result) ? result.code : null;
 }
@@ -395,7 +395,7 @@ t.test('what has two meanings, or none, is no time', async (t) => {
 
 t.test('a time that is not understood, or was read from another form, stays beside the one that counts', async (t) => {
   const fields: string[] = [];
-  const times = (input: object, given: Partial<Envelope> = {}) => {
+  const times = (input: object, given: Partial<MessageEnvelope> = {}) => {
     const read = bodyOf(
       { type: 'track', event: 'e', userId: 'u', ...input },
       { onUnreadable: (field) => fields.push(field), ...given },
@@ -415,7 +415,7 @@ t.test('a time that is not understood, or was read from another form, stays besi
 t.test('corrects the timestamp by the time between sending and arrival', async (t) => {
   const track = { type: 'track', event: 'e', userId: 'u' };
   const timestamp = '2026-11-21T01:59:00+0000';
-  const times = (input: object, given: Partial<Envelope> = {}) => {
+  const times = (input: object, given: Partial<MessageEnvelope> = {}) => {
     const { timestamp, originalTimestamp } = bodyOf({ ...track, ...input }, given);
     return [timestamp, originalTimestamp];
   };

@@ -19,7 +19,7 @@ import type {
   AnyMessage,
   GroupMessage,
   IdentifyMessage,
-  Kind,
+  MessageKind,
   PageMessage,
   ScreenMessage,
   TrackMessage,
@@ -99,7 +99,7 @@ t.test('the client library and the kit have every kind, and the client every fie
   const client: { readonly [Type in ClientType]: [Lacking<Type>] extends [never] ? typeof all : Lacking<Type> } = {
     ...{ identify: all, track: all, page: all, screen: all, group: all, alias: all },
   };
-  const kinds: Readonly<Record<Kind, unknown>> = client;
+  const kinds: Readonly<Record<MessageKind, unknown>> = client;
   t.same(Object.keys(kinds), CLIENT_TYPES);
   for (const type of CLIENT_TYPES) t.type(Client.prototype[type], 'function');
   const plugins = new Set(Object.keys(kit));

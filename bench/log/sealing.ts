@@ -38,7 +38,14 @@ for (let start = 0; start < EVENTS; start += BATCH) {
   });
   await store.accept({ messages, step: null, logged: true });
 }
-const keeper = new EventLogKeeper({ store, clock: systemClock, log: silentLogger, folder, keep: () => 1e12 });
+const keeper = new EventLogKeeper({
+  store,
+  live: store.live,
+  clock: systemClock,
+  log: silentLogger,
+  folder,
+  keep: () => 1e12,
+});
 const before = process.cpuUsage();
 const start = performance.now();
 await keeper.stop();

@@ -22,7 +22,7 @@ const destinations: readonly Destination[] = [
 // Delivery stays off: it costs the same with and without the log.
 const store = await openStore({ url, maxQueued: 100_000_000 }, systemClock);
 const keep = () => 400 * 86_400_000;
-const keeper = new EventLogKeeper({ store, clock: systemClock, log: silentLogger, folder, keep });
+const keeper = new EventLogKeeper({ store, live: store.live, clock: systemClock, log: silentLogger, folder, keep });
 if (mode === 'sealed' || store.events.kind === 'table') void keeper.start();
 const accept = createAccept(store, () => destinations);
 const logged: Accept = (source, messages) => accept(source, messages, { logged: mode !== 'off' });

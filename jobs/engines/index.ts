@@ -5,5 +5,5 @@ export type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts'
 export * from './port.ts';
 export { postgresDialect } from './postgres/dialect.ts';
 export { createSqlEngine } from './sql/engine.ts';
-export type { Column, Dialect, ValueType } from './sql/plan-query.ts';
-export type { Session, SqlDatabase } from './sql/session.ts';
+export type { Column, SqlDialect, ValueType } from './sql/plan-query.ts';
+export type { SqlDatabase, SqlSession } from './sql/session.ts';

@@ -73,7 +73,7 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-export type Kind = 'audience' | 'trait';
+export type ComputedKind = 'audience' | 'trait';
 
 /**
  * `sync`: what changed. `resync`: everything again, leavers included. `retire`: `false` to every member, who all leave.
@@ -89,7 +89,7 @@ export interface Snapshot {
 
 export interface Definition {
   readonly key: string;
-  readonly kind: Kind;
+  readonly kind: ComputedKind;
   readonly sql: string;
   /** The value of `$now`, milliseconds since 1970. */
   readonly asOf: number;
@@ -127,7 +127,7 @@ export interface StageRequest extends Definition {
 export interface Staged {
   readonly plan: string;
   readonly key: string;
-  readonly kind: Kind;
+  readonly kind: ComputedKind;
   readonly action: Action;
   readonly fromVersion: number;
   readonly toVersion: number;

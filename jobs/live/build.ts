@@ -4,7 +4,7 @@ import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { LogScan } from '../../src/store/event-log.ts';
 import { scanFiles } from '../../src/store/events/scan.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
-import type { Log } from '../run/run-context.ts';
+import type { JobLog } from '../run/run-context.ts';
 import { differences, withoutExcluded } from './differences.ts';
 import { standingOf } from './evaluate.ts';
 import type { AskedOfAll } from './facts.ts';
@@ -12,14 +12,14 @@ import { idOf, isUser, userRaw } from './identity.ts';
 import { nothingKept } from './kept.ts';
 import { tidy } from './kept-facts.ts';
 import { isAhead } from './latest-time.ts';
-import type { Row, Standings } from './people.ts';
+import type { IdRow, Standings } from './people.ts';
 import { rowsIn, wantedOf } from './scan-rows.ts';
 import { written } from './state-rows.ts';
 
 interface BuildParts {
   readonly store: Store;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: JobLog;
   /** Folder of the log's files. */
   readonly folder: string;
   readonly source: string;
@@ -51,9 +51,9 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
   const { epoch } = await store.deletions(null);
   let state = 0;
   const begin = async (position: string) => {
-    state = await store.beginLive(source, asked.text, position, beside, fence);
+    state = await store.live.beginState(source, asked.text, position, beside, fence);
     failpoint('live_build');
-    while (await store.clearLive(source, CLEARED)) {
+    while (await store.live.clearOver(source, CLEARED)) {
       failpoint('live_build');
       signal.throwIfAborted();
     }
@@ -65,7 +65,7 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
     const building = new Building(parts, asked, { state, now, epoch, total: found.rows });
     await building.people(found);
     await building.anonymous(found);
-    await store.endLive(state, now, fence);
+    await store.live.endBuild(state, now, fence);
     log.info({ source, rows: found.rows, ms: clock.now() - startedAt }, 'Live audiences are computed');
   });
   failpoint('live_build');
@@ -100,7 +100,7 @@ class Building {
   private done = 0;
   private written = 0;
   private saidAt: number;
-  private rows: Row[] = [];
+  private rows: IdRow[] = [];
   private standings: Standings[] = [];
 
   constructor(
@@ -119,7 +119,7 @@ class Building {
 
   /** Computes person after person, and writes rows of user ids: in the order of both tables, for which that is cheapest. */
   async people(found: LogScan): Promise<void> {
-    let own: Row[] = [];
+    let own: IdRow[] = [];
     for await (const { rows, count } of rowsIn(found.people(), this.asked)) {
       for (const row of rows) {
         if (own[0] && own[0].person !== row.person) {
@@ -144,7 +144,7 @@ class Building {
   }
 
   /** @param own - all rows of one person */
-  private judge(own: readonly Row[]): void {
+  private judge(own: readonly IdRow[]): void {
     const person = own[0]?.person ?? null;
     if (person === null) return;
     const raw = userRaw(person);
@@ -183,23 +183,31 @@ class Building {
     failpoint('live_build');
   }
 
-  private async fill(standings: readonly Standings[], rows: readonly Row[]): Promise<void> {
+  private async fill(standings: readonly Standings[], rows: readonly IdRow[]): Promise<void> {
     const { store, source, keys, fence } = this.parts;
     const deletions = await store.deletions(null);
     const out = await this.deletedMeanwhile(standings, rows, deletions.epoch);
     const those = standings.filter(({ person }) => !out.has(person));
     const kept = rows.filter((row) => !isOf(row, out));
     const users = those.map(({ person }) => person);
-    const found = differences(those, await store.liveMembers(users, [...keys]), keys);
+    const found = differences(those, await store.live.membersOf(users, [...keys]), keys);
     const changes = await withoutExcluded(store, source, found, deletions);
     const { state, done, total } = this;
-    await store.fillLive({ fence, state, epoch: deletions.epoch, rows: written(kept).rows, changes, done, total });
+    await store.live.fillState({
+      fence,
+      state,
+      epoch: deletions.epoch,
+      rows: written(kept).rows,
+      changes,
+      done,
+      total,
+    });
   }
 
   /** Users whose deletion began after the log was read: it takes out only what is written by then. */
   private async deletedMeanwhile(
     standings: readonly Standings[],
-    rows: readonly Row[],
+    rows: readonly IdRow[],
     epoch: number,
   ): Promise<ReadonlySet<string>> {
     if (epoch === this.epoch) return new Set();
@@ -221,7 +229,7 @@ class Building {
   }
 }
 
-function isOf({ raw, person, links }: Row, users: ReadonlySet<string>): boolean {
+function isOf({ raw, person, links }: IdRow, users: ReadonlySet<string>): boolean {
   if (users.size === 0) return false;
   if ((isUser(raw) && users.has(idOf(raw))) || (person !== null && users.has(person))) return true;
   return links.some(([user]) => users.has(user));

@@ -1,6 +1,6 @@
 import type { LiveMember } from '../../src/store/live.ts';
-import type { Deletions, Store } from '../../src/store/port.ts';
-import type { Cause, Standings } from './people.ts';
+import type { Deletions, Records } from '../../src/store/port.ts';
+import type { EvaluationCause, Standings } from './people.ts';
 
 /** A value that is another than the one computed before. */
 export interface Difference {
@@ -31,7 +31,7 @@ export function differences(
   });
 }
 
-function causeText(cause: Cause | null): string | null {
+function causeText(cause: EvaluationCause | null): string | null {
   if (!cause) return null;
   if ('audience' in cause) return JSON.stringify({ audience: cause.audience });
   const { messageId, type, event: name, timestamp } = cause;
@@ -40,7 +40,7 @@ function causeText(cause: Cause | null): string | null {
 
 /** Those who are deleted or suppressed enter nothing. */
 export async function withoutExcluded(
-  store: Pick<Store, 'excluded'>,
+  store: Pick<Records, 'excluded'>,
   source: string,
   found: readonly Difference[],
   { settled }: Deletions,

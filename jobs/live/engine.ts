@@ -15,11 +15,11 @@ interface LiveEngineParts {
 /** The engine of live audiences: their membership in the store. */
 export function liveEngine({ store, config, clock }: LiveEngineParts): Engine {
   return openLive({
-    store,
+    store: store.live,
     hashOf: (key) => liveHash(key, config()),
     definedValue: (key) => config().traits.find((trait) => trait.key === key)?.value ?? null,
     kindOf: (key) => computations(config()).find((each) => each.key === key)?.kind ?? 'audience',
     now: () => clock.now(),
-    forget: (users) => forgetKept(store, users),
+    forget: (users) => forgetKept(store.live, users),
   });
 }

@@ -1,11 +1,11 @@
 import { holds } from '../../src/definition/conditions.ts';
-import { LONGEST_LIST, type Value } from '../../src/definition/definition.ts';
+import { LONGEST_LIST, type TraitValue } from '../../src/definition/definition.ts';
 import { compareText } from '../../src/definition/operators.ts';
-import type { Asked, AskedOfAll } from './facts.ts';
-import { compareDated, type Dated, type Kept, type Section } from './kept.ts';
+import type { AskedFacts, AskedOfAll } from './facts.ts';
+import { compareDated, type Dated, type KeptFacts, type Section } from './kept.ts';
 
 /** A definition's value for a person, and until when it holds, as long as nothing happens. */
-interface Verdict {
+interface Evaluation {
   /** Of an audience true; undefined for those who are not in it. */
   readonly value: unknown;
   /** When it may become another by time alone; null for never. */
@@ -13,14 +13,14 @@ interface Verdict {
 }
 
 /** All definitions' values for a person, and when one may change by time alone. */
-interface Standing {
+interface PersonValues {
   /** By key; those that are missing say that the person is not in it. */
   readonly values: ReadonlyMap<string, unknown>;
   readonly due: number | null;
 }
 
 /** @param person - what is kept of all ids of one person */
-export function standingOf(asked: AskedOfAll, person: readonly Kept[], now: number): Standing {
+export function standingOf(asked: AskedOfAll, person: readonly KeptFacts[], now: number): PersonValues {
   const values = new Map<string, unknown>();
   let due: number | null = null;
   for (const definition of askingFor(asked, person)) {
@@ -32,9 +32,9 @@ export function standingOf(asked: AskedOfAll, person: readonly Kept[], now: numb
 }
 
 /** Those that may say anything: of hundreds of definitions most ask for what somebody never did. */
-function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly Kept[]): ReadonlySet<Asked> {
+function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly KeptFacts[]): ReadonlySet<AskedFacts> {
   const found = new Set(forAll);
-  const add = (part: object, asking: ReadonlyMap<string, readonly Asked[]>) => {
+  const add = (part: object, asking: ReadonlyMap<string, readonly AskedFacts[]>) => {
     for (const name of Object.keys(part)) for (const each of asking.get(name) ?? []) found.add(each);
   };
   for (const { days, times, values, traits, in: audiences } of person) {
@@ -46,7 +46,7 @@ function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly Kept[]): 
 }
 
 /** @param person - what is kept of all ids of one person */
-function evaluate(asked: Asked, person: readonly Kept[], now: number): Verdict {
+function evaluate(asked: AskedFacts, person: readonly KeptFacts[], now: number): Evaluation {
   if (asked.kind === 'trait') return traitVerdict(asked.value, asked.section, person, now);
   let due: number | null = null;
   const facts = asked.facts.map((fact) => {
@@ -65,7 +65,7 @@ function sooner(a: number | null, b: number | null): number | null {
   return Math.min(a, b);
 }
 
-function traitVerdict(value: Value, section: Section, person: readonly Kept[], now: number): Verdict {
+function traitVerdict(value: TraitValue, section: Section, person: readonly KeptFacts[], now: number): Evaluation {
   const { id, keeps, activity } = section;
   if (keeps === 'days') {
     const count = person.flatMap(({ days }) => Object.values(days[id] ?? {})).reduce((sum, each) => sum + each, 0);
@@ -91,7 +91,7 @@ function leavesAt(times: readonly number[], within: number | null): number | nul
 }
 
 /** @param dated - in order */
-function result(operator: Value['operator'], dated: readonly Dated[]): unknown {
+function result(operator: TraitValue['operator'], dated: readonly Dated[]): unknown {
   const scalars = dated.map(([, , , value]) => value);
   const numbers = scalars.filter((each) => typeof each === 'number');
   switch (operator) {

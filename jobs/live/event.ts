@@ -1,4 +1,4 @@
-import type { Filter, KeyPath, Place } from '../../src/definition/definition.ts';
+import type { FieldPlace, KeyPath, PlaceFilter } from '../../src/definition/definition.ts';
 import { compareText, passesAll } from '../../src/definition/operators.ts';
 import type { LoggedRow } from '../../src/store/event-log.ts';
 
@@ -79,10 +79,10 @@ export function valueAt(from: unknown, path: KeyPath): unknown {
   return value;
 }
 
-export function placeIn(event: Said, { part, path }: Place): unknown {
+export function placeIn(event: Said, { part, path }: FieldPlace): unknown {
   return valueAt(event[part], path);
 }
 
-export function passesFilters(event: Said, filters: readonly Filter[]): boolean {
+export function passesFilters(event: Said, filters: readonly PlaceFilter[]): boolean {
   return filters.every((filter) => passesAll(placeIn(event, filter), filter.tests));
 }

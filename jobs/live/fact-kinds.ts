@@ -1,7 +1,7 @@
 import type { Fact } from '../../src/definition/conditions.ts';
 import { passesAll } from '../../src/definition/operators.ts';
 import { valueAt } from './event.ts';
-import { compareDated, type Kept, type Section, sectionOf } from './kept.ts';
+import { compareDated, type KeptFacts, type Section, sectionOf } from './kept.ts';
 
 interface Judged {
   readonly isTrue: boolean;
@@ -18,7 +18,7 @@ export interface AskedFact {
   /** Keys of audiences that are computed by SQL. */
   readonly audiences: readonly string[];
   /** @param person - what is kept of all ids of one person */
-  judge(person: readonly Kept[], now: number): Judged;
+  judge(person: readonly KeptFacts[], now: number): Judged;
 }
 
 type FactOf<Kind extends Fact['kind']> = Extract<Fact, { readonly kind: Kind }>;
@@ -70,7 +70,7 @@ interface AskedCount {
 }
 
 /** As time goes by events only leave the window, the oldest first: so the count falls, and it is known when. */
-function judgePerformed({ section, least, most }: AskedCount, person: readonly Kept[], now: number): Judged {
+function judgePerformed({ section, least, most }: AskedCount, person: readonly KeptFacts[], now: number): Judged {
   const { id, keeps, activity } = section;
   const within = activity.within ?? Number.POSITIVE_INFINITY;
   if (keeps === 'days') {
@@ -89,5 +89,5 @@ function judgePerformed({ section, least, most }: AskedCount, person: readonly K
   return { isTrue, due: leaving === undefined ? null : leaving + within };
 }
 
-const datesOf = (section: string, person: readonly Kept[]) =>
+const datesOf = (section: string, person: readonly KeptFacts[]) =>
   person.flatMap(({ values }) => values[section] ?? []).map(([at]) => at);

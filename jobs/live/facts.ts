@@ -1,15 +1,15 @@
 import { type Condition, type Formula, factsOf, holds, replaced } from '../../src/definition/conditions.ts';
-import type { Value } from '../../src/definition/definition.ts';
+import type { TraitValue } from '../../src/definition/definition.ts';
 import { type AskedFact, askedFact } from './fact-kinds.ts';
 import { type Section, sectionOf } from './kept.ts';
 
 /** A live audience or trait: what it asks of people. Short definitions of audiences that it names are part of its condition already. */
 export type LiveDefinition =
   | { readonly key: string; readonly kind: 'audience'; readonly when: Condition }
-  | { readonly key: string; readonly kind: 'trait'; readonly value: Value };
+  | { readonly key: string; readonly kind: 'trait'; readonly value: TraitValue };
 
 /** A definition, taken apart. */
-export type Asked =
+export type AskedFacts =
   | {
       readonly key: string;
       readonly kind: 'audience';
@@ -18,12 +18,12 @@ export type Asked =
       /** Whether it holds for people of whom nothing is known but that they are there. */
       readonly holdsForAll: boolean;
     }
-  | { readonly key: string; readonly kind: 'trait'; readonly value: Value; readonly section: Section };
+  | { readonly key: string; readonly kind: 'trait'; readonly value: TraitValue; readonly section: Section };
 
 /** All that the definitions of one source ask, so that nothing else is kept. */
 export interface AskedOfAll {
-  readonly definitions: readonly Asked[];
-  readonly byKey: ReadonlyMap<string, Asked>;
+  readonly definitions: readonly AskedFacts[];
+  readonly byKey: ReadonlyMap<string, AskedFacts>;
   /** Sections by the name of their event. */
   readonly sections: ReadonlyMap<string, readonly Section[]>;
   readonly sectionById: ReadonlyMap<string, Section>;
@@ -32,7 +32,7 @@ export interface AskedOfAll {
   /** Definitions that ask for a section or a trait, by either. */
   readonly askingFor: { readonly sections: Asking; readonly traits: Asking; readonly audiences: Asking };
   /** Definitions that hold for people of whom nothing is known but that they are there. */
-  readonly forAll: readonly Asked[];
+  readonly forAll: readonly AskedFacts[];
   /** Traits, by the outermost key. */
   readonly traits: ReadonlySet<string>;
   /** Keys of audiences that are computed by SQL. */
@@ -44,7 +44,7 @@ export interface AskedOfAll {
 }
 
 /** Definitions by what they ask for. */
-type Asking = ReadonlyMap<string, readonly Asked[]>;
+type Asking = ReadonlyMap<string, readonly AskedFacts[]>;
 
 /** Changes with the form of what is kept. */
 const FORM = 3;
@@ -81,7 +81,7 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
 }
 
 /** Events leave a window in order, the oldest first: whether there are so many goes by the newest. */
-function newestOf(asked: readonly Asked[]): ReadonlyMap<string, number> {
+function newestOf(asked: readonly AskedFacts[]): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   const add = ({ id, keeps }: Section, count: number) => {
     if (keeps === 'times') found.set(id, Math.max(found.get(id) ?? 0, count));
@@ -93,8 +93,8 @@ function newestOf(asked: readonly Asked[]): ReadonlyMap<string, number> {
   return found;
 }
 
-function by(asked: readonly Asked[], namesOf: (asked: Asked) => readonly string[]): Asking {
-  const found = new Map<string, Asked[]>();
+function by(asked: readonly AskedFacts[], namesOf: (asked: AskedFacts) => readonly string[]): Asking {
+  const found = new Map<string, AskedFacts[]>();
   for (const each of asked) {
     for (const name of new Set(namesOf(each))) found.set(name, [...(found.get(name) ?? []), each]);
   }
@@ -133,7 +133,7 @@ type Text = readonly [
 
 /** Whether a definition asks for what was added. */
 export function asksFor(
-  asked: Asked,
+  asked: AskedFacts,
   {
     sections,
     traits,
@@ -145,7 +145,7 @@ export function asksFor(
   return traitsOf(asked).some((trait) => traits.has(trait));
 }
 
-function takeApart(definition: LiveDefinition, keep: number): Asked {
+function takeApart(definition: LiveDefinition, keep: number): AskedFacts {
   const { key } = definition;
   if (definition.kind === 'trait') {
     const { value } = definition;
@@ -162,17 +162,17 @@ function takeApart(definition: LiveDefinition, keep: number): Asked {
   };
 }
 
-function sectionsOf(asked: Asked): readonly Section[] {
+function sectionsOf(asked: AskedFacts): readonly Section[] {
   if (asked.kind === 'trait') return [asked.section];
   return asked.facts.flatMap(({ sections }) => sections.map(({ section }) => section));
 }
 
-function traitsOf(asked: Asked): readonly string[] {
+function traitsOf(asked: AskedFacts): readonly string[] {
   if (asked.kind === 'trait') return [];
   return asked.facts.flatMap(({ traits }) => traits);
 }
 
-function audiencesOf(asked: Asked): readonly string[] {
+function audiencesOf(asked: AskedFacts): readonly string[] {
   if (asked.kind === 'trait') return [];
   return asked.facts.flatMap(({ audiences }) => audiences);
 }

@@ -1,4 +1,4 @@
-import type { LiveRow } from '../../src/store/live.ts';
+import type { LiveRow, LiveState } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import {
   anonymousRaw,
@@ -13,22 +13,25 @@ import {
 } from './identity.ts';
 import { nothingKept, writeKept } from './kept.ts';
 
-type ForgettingStore = Pick<Store, 'liveSources' | 'liveRows' | 'liveRowsOf' | 'liveShared' | 'rewriteLive'>;
+type ForgettingState = Pick<LiveState, 'allStates' | 'rowsOfIds' | 'rowsOfPersons' | 'sharedRows' | 'rewriteRows'>;
 
 const PAGE = 2_000;
 
+/** Has all kept state built again, while what is built goes on serving. */
+export const renewKept = ({ live }: Pick<Store, 'live'>): Promise<void> => live.renewStates(null);
+
 /** Takes users out of what is kept, as their deletion takes them out of the log: with former ids, and what they did anonymously. */
-export async function forgetKept(store: ForgettingStore, users: readonly string[]): Promise<void> {
-  for (const { state } of await store.liveSources()) await forgetIn(store, state, users);
+export async function forgetKept(live: ForgettingState, users: readonly string[]): Promise<void> {
+  for (const { state } of await live.allStates()) await forgetIn(live, state, users);
 }
 
-async function forgetIn(store: ForgettingStore, state: number, users: readonly string[]): Promise<void> {
+async function forgetIn(live: ForgettingState, state: number, users: readonly string[]): Promise<void> {
   const rows = new Map<RawId, LiveRow>();
   const gone = new Set(users);
-  await loadShared(store, state, gone, rows);
+  await loadShared(live, state, gone, rows);
   for (let known = -1; known < gone.size; ) {
     known = gone.size;
-    await loadPeople(store, state, [...gone], rows);
+    await loadPeople(live, state, [...gone], rows);
     for (const [raw, row] of rows)
       if (isUser(raw) && linksOf(row).some(([user]) => gone.has(user))) gone.add(idOf(raw));
   }
@@ -51,18 +54,18 @@ async function forgetIn(store: ForgettingStore, state: number, users: readonly s
     .map((row) =>
       row.person !== null && row.raw === userRaw(row.person) ? { ...row, due: 0 } : { ...row, due: null },
     );
-  await store.rewriteLive(state, rest, dropped);
+  await live.rewriteRows(state, rest, dropped);
 }
 
 /** Ids that several users were said to have: one of them may be gone, and not be the one who has it. */
 async function loadShared(
-  store: ForgettingStore,
+  live: ForgettingState,
   state: number,
   gone: ReadonlySet<string>,
   rows: Map<RawId, LiveRow>,
 ): Promise<void> {
   for (let after: string | undefined = ''; after !== undefined; ) {
-    const page: readonly LiveRow[] = await store.liveShared(state, after, PAGE);
+    const page: readonly LiveRow[] = await live.sharedRows(state, after, PAGE);
     for (const row of page) if (linksOf(row).some(([user]) => gone.has(user))) rows.set(row.raw, row);
     after = page.at(-1)?.raw;
   }
@@ -70,18 +73,18 @@ async function loadShared(
 
 /** All ids of these users, and of those whom they share them with. */
 async function loadPeople(
-  store: ForgettingStore,
+  live: ForgettingState,
   state: number,
   users: readonly string[],
   rows: Map<RawId, LiveRow>,
 ): Promise<void> {
-  const own = await store.liveRows(
+  const own = await live.rowsOfIds(
     state,
     users.flatMap((user) => [userRaw(user), anonymousRaw(user)]),
   );
   // Of somebody who did nothing that is asked for, only devices are known.
   const persons = new Set([...users, ...[...own, ...rows.values()].flatMap(({ person }) => person ?? [])]);
-  for (const row of [...own, ...(await store.liveRowsOf(state, [...persons]))]) {
+  for (const row of [...own, ...(await live.rowsOfPersons(state, [...persons]))]) {
     if (!rows.has(row.raw)) rows.set(row.raw, row);
   }
 }

@@ -1,5 +1,4 @@
-import type { LiveAudience } from '../../src/store/live.ts';
-import type { Store } from '../../src/store/port.ts';
+import type { LiveAudience, LiveState } from '../../src/store/live.ts';
 import type { Computation } from '../audience-or-trait.ts';
 import { exceeds, shown, users } from '../run/guard.ts';
 
@@ -8,7 +7,7 @@ const WINDOW = 3_600_000;
 
 /** Why an audience is frozen with these changes, counting those of the last hour; null when it is not. */
 export async function whyFrozen(
-  store: Pick<Store, 'liveCounts'>,
+  live: Pick<LiveState, 'countChanges'>,
   { guard }: Computation,
   { key, members, judgedFrom }: LiveAudience,
   news: readonly { readonly current: string | null; readonly told: string | null }[],
@@ -20,7 +19,7 @@ export async function whyFrozen(
   // With nobody in it there is nothing to guard; and whoever sets no size wants to see the last one leave.
   const mayBeEmpty = guard.allowEmpty || guard.minMembers === 0;
   if (guard.maxExits === null && guard.maxEntries === null && mayBeEmpty) return null;
-  const counted = await store.liveCounts(key, Math.max(now - WINDOW, judgedFrom), now);
+  const counted = await live.countChanges(key, Math.max(now - WINDOW, judgedFrom), now);
   const [entered, exited] = [counted.entered + entering, counted.exited + leaving];
   const before = after - entered + exited;
   if (before === 0 || before < guard.minMembers) return null;

@@ -1,9 +1,9 @@
 import { dayNumber, passesFilters, placeIn, type Said, whenOf } from './event.ts';
 import type { AskedOfAll } from './facts.ts';
-import { addToFront, compareDated, type Dated, type Kept, type Section } from './kept.ts';
+import { addToFront, compareDated, type Dated, type KeptFacts, type Section } from './kept.ts';
 
 /** Sections and traits that an event added, or the audience that somebody is in from now on, or no longer. */
-export interface Added {
+export interface AddedFacts {
   readonly sections: ReadonlySet<string>;
   readonly traits: ReadonlySet<string>;
   readonly audience: string | null;
@@ -14,7 +14,7 @@ export interface Added {
 const NOTHING: ReadonlySet<string> = new Set();
 
 /** Keeps what the definitions ask of an event. */
-export function keep(kept: Kept, event: Said, asked: AskedOfAll): Added {
+export function keep(kept: KeptFacts, event: Said, asked: AskedOfAll): AddedFacts {
   const sections = event.event === null ? NOTHING : keepActivity(kept, event, asked);
   const traits = event.type === 'identify' ? keepTraits(kept, event, asked) : NOTHING;
   const day = dayNumber(event.receivedAt);
@@ -24,14 +24,14 @@ export function keep(kept: Kept, event: Said, asked: AskedOfAll): Added {
 }
 
 /** Keeps that a user is in an audience, or no longer. */
-export function keepMembership(kept: Kept, audience: string, isIn: boolean): Added {
+export function keepMembership(kept: KeptFacts, audience: string, isIn: boolean): AddedFacts {
   const any = Object.hasOwn(kept.in, audience) !== isIn;
   if (isIn) kept.in[audience] = true;
   else delete kept.in[audience];
   return { sections: NOTHING, traits: NOTHING, audience, any };
 }
 
-function keepActivity(kept: Kept, event: Said, asked: AskedOfAll): ReadonlySet<string> {
+function keepActivity(kept: KeptFacts, event: Said, asked: AskedOfAll): ReadonlySet<string> {
   const added = new Set<string>();
   for (const section of asked.sections.get(event.event ?? '') ?? []) {
     const { since, where } = section.activity;
@@ -41,7 +41,7 @@ function keepActivity(kept: Kept, event: Said, asked: AskedOfAll): ReadonlySet<s
   return added;
 }
 
-function keepIn(kept: Kept, { id, keeps, of }: Section, event: Said): boolean {
+function keepIn(kept: KeptFacts, { id, keeps, of }: Section, event: Said): boolean {
   if (keeps === 'days') {
     const day = String(dayNumber(event.receivedAt));
     kept.days[id] ??= {};
@@ -65,7 +65,7 @@ function keepIn(kept: Kept, { id, keeps, of }: Section, event: Said): boolean {
 const isScalar = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value);
 
 /** Each `identify` sets the traits that it has and leaves the others alone. */
-function keepTraits({ traits }: Kept, event: Said, asked: AskedOfAll): ReadonlySet<string> {
+function keepTraits({ traits }: KeptFacts, event: Said, asked: AskedOfAll): ReadonlySet<string> {
   const said = event.traits;
   if (typeof said !== 'object' || said === null) return NOTHING;
   const added = new Set<string>();
@@ -85,7 +85,7 @@ const isLaterAndStays = (one: Dated, other: Dated) =>
  * Drops what has left its window, for good, as time does not go back; times beyond the newest that are asked for; and what no
  * definition asks for any more.
  */
-export function tidy(kept: Kept, asked: AskedOfAll, now: number): void {
+export function tidy(kept: KeptFacts, asked: AskedOfAll, now: number): void {
   const known = asked.sectionById;
   for (const id of Object.keys(kept.days)) if (!known.has(id)) delete kept.days[id];
   for (const part of [kept.times, kept.values]) {
@@ -106,7 +106,7 @@ export function tidy(kept: Kept, asked: AskedOfAll, now: number): void {
 }
 
 /** The first day of receipt of anything here that the log may forget; null where that makes no difference. */
-export function oldestDay({ days, values, traits, seen }: Kept): number | null {
+export function oldestDay({ days, values, traits, seen }: KeptFacts): number | null {
   let oldest = seen > 0 ? seen : Number.POSITIVE_INFINITY;
   for (const counts of Object.values(days))
     for (const day of Object.keys(counts)) oldest = Math.min(oldest, Number(day));
@@ -119,7 +119,7 @@ export function oldestDay({ days, values, traits, seen }: Kept): number | null {
  * Forgets what was received before the first day of the log; false where that is nothing. Times are of windows that are
  * shorter than the log.
  */
-export function forgetDays(kept: Kept, first: number): boolean {
+export function forgetDays(kept: KeptFacts, first: number): boolean {
   if ((oldestDay(kept) ?? first) >= first) return false;
   if (kept.seen < first) kept.seen = 0;
   for (const [id, counts] of Object.entries(kept.days)) {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Activity, Place } from '../../src/definition/definition.ts';
+import type { Activity, FieldPlace } from '../../src/definition/definition.ts';
 import { compareWhen, type When } from './event.ts';
 
 /**
@@ -11,10 +11,10 @@ export interface Section {
   readonly id: string;
   readonly keeps: 'days' | 'times' | 'values';
   readonly activity: Activity;
-  readonly of: Place | null;
+  readonly of: FieldPlace | null;
 }
 
-export function sectionOf(activity: Activity, of: Place | null, keep: number): Section {
+export function sectionOf(activity: Activity, of: FieldPlace | null, keep: number): Section {
   const { within } = activity;
   const keeps = of !== null ? 'values' : within === null ? 'days' : within > keep ? 'values' : 'times';
   return { id: short(JSON.stringify([activity, of, keeps])), keeps, activity, of };
@@ -27,7 +27,7 @@ const short = (text: string) => hash('sha256', text, 'base64url').slice(0, 12);
 export type Dated = readonly [...When, value: unknown];
 
 /** The part of one id's events that the definitions need. All of it is JSON. */
-export interface Kept {
+export interface KeptFacts {
   /** Events of sections that keep `days`: how many were received on each day. */
   readonly days: { [section: string]: { [day: string]: number } };
   readonly times: { [section: string]: number[] };
@@ -40,7 +40,7 @@ export interface Kept {
   seen: number;
 }
 
-export function nothingKept(): Kept {
+export function nothingKept(): KeptFacts {
   return { days: bare(), times: bare(), values: bare(), traits: bare(), in: bare(), seen: 0 };
 }
 
@@ -48,9 +48,9 @@ export function nothingKept(): Kept {
 const bare = () => Object.create(null) as Record<string, never>;
 
 /** Reads what was kept as JSON. */
-export function readKept(text: string): Kept {
+export function readKept(text: string): KeptFacts {
   const kept = nothingKept();
-  for (const [part, said] of Object.entries(JSON.parse(text) as Partial<Kept>)) {
+  for (const [part, said] of Object.entries(JSON.parse(text) as Partial<KeptFacts>)) {
     if (part === 'seen') kept.seen = Number(said);
     else Object.assign(kept[part as 'days'], said);
   }
@@ -58,7 +58,7 @@ export function readKept(text: string): Kept {
 }
 
 /** Nothing of what is empty. */
-export function writeKept({ seen, ...parts }: Kept): string {
+export function writeKept({ seen, ...parts }: KeptFacts): string {
   const full = Object.entries(parts).filter(([, part]) => Object.keys(part).length > 0);
   // JSON.stringify takes own properties only, and `__proto__` is one here.
   return JSON.stringify(Object.fromEntries([...full, ...(seen > 0 ? [['seen', seen]] : [])]));

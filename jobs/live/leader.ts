@@ -94,13 +94,13 @@ export class LiveLeader {
   private async keys(found: readonly LiveComputation[]): Promise<readonly string[]> {
     if (found.length > 0) return found.map(({ computation }) => computation.key);
     const { store } = this.parts;
-    return (await store.liveAudiences()).flatMap(({ key, source }) => (source === this.source ? key : []));
+    return (await store.live.audiences()).flatMap(({ key, source }) => (source === this.source ? key : []));
   }
 
   private async removeState({ fence, signal }: Lease<Fence>): Promise<void> {
     const { store } = this.parts;
-    await store.dropLiveSource(this.source, fence);
-    while (await store.clearLive(this.source, CLEARED)) AbortSignal.any([this.signal, signal]).throwIfAborted();
+    await store.live.dropSource(this.source, fence);
+    while (await store.live.clearOver(this.source, CLEARED)) AbortSignal.any([this.signal, signal]).throwIfAborted();
   }
 
   private async underLease(lease: Lease<Fence>, found: readonly LiveComputation[], once: boolean): Promise<void> {

@@ -18,7 +18,7 @@ export function createLive(parts: LiveParts): Live {
   /** For sources of which only state is left, too. */
   const addLeaders = async () => {
     const before = ends;
-    const kept = (await parts.store.liveSources()).map(({ source }) => source);
+    const kept = (await parts.store.live.allStates()).map(({ source }) => source);
     if (ends > before) return [];
     const sources = new Set([...liveSources(parts.config()), ...kept]);
     const added = [...sources].map((source) => new LiveLeader(parts, source));

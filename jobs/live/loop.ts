@@ -10,21 +10,21 @@ import { Named } from './synced-audiences.ts';
 import { CLEARED, Upkeep, type UpkeepParts } from './upkeep.ts';
 
 /*
- * A leader's loop over the event log of one source. Each turn does at most one step, and a step is one transaction: read what
+ * A leader's loop over the event log of one source. Each round does at most one step, and a step is one transaction: read what
  * is new, find the persons whom it touches, compute their values, write state and messages together.
  *
- * A loop takes turns in four modes:
+ * A loop goes its rounds in four modes:
  *
- * - run: for as long as this process leads. A turn handles new events, persons who are due by time alone, days that the log
+ * - run: for as long as this process leads. A round handles new events, persons who are due by time alone, days that the log
  *   has dropped, and members of SQL audiences that definitions refer to (`takeNamed`). It waits 50 ms after a step, 100 ms
  *   after none.
- * - run with work beside it: the same, and after each turn a part of a sweep or of a successor state that is being built.
+ * - run with work beside it: the same, and after each round a part of a sweep or of a successor state that is being built.
  *   That work ends the run once it is done, and says which loop goes on (`Beside.next`).
  * - catchUp and takeOver: a successor reads as far as the loop that serves, then takes its place in one step.
  * - once: to the end of the log and no further, for commands.
  *
  * State is versioned. If somebody else changed what a step was computed from (`live_moved`, `epoch_moved`) or the store is
- * busy, nothing was written: `orAgain` loads the state again and leaves the work for a later turn. `live_moved` thrown by
+ * busy, nothing was written: `orAgain` loads the state again and leaves the work for a later round. `live_moved` thrown by
  * `own` ends the loop, and `prepare.ts` decides what is built again.
  */
 
@@ -65,24 +65,24 @@ const MOVED = ['live_moved', 'epoch_moved'];
 /** Reasons to compute a step again. */
 const AGAIN = [...MOVED, 'store_busy'];
 
-/** The outcome of a turn: when something is due, whether there was a step, and whether more waits already. */
-interface Turn {
+/** The outcome of a round: when something is due, whether there was a step, and whether more waits already. */
+interface Round {
   readonly next: number;
   readonly stepped: boolean;
   readonly isMore: boolean;
 }
 
-const NO_TURN: Turn = { next: Number.POSITIVE_INFINITY, stepped: false, isMore: false };
+const NO_ROUND: Round = { next: Number.POSITIVE_INFINITY, stepped: false, isMore: false };
 
 const NO_NEWS: Pick<StepInput, 'events' | 'due' | 'old' | 'memberships' | 'serves' | 'named'> = {
   ...{ events: [], due: [], old: [], memberships: [] },
   ...{ serves: false, named: null },
 };
 
-/** Work beside the steps, in turns with them. */
+/** Work beside the steps, a round of it after each. */
 export interface Beside {
   /** Does some of it. `waits`: there is nothing to do now; `done`: that was all. */
-  turn(loop: Loop): Promise<'waits' | 'goes on' | 'done'>;
+  round(loop: Loop): Promise<'waits' | 'goes on' | 'done'>;
   stop(): Promise<void>;
   /** The loop that goes on once it is done, and what is left to do beside that one. */
   next(loop: Loop): Computing;
@@ -124,10 +124,10 @@ export class Loop {
     for (;;) {
       signal.throwIfAborted();
       const startedAt = clock.monotonic();
-      const { next, stepped, isMore } = await this.turn();
+      const { next, stepped, isMore } = await this.round();
       if (!isOnce) this.upkeep.look();
       const hasNamed = await this.takeNamed();
-      const work = (await beside?.turn(this)) ?? 'waits';
+      const work = (await beside?.round(this)) ?? 'waits';
       if (work === 'done') return;
       if (isMore || hasNamed || work === 'goes on') continue;
       const left = (stepped ? STEP_EVERY : LOOK_EVERY) - (clock.monotonic() - startedAt);
@@ -140,8 +140,8 @@ export class Loop {
   async once(): Promise<void> {
     await this.load();
     this.named.again();
-    while ((await this.turn()).stepped || (await this.takeNamed())) this.parts.signal.throwIfAborted();
-    while (await this.parts.store.clearLive(this.place.source, CLEARED)) this.parts.signal.throwIfAborted();
+    while ((await this.round()).stepped || (await this.takeNamed())) this.parts.signal.throwIfAborted();
+    while (await this.parts.store.live.clearOver(this.place.source, CLEARED)) this.parts.signal.throwIfAborted();
   }
 
   /** Looks at these persons, whatever they did; resolves to whether it could. */
@@ -183,7 +183,7 @@ export class Loop {
       this.at = this.noEarlier(other.at);
       this.daysAt = Number.NEGATIVE_INFINITY;
       for (let left = CATCH_UP; left > 0; left -= 1) {
-        const { isMore } = await this.takeTurn();
+        const { isMore } = await this.takeRound();
         if (!isMore && hasReached(this.parts.store.events, this.position, other.position)) return true;
       }
       return false;
@@ -205,8 +205,8 @@ export class Loop {
       if (news === null) throw notReady();
       if (!hasReached(store.events, news.position, other.position)) return false;
       const [{ persons }, old] = await Promise.all([
-        store.liveDue(place.state, this.time(news.events), PERSONS),
-        store.liveOld(place.state, await store.events.firstDay(), PERSONS),
+        store.live.personsDue(place.state, this.time(news.events), PERSONS),
+        store.live.idsOlderThan(place.state, await store.events.firstDay(), PERSONS),
       ]);
       if (persons.length === PERSONS || old.length === PERSONS) return false;
       if (!this.named.isKnown || !this.named.isLike(other.named)) return false;
@@ -230,17 +230,19 @@ export class Loop {
   private async own(): Promise<LiveSource> {
     const { source, state, isStale } = this.place;
     const { store } = this.parts;
-    const known = [await store.liveSource(source), await store.liveNext(source)].find((each) => each?.state === state);
+    const known = [await store.live.currentState(source), await store.live.nextState(source)].find(
+      (each) => each?.state === state,
+    );
     if (known && !known.isBuilding && (isStale || !known.isStale)) return known;
     throw computedAnew();
   }
 
   /** A step, if there is anything to do. */
-  turn(): Promise<Turn> {
-    return this.orAgain(NO_TURN, () => this.takeTurn());
+  round(): Promise<Round> {
+    return this.orAgain(NO_ROUND, () => this.takeRound());
   }
 
-  /** What others changed meanwhile is no reason to give up, least of all a build: the work is left for another turn. */
+  /** What others changed meanwhile is no reason to give up, least of all a build: the work is left for another round. */
   private async orAgain<T>(otherwise: T, work: () => Promise<T>, reasons = AGAIN): Promise<T> {
     try {
       return await work();
@@ -252,14 +254,14 @@ export class Loop {
     }
   }
 
-  private async takeTurn(): Promise<Turn> {
+  private async takeRound(): Promise<Round> {
     const { store, clock } = this.parts;
     const { state } = this.place;
     await this.checkClock();
     const news = await readNews(store.events, this.position, clock.now());
     if (news === null) throw notReady();
     const now = this.time(news.events);
-    const [{ persons, since, next }, old] = await Promise.all([store.liveDue(state, now, PERSONS), this.old()]);
+    const [{ persons, since, next }, old] = await Promise.all([store.live.personsDue(state, now, PERSONS), this.old()]);
     const due = next ?? Number.POSITIVE_INFINITY;
     const { flush } = this.upkeep;
     if (news.events.length + persons.length + old.length + flush.size === 0) {
@@ -277,7 +279,7 @@ export class Loop {
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return [];
     // A deletion may have everything computed anew. A step would find that; where nothing happens there is none.
     await this.own();
-    const old = await store.liveOld(this.place.state, await store.events.firstDay(), PERSONS);
+    const old = await store.live.idsOlderThan(this.place.state, await store.events.firstDay(), PERSONS);
     if (old.length < PERSONS) this.daysAt = clock.monotonic();
     return old;
   }
@@ -300,7 +302,7 @@ export class Loop {
     const { source, isStale } = this.place;
     const ms = this.at - clock.now();
     if (isStale || !isAhead(this.at, clock.now())) return;
-    await store.renewLive(source);
+    await store.live.renewStates(source);
     log.warn({ source, ms }, 'The clock was set back: live audiences are computed anew');
     throw computedAnew();
   }

@@ -11,19 +11,19 @@ export async function whileHeld(place: RunPlace, isForSome: boolean, work: () =>
   const { store, clock, subject } = place;
   if (subject.engine !== LIVE_ENGINE) return work();
   const before = await holdOf(place);
-  if (before === null) await store.holdLive(subject.key, 'run', null);
+  if (before === null) await store.live.holdAudience(subject.key, 'run', null);
   await work();
   if (isForSome && before !== null) return;
   const isRejected = (await holdOf(place)) === REJECTED && before !== REJECTED;
   if (isRejected || (await unfinishedRuns(place)).length > 0) return;
-  await store.holdLive(subject.key, null, clock.now());
+  await store.live.holdAudience(subject.key, null, clock.now());
 }
 
 /** Keeps a rejected change unsent until a person says otherwise. */
 export async function holdRejected({ store, subject }: RunPlace): Promise<void> {
-  if (subject.engine === LIVE_ENGINE) await store.holdLive(subject.key, REJECTED, null);
+  if (subject.engine === LIVE_ENGINE) await store.live.holdAudience(subject.key, REJECTED, null);
 }
 
 async function holdOf({ store, subject }: RunPlace): Promise<string | null> {
-  return (await store.liveAudiences()).find(({ key }) => key === subject.key)?.hold ?? null;
+  return (await store.live.audiences()).find(({ key }) => key === subject.key)?.hold ?? null;
 }

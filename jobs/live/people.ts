@@ -1,17 +1,17 @@
 import { standingOf } from './evaluate.ts';
 import { dayNumber, type LiveEvent } from './event.ts';
-import { type Asked, type AskedOfAll, asksFor } from './facts.ts';
+import { type AskedFacts, type AskedOfAll, asksFor } from './facts.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
-import { type Kept, nothingKept } from './kept.ts';
-import { type Added, forgetDays, keep, keepMembership, tidy } from './kept-facts.ts';
+import { type KeptFacts, nothingKept } from './kept.ts';
+import { type AddedFacts, forgetDays, keep, keepMembership, tidy } from './kept-facts.ts';
 import type { Membership } from './synced-audiences.ts';
 
 /** All that is known of one id. */
-export interface Row {
+export interface IdRow {
   readonly raw: RawId;
   /** The user that it belongs to; null for nobody. */
   person: string | null;
-  readonly kept: Kept;
+  readonly kept: KeptFacts;
   readonly links: Link[];
   /** Of a person, when something may become another by time alone. */
   due: number | null;
@@ -24,15 +24,15 @@ export interface Row {
 }
 
 /** Where rows are between two steps. */
-export interface Rows {
+export interface IdRows {
   /**
    * Rows of these ids, and of all persons whom they belong to. A user id belongs to itself where no row says otherwise.
    *
    * @param isLean - without other anonymous ids of which nothing is kept but whose they are
    */
-  around(raws: readonly RawId[], isLean: boolean): Promise<readonly Row[]>;
+  around(raws: readonly RawId[], isLean: boolean): Promise<readonly IdRow[]>;
   /** All rows of these persons. */
-  ofPersons(persons: readonly string[]): Promise<readonly Row[]>;
+  ofPersons(persons: readonly string[]): Promise<readonly IdRow[]>;
 }
 
 /** A person's values now, by the definitions that may say something new. */
@@ -41,15 +41,15 @@ export interface Standings {
   /** By key; those that are missing say that the person is not in it, as all do of former ids. */
   readonly values: ReadonlyMap<string, unknown>;
   /** The event, or the audience, that had a definition looked at; null because of the time. Asked only of what changed. */
-  readonly cause: (key: string) => Cause | null;
+  readonly cause: (key: string) => EvaluationCause | null;
 }
 
 /** A reason for which a definition is looked at, other than the time: an event, or a membership of an audience by SQL. */
-export type Cause = LiveEvent | Membership;
+export type EvaluationCause = LiveEvent | Membership;
 
 interface Step {
   /** To be written. */
-  readonly rows: readonly Row[];
+  readonly rows: readonly IdRow[];
   readonly standings: readonly Standings[];
 }
 
@@ -69,7 +69,7 @@ export interface News {
 }
 
 /** Computes the changes that events, the time and forgotten days bring, for all definitions. Looks only at people they touch. */
-export async function step(asked: AskedOfAll, rows: Rows, news: News): Promise<Step> {
+export async function step(asked: AskedOfAll, rows: IdRows, news: News): Promise<Step> {
   const events = news.events.filter(({ receivedAt }) => dayNumber(receivedAt) >= news.first);
   const working = new Working(asked, rows, news.first);
   await working.load({ ...news, events });
@@ -81,20 +81,20 @@ export async function step(asked: AskedOfAll, rows: Rows, news: News): Promise<S
 
 class Working {
   private readonly asked: AskedOfAll;
-  private readonly source: Rows;
-  private readonly rows = new Map<RawId, Row>();
-  private readonly changed = new Set<Row>();
+  private readonly source: IdRows;
+  private readonly rows = new Map<RawId, IdRow>();
+  private readonly changed = new Set<IdRow>();
   /** Rows with what was added to them, and by what. */
-  private readonly added: { readonly row: Row; readonly by: Cause; readonly added: Added }[] = [];
+  private readonly added: { readonly row: IdRow; readonly by: EvaluationCause; readonly added: AddedFacts }[] = [];
   /** Events that said something new of who is who. */
-  private readonly linking: { readonly row: Row; readonly event: LiveEvent }[] = [];
+  private readonly linking: { readonly row: IdRow; readonly event: LiveEvent }[] = [];
   /** Those who are to be looked at, whatever was added: who they are has changed, or what is known of them is forgotten. */
   private readonly moved = new Map<string, LiveEvent | null>();
   private readonly first: number;
   /** Whether links are forgotten. */
   private unlinked = false;
 
-  constructor(asked: AskedOfAll, source: Rows, first: number) {
+  constructor(asked: AskedOfAll, source: IdRows, first: number) {
     this.asked = asked;
     this.source = source;
     this.first = first;
@@ -133,7 +133,7 @@ class Working {
     raws: ReadonlySet<RawId>,
     due: readonly string[],
     lean: ReadonlySet<RawId> = new Set(),
-  ): Promise<readonly Row[]> {
+  ): Promise<readonly IdRow[]> {
     const [around, ofDue, leanly] = await Promise.all([
       this.source.around([...raws], false),
       this.source.ofPersons(due),
@@ -146,7 +146,7 @@ class Working {
   }
 
   /** Forgets what the log has forgotten; returns the users that these ids may belong to now. */
-  private forget(rows: readonly Row[]): ReadonlySet<RawId> {
+  private forget(rows: readonly IdRow[]): ReadonlySet<RawId> {
     const users = new Set<RawId>();
     for (const row of rows) {
       const links = row.links.filter(([, , at]) => dayNumber(at) >= this.first);
@@ -168,17 +168,17 @@ class Working {
     return event !== null && this.asked.sections.has(event);
   }
 
-  private take(rows: readonly Row[]): readonly Row[] {
+  private take(rows: readonly IdRow[]): readonly IdRow[] {
     const fresh = rows.filter(({ raw }) => !this.rows.has(raw));
     for (const row of fresh) this.rows.set(row.raw, row);
     return fresh;
   }
 
-  private row(raw: RawId): Row {
+  private row(raw: RawId): IdRow {
     const known = this.rows.get(raw);
     if (known) return known;
     const person = isUser(raw) ? idOf(raw) : null;
-    const made: Row = { raw, person, kept: nothingKept(), links: [], due: null, before: null };
+    const made: IdRow = { raw, person, kept: nothingKept(), links: [], due: null, before: null };
     this.rows.set(raw, made);
     return made;
   }
@@ -247,8 +247,8 @@ class Working {
 
   private standings(
     person: string,
-    rows: readonly Row[],
-    added: readonly { readonly by: Cause; readonly added: Added }[],
+    rows: readonly IdRow[],
+    added: readonly { readonly by: EvaluationCause; readonly added: AddedFacts }[],
     now: number,
   ): Standings & { readonly due: number | null } {
     const standing = standingOf(
@@ -264,9 +264,9 @@ class Working {
 
 /** The last one that added to what a definition asks; where it asks who is there, any may have. */
 function causeOf(
-  definition: Asked | undefined,
-  added: readonly { readonly by: Cause; readonly added: Added }[],
-): Cause | null {
+  definition: AskedFacts | undefined,
+  added: readonly { readonly by: EvaluationCause; readonly added: AddedFacts }[],
+): EvaluationCause | null {
   if (!definition) return null;
   const asking = added.findLast(({ added }) => asksFor(definition, added));
   const isForAll = definition.kind === 'audience' && definition.holdsForAll;

@@ -15,12 +15,12 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
   const { store, clock } = parts;
   const { source, fence, asked, computations } = whole;
   const edited = new Set(await unlike(whole));
-  const known = await store.liveSource(source);
+  const known = await store.live.currentState(source);
   const isKept =
     known !== null && !known.isBuilding && (await readNews(store.events, known.position, clock.now())) !== null;
   if (isKept && !known.isStale && isEnough(known.asked, asked.text)) {
     for (const key of edited) await announce(whole, key, 'edited');
-    if (known.asked !== asked.text) await store.askLive(known.state, asked.text, [...asked.audiences], fence);
+    if (known.asked !== asked.text) await store.live.setAsked(known.state, asked.text, [...asked.audiences], fence);
     const place = { ...whole, state: known.state, silent: edited, isStale: false };
     const all = known.isUnseen ? [...computations.keys()] : edited;
     const isSeen = edited.size === 0 && !known.isUnseen;
@@ -33,7 +33,7 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
   for (const key of others) await announce(whole, key, edited.has(key) ? 'edited' : null);
   if (isKept && running.size > 0) {
     const ofRunning = askedOfThese(running, keep);
-    await store.askLive(known.state, ofRunning.text, [...ofRunning.audiences], fence);
+    await store.live.setAsked(known.state, ofRunning.text, [...ofRunning.audiences], fence);
     const { state, isStale } = known;
     const place = { ...whole, asked: ofRunning, computations: running, state, isStale, silent: new Set<string>() };
     return { loop: new Loop(parts, place), beside: new Successor(parts, whole, others, isStale) };
@@ -53,15 +53,15 @@ const askedOfThese = (computations: ReadonlyMap<string, LiveComputation>, keep: 
 
 /** Keys of those that are not computed by the definition that they have now. */
 async function unlike({ store, computations }: Stateless): Promise<readonly string[]> {
-  const before = new Map((await store.liveAudiences()).map((each) => [each.key, each.definition]));
+  const before = new Map((await store.live.audiences()).map((each) => [each.key, each.definition]));
   return [...computations].flatMap(([key, { hash }]) => (before.get(key) === hash ? [] : key));
 }
 
 /** Says that what is computed of an audience is not to be relied on, until its definition is recorded again. */
 async function announce({ store, fence, source }: Stateless, key: string, hold: string | null): Promise<void> {
-  const known = (await store.liveAudiences()).find((each) => each.key === key);
+  const known = (await store.live.audiences()).find((each) => each.key === key);
   // An audience that was announced before keeps its hold, if it has one.
   const reason = known === undefined ? 'new' : known.definition === '' ? null : hold;
-  await store.addLiveAudience(key, source, '', reason, fence);
+  await store.live.addAudience(key, source, '', reason, fence);
   failpoint('live_build');
 }

@@ -3,7 +3,7 @@ import type { AskedOfAll } from './facts.ts';
 import { addLink, anonymousRaw, userRaw } from './identity.ts';
 import { nothingKept, type Section } from './kept.ts';
 import { keep } from './kept-facts.ts';
-import type { Row } from './people.ts';
+import type { IdRow } from './people.ts';
 
 /** The part of the log that the definitions need. @param now - no later than they are computed */
 export function wantedOf({ sections, traits, everybody }: AskedOfAll, now: number): Wanted {
@@ -33,10 +33,10 @@ function wantedEvent(sections: readonly Section[], now: number): WantedEvent {
 export async function* rowsIn(
   scanned: AsyncIterable<readonly ScannedRow[]>,
   asked: AskedOfAll,
-): AsyncGenerator<{ readonly rows: readonly Row[]; readonly count: number }> {
-  let current = null as Row | null;
+): AsyncGenerator<{ readonly rows: readonly IdRow[]; readonly count: number }> {
+  let current = null as IdRow | null;
   for await (const found of scanned) {
-    const rows: Row[] = [];
+    const rows: IdRow[] = [];
     for (const each of found) {
       const raw = (each.isAnonymous ? anonymousRaw : userRaw)(each.id);
       if (current?.raw !== raw) {

@@ -1,41 +1,40 @@
-import type { LiveCommit, LiveRow } from '../../src/store/live.ts';
-import type { Store } from '../../src/store/port.ts';
+import type { LiveCommit, LiveRow, LiveState } from '../../src/store/live.ts';
 import { dayNumber } from './event.ts';
 import { idOf, isUser, type Link, readLinks, writeLinks } from './identity.ts';
-import { type Kept, readKept, writeKept } from './kept.ts';
+import { type KeptFacts, readKept, writeKept } from './kept.ts';
 import { oldestDay } from './kept-facts.ts';
-import type { Row, Rows } from './people.ts';
+import type { IdRow, IdRows } from './people.ts';
 
-const readRow = ({ raw, person, due, oldest, kept, links }: LiveRow): Row => ({
+const readRow = ({ raw, person, due, oldest, kept, links }: LiveRow): IdRow => ({
   ...{ raw, person, due },
   kept: readKept(kept),
   links: readLinks(links),
   before: { person, due, oldest },
 });
 
-const writeRow = ({ raw, person, due, kept, links }: Row): LiveRow => ({
+const writeRow = ({ raw, person, due, kept, links }: IdRow): LiveRow => ({
   ...{ raw, person, due },
   oldest: oldestOf(kept, links),
   kept: writeKept(kept),
   links: writeLinks(links),
 });
 
-function oldestOf(kept: Kept, links: readonly Link[]): number | null {
+function oldestOf(kept: KeptFacts, links: readonly Link[]): number | null {
   const oldest = oldestDay(kept);
   return links.reduce<number | null>((least, [, , at]) => Math.min(least ?? dayNumber(at), dayNumber(at)), oldest);
 }
 
 /** The rows of a state, as the store has them. */
-export function rowsOf(store: Pick<Store, 'liveAround' | 'liveRowsOf'>, state: number): Rows {
+export function rowsOf(live: Pick<LiveState, 'rowsAround' | 'rowsOfPersons'>, state: number): IdRows {
   return {
     around: async (raws, isLean) =>
-      raws.length === 0 ? [] : (await store.liveAround(state, raws, isLean)).map(readRow),
-    ofPersons: async (persons) => (persons.length === 0 ? [] : (await store.liveRowsOf(state, persons)).map(readRow)),
+      raws.length === 0 ? [] : (await live.rowsAround(state, raws, isLean)).map(readRow),
+    ofPersons: async (persons) => (persons.length === 0 ? [] : (await live.rowsOfPersons(state, persons)).map(readRow)),
   };
 }
 
 /** Rows to write, those of which nothing is left that anybody asks for, and what that adds to the number of rows. */
-export function written(rows: readonly Row[]): Pick<LiveCommit, 'rows' | 'contents' | 'gone' | 'more'> {
+export function written(rows: readonly IdRow[]): Pick<LiveCommit, 'rows' | 'contents' | 'gone' | 'more'> {
   const kept: LiveRow[] = [];
   const contents: LiveRow[] = [];
   const gone: string[] = [];
@@ -53,7 +52,7 @@ export function written(rows: readonly Row[]): Pick<LiveCommit, 'rows' | 'conten
 }
 
 /** Whether it is found as it was before. */
-function isIndexedAlike({ person, due, oldest }: LiveRow, before: Row['before']): boolean {
+function isIndexedAlike({ person, due, oldest }: LiveRow, before: IdRow['before']): boolean {
   return before !== null && person === before.person && due === before.due && oldest === before.oldest;
 }
 

@@ -1,4 +1,4 @@
-import type { LiveAudience, LiveSource } from '../../src/store/live.ts';
+import type { LiveSource } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import { readNews } from './new-events.ts';
 
@@ -16,18 +16,25 @@ export interface LiveStatus {
   readonly hold: string | null;
 }
 
-type StatusStore = Pick<Store, 'liveSource' | 'liveNext' | 'liveDue' | 'liveOld' | 'liveNamed' | 'audience' | 'events'>;
+type StatusStore = Pick<Store, 'audience' | 'events' | 'live'>;
+
+/** How the live audiences of some sources stand. */
+interface LiveStatuses {
+  /** Members by what was sent; null for one that the store does not know yet. */
+  membersOf(key: string): number | null;
+  statusOf(source: string, key: string): LiveStatus;
+}
 
 /** Asks for each source once, however many audiences speak as it: its size and its news are the same for all. */
 export async function liveStatuses(
   store: StatusStore,
   sources: ReadonlySet<string>,
   now: number,
-): Promise<(source: string, audience: LiveAudience | undefined, behind: ReadonlySet<string>) => LiveStatus> {
+): Promise<LiveStatuses> {
   const found = await Promise.all(
     [...sources].map(async (source) => {
-      const known = await store.liveSource(source);
-      const next = await store.liveNext(source);
+      const known = await store.live.currentState(source);
+      const next = await store.live.nextState(source);
       const { ids = 0, due = 0 } = known ?? {};
       const progress = next ? next.done / Math.max(1, next.total) : null;
       const anew = known?.isStale ? (progress ?? 0) : known?.isUnseen ? 1 : null;
@@ -36,7 +43,11 @@ export async function liveStatuses(
     }),
   );
   const bySource = new Map(found);
-  return (source, audience, behind) => {
+  // How far it is comes first: what is on hold by then is so because of what has been computed.
+  const audiences = new Map((await store.live.audiences()).map((audience) => [audience.key, audience]));
+  const behind = new Set(await store.live.audiencesBehind());
+  const statusOf = (source: string, key: string): LiveStatus => {
+    const audience = audiences.get(key);
     const nothing = { lag: null, progress: null, ids: 0, due: 0 };
     const { built, fresh } = bySource.get(source) ?? { built: nothing, fresh: nothing };
     // One that the store does not know yet is computed by nobody so far.
@@ -44,16 +55,17 @@ export async function liveStatuses(
     // Its definition is recorded once everybody has been looked at by it.
     const known = audience.definition === '' ? fresh : built;
     // After a hold the next step tells what changed meanwhile.
-    return { ...known, hold: audience.hold ?? (behind.has(audience.key) ? 'behind' : null) };
+    return { ...known, hold: audience.hold ?? (behind.has(key) ? 'behind' : null) };
   };
+  return { membersOf: (key) => audiences.get(key)?.members ?? null, statusOf };
 }
 
 async function lagOf(store: StatusStore, known: LiveSource | null, now: number): Promise<number | null> {
   if (known === null || known.isBuilding) return null;
   const news = await readNews(store.events, known.position, now);
   if (news === null) return null;
-  const { since, next } = await store.liveDue(known.state, 0, 1);
-  const old = await store.liveOld(known.state, await store.events.firstDay(), 1);
+  const { since, next } = await store.live.personsDue(known.state, 0, 1);
+  const old = await store.live.idsOlderThan(known.state, await store.events.firstDay(), 1);
   // Since when the log has forgotten a day is not known, nor since when an audience has other members.
   const isBehind = old.length > 0 || (await hasNews(store, known.state));
   // Those who are to be looked at in any case are due since 0.
@@ -64,7 +76,7 @@ async function lagOf(store: StatusStore, known: LiveSource | null, now: number):
 
 /** Whether an audience by SQL was synced since its members were taken over. */
 async function hasNews(store: StatusStore, state: number): Promise<boolean> {
-  for (const { key, version } of await store.liveNamed(state)) {
+  for (const { key, version } of await store.live.namedAudiences(state)) {
     const record = await store.audience(key);
     if (version !== (record?.endedAt === null ? record.version : 0)) return true;
   }

@@ -69,15 +69,15 @@ const FLUSHED = 1_000;
 export async function takeStep(place: LivePlace, input: StepInput): Promise<StepResult> {
   const { store, source, state, asked, computations } = place;
   const { now, deletions } = input;
-  const { rows, standings } = await step(asked, rowsOf(store, state), await withoutDeleted(place, input));
+  const { rows, standings } = await step(asked, rowsOf(store.live, state), await withoutDeleted(place, input));
   const keys = [...computations.keys()];
   const users = standings.map(({ person }) => person);
-  const members = await store.liveMembers(users, keys);
+  const members = await store.live.membersOf(users, keys);
   const found = differences(standings, members, computations);
   // Those with more behind than are told at once.
   const full = new Set<string>();
   for (const key of input.flush) {
-    const behind = await store.livePage(key, 'behind', '', FLUSHED);
+    const behind = await store.live.memberPage(key, 'behind', '', FLUSHED);
     if (behind.length === FLUSHED) full.add(key);
     found.push(...stillBehind(behind, found));
   }
@@ -94,7 +94,7 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
     ...written(rows),
     ...{ changes: draft.changes, told: draft.told, holds: draft.holds },
   };
-  if (draft.messages.length === 0) await store.commitLive(commit);
+  if (draft.messages.length === 0) await store.live.commitStep(commit);
   else await place.accept(source, draft.messages, { lane: 'live', toEach: draft.to, live: commit });
   // One that is told nothing is on hold again: it is flushed once that is over.
   const told = new Set(draft.told.map(({ key }) => key));
@@ -148,7 +148,7 @@ class Draft {
     const { store } = this.place;
     const keys = [...new Set(changes.map(({ key }) => key))];
     const [audiences, paused, records] = await Promise.all([
-      store.liveAudiences(),
+      store.live.audiences(),
       store.pausedAudiences(),
       store.audiences(keys),
     ]);
@@ -166,7 +166,7 @@ class Draft {
     if (changes.length === 0 || !audience || !computation) return;
     const record = audience.hold === null && !silent.has(key) ? (this.records.get(key) ?? null) : null;
     const news = changes.filter(({ current, told }) => current !== told);
-    const frozen = record ? await whyFrozen(store, computation, audience, news, this.now) : null;
+    const frozen = record ? await whyFrozen(store.live, computation, audience, news, this.now) : null;
     const isPaused = computation.paused || this.paused.has(key);
     if (record && frozen === null && !isPaused && record.version === audience.version) {
       return this.tell(audience, record, news, changes);

@@ -35,11 +35,11 @@ export class Successor implements Beside {
     });
   }
 
-  async turn(running: Loop): Promise<'waits' | 'goes on' | 'done'> {
+  async round(running: Loop): Promise<'waits' | 'goes on' | 'done'> {
     if (this.failure) throw this.failure.error;
     if (!this.found) return 'waits';
     const { loop, place } = this.found;
-    if ((await loop.turn()).isMore || (await loop.takeNamed())) return 'goes on';
+    if ((await loop.round()).isMore || (await loop.takeNamed())) return 'goes on';
     if (!loop.isInformed) return 'waits';
     // All that the new one has read, the serving one reads too, at no earlier time: so nobody's change is left out.
     if (!(await running.catchUp(loop))) return 'goes on';

@@ -29,7 +29,7 @@ export class Sweep implements Beside {
     this.after = looksAt === 'everybody' ? '' : null;
   }
 
-  async turn(loop: Loop): Promise<'waits' | 'goes on' | 'done'> {
+  async round(loop: Loop): Promise<'waits' | 'goes on' | 'done'> {
     if (!loop.isInformed) return 'waits';
     if (this.after !== null) await this.lookAtPersons(loop, this.after);
     else if (this.keys[0] !== undefined) await this.lookAtStrays(loop, this.keys[0]);
@@ -48,13 +48,13 @@ export class Sweep implements Beside {
 
   private async lookAtPersons(loop: Loop, after: string): Promise<void> {
     const { store, state } = this.place;
-    const persons = await store.livePersons(state, after, PAGE);
+    const persons = await store.live.personsAfter(state, after, PAGE);
     if (await loop.lookAt(persons)) this.after = persons.at(-1) ?? null;
   }
 
   private async lookAtStrays(loop: Loop, key: string): Promise<void> {
     const { store, state } = this.place;
-    const { users, last } = await store.liveStrays(state, key, this.stray, PAGE);
+    const { users, last } = await store.live.strayMembers(state, key, this.stray, PAGE);
     if (!(await loop.lookAt(users))) return;
     this.stray = last ?? '';
     if (last === null) this.keys.shift();
@@ -64,9 +64,9 @@ export class Sweep implements Beside {
     const { store, source, fence, computations, state } = this.place;
     for (const key of [...this.silent]) {
       failpoint('live_build');
-      await store.addLiveAudience(key, source, computations.get(key)?.hash ?? '', null, fence);
+      await store.live.addAudience(key, source, computations.get(key)?.hash ?? '', null, fence);
       this.silent.delete(key);
     }
-    await store.seenLive(state, fence);
+    await store.live.markSeen(state, fence);
   }
 }

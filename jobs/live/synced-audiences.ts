@@ -17,7 +17,7 @@ interface NamedNews {
 }
 
 interface NamedParts {
-  readonly store: Pick<Store, 'audience' | 'liveNamed' | 'liveFlagged'>;
+  readonly store: Pick<Store, 'audience' | 'live'>;
   readonly clock: Clock;
   /** Asks the engine that has the snapshot of an audience. */
   readonly ask: <T>(key: string, work: (engine: Engine) => Promise<T>) => Promise<T>;
@@ -63,7 +63,7 @@ export class Named {
   async next(): Promise<NamedNews | null> {
     const { store, clock } = this.parts;
     if (this.keys.length === 0) return null;
-    this.versions ??= new Map((await store.liveNamed(this.state)).map(({ key, version }) => [key, version]));
+    this.versions ??= new Map((await store.live.namedAudiences(this.state)).map(({ key, version }) => [key, version]));
     if (!this.running) {
       if (clock.monotonic() - this.lookedAt < LOOK_EVERY) return null;
       this.lookedAt = clock.monotonic();
@@ -139,7 +139,7 @@ export class Named {
   private async *leavers(key: string, isThere: boolean): AsyncGenerator<NamedNews> {
     for (let after: string | null = ''; after !== null; ) {
       const from: string = after;
-      const { raws, last } = await this.parts.store.liveFlagged(this.state, from, PAGE);
+      const { raws, last } = await this.parts.store.live.flaggedUsers(this.state, from, PAGE);
       const users = raws.map(idOf);
       const found =
         isThere && users.length > 0 ? await this.parts.ask(key, (engine) => engine.lookup(key, users)) : new Map();

@@ -1,13 +1,13 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { LiveAudience } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import type { Log } from '../run/run-context.ts';
+import type { JobLog } from '../run/run-context.ts';
 import type { LivePlace } from './step.ts';
 
 export interface UpkeepParts {
   readonly store: Store;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: JobLog;
   readonly signal: AbortSignal;
   /** Tells, by a run, what an audience on hold has missed, or has that wait for a person. */
   readonly settle: (key: string) => Promise<void>;
@@ -45,7 +45,7 @@ export class Upkeep {
     if (this.isLooking || clock.monotonic() - this.lookedAt < LOOK_EVERY) return;
     this.lookedAt = clock.monotonic();
     this.isLooking = true;
-    void Promise.all([this.settleHolds(), this.prune(), store.clearLive(this.place.source, CLEARED)])
+    void Promise.all([this.settleHolds(), this.prune(), store.live.clearOver(this.place.source, CLEARED)])
       .catch((error) => {
         if (!signal.aborted) log.warn({ err: error }, 'Housekeeping of live audiences failed; trying again');
       })
@@ -60,7 +60,7 @@ export class Upkeep {
     const { recordRetention } = this.place.config();
     if (!recordRetention || clock.monotonic() - this.prunedAt < PRUNE_EVERY) return;
     this.prunedAt = clock.monotonic();
-    if (await store.trustsClocks(clock.now())) await store.pruneLive(clock.now() - recordRetention.runs);
+    if (await store.trustsClocks(clock.now())) await store.live.pruneChanges(clock.now() - recordRetention.runs);
   }
 
   private async settleHolds(): Promise<void> {
@@ -82,6 +82,6 @@ export class Upkeep {
 
   private async audiences(): Promise<readonly LiveAudience[]> {
     const { computations } = this.place;
-    return (await this.parts.store.liveAudiences()).filter(({ key }) => computations.has(key));
+    return (await this.parts.store.live.audiences()).filter(({ key }) => computations.has(key));
   }
 }

@@ -1,6 +1,6 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { nothingNamed } from '../../src/kernel/spelling.ts';
-import type { AudienceRecord, Store } from '../../src/store/port.ts';
+import type { AudienceRecord, Records } from '../../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
 import { definitionHash, definitionSql } from '../definition-sql.ts';
 import { LIVE_ENGINE } from '../live/definitions.ts';
@@ -31,7 +31,7 @@ export interface Subjects {
 }
 
 export function createSubjects(
-  store: Pick<Store, 'audience' | 'audiences' | 'runs'>,
+  store: Pick<Records, 'audience' | 'audiences' | 'runs'>,
   config: () => SyncConfig,
 ): Subjects {
   async function find(key: string): Promise<Subject> {
@@ -102,7 +102,7 @@ export function createSubjects(
 /** Whether some destination may hear or have heard of it: its first sync may be under way, or have failed time and again. */
 export async function mayBeBelieved(
   { key, version, endedAt }: AudienceRecord,
-  store: Pick<Store, 'runs'>,
+  store: Pick<Records, 'runs'>,
 ): Promise<boolean> {
   if (version > 0 && endedAt === null) return true;
   const unfinished = await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 100 });

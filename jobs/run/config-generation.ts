@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { RollcallError } from '../../src/kernel/errors.ts';
-import type { Fence, Store } from '../../src/store/port.ts';
+import type { Fence, Records } from '../../src/store/port.ts';
 import { type Computation, computations, connectedTo, type SyncConfig } from '../audience-or-trait.ts';
 import { definitionText } from '../definition-sql.ts';
-import type { Log } from './run-context.ts';
+import type { JobLog } from './run-context.ts';
 
 /** Which audiences this process may run, while others may go by another configuration. */
 export interface Generations {
@@ -19,9 +19,9 @@ export interface Generations {
 }
 
 interface GenerationOptions {
-  readonly store: Pick<Store, 'takeGeneration' | 'admit'>;
+  readonly store: Pick<Records, 'takeGeneration' | 'admit'>;
   readonly config: () => SyncConfig;
-  readonly log: Log;
+  readonly log: JobLog;
 }
 
 export function createGenerations({ store, config, log }: GenerationOptions): Generations {

@@ -6,7 +6,7 @@ const LONGEST_WAIT = 2_000;
 /** How long a full queue may stand still before the run goes on without its destination, in milliseconds. */
 const PATIENCE = 10 * 60_000;
 
-type Place = Pick<RunContext, 'store' | 'config' | 'clock' | 'log' | 'signal' | 'onProgress'>;
+type RoomParts = Pick<RunContext, 'store' | 'config' | 'clock' | 'log' | 'signal' | 'onProgress'>;
 
 /** Destinations of a run that may be sent to now, and how many messages each. */
 interface Room {
@@ -19,7 +19,7 @@ interface Room {
  * Destinations that take nothing meanwhile are given up, except by a run that is their last.
  */
 export async function waitForRoom(
-  { store, config, clock, log, signal, onProgress }: Place,
+  { store, config, clock, log, signal, onProgress }: RoomParts,
   run: Run,
   given: readonly string[],
   wanted: number,
@@ -57,14 +57,14 @@ export async function waitForRoom(
 }
 
 /** Whether what is sent to a destination now would reach it some time: it takes something, and its queue has room. */
-export async function areBack(place: Pick<Place, 'store' | 'config'>): Promise<(destination: string) => boolean> {
+export async function areBack(place: Pick<RoomParts, 'store' | 'config'>): Promise<(destination: string) => boolean> {
   const idle = await takingNothing(place);
   const free = await freePlaces(place.store);
   return (name) => !idle.has(name) && free(name) > 0;
 }
 
 /** How many messages a destination's queue has room for; none while anything is held out. */
-async function freePlaces(store: Place['store']): Promise<(destination: string) => number> {
+async function freePlaces(store: RoomParts['store']): Promise<(destination: string) => number> {
   const rows = new Map((await store.backlog()).map((row) => [row.destination, row]));
   return (name) => {
     const row = rows.get(name);
@@ -74,7 +74,7 @@ async function freePlaces(store: Place['store']): Promise<(destination: string) 
 }
 
 /** Names of destinations of which no endpoint takes anything. */
-async function takingNothing({ store, config }: Pick<Place, 'store' | 'config'>): Promise<ReadonlySet<string>> {
+async function takingNothing({ store, config }: Pick<RoomParts, 'store' | 'config'>): Promise<ReadonlySet<string>> {
   const closed = new Set((await store.endpoints()).filter(isClosed).map(({ endpoint }) => endpoint));
   const { destinations } = config();
   return new Set(
@@ -84,14 +84,14 @@ async function takingNothing({ store, config }: Pick<Place, 'store' | 'config'>)
 
 /** Since when each queue is as it is. */
 class StandingQueues {
-  private readonly clock: Place['clock'];
+  private readonly clock: RoomParts['clock'];
   private readonly seen = new Map<string, { readonly state: string; readonly since: number }>();
 
-  constructor(clock: Place['clock']) {
+  constructor(clock: RoomParts['clock']) {
     this.clock = clock;
   }
 
-  async look(store: Place['store']): Promise<void> {
+  async look(store: RoomParts['store']): Promise<void> {
     for (const row of await store.backlog()) {
       const state = stateOf(row);
       if (this.seen.get(row.destination)?.state === state) continue;

@@ -4,10 +4,10 @@ import { areBack } from './destination-room.ts';
 import type { Debt } from './owed-membership.ts';
 import type { RunContext } from './run-context.ts';
 
-type Place = Pick<RunContext, 'store' | 'config' | 'subject'>;
+type EndedParts = Pick<RunContext, 'store' | 'config' | 'subject'>;
 
 /** Whether a destination has to hear of the end once more: some of it, or of what came before, died on the way. */
-export async function endedFor(context: Place, record: AudienceRecord, destination: string): Promise<Debt | null> {
+export async function endedFor(context: EndedParts, record: AudienceRecord, destination: string): Promise<Debt | null> {
   const { store, config, subject } = context;
   const isReached = reachedBy(subject.source, config().destinations).some(({ name }) => name === destination);
   if (record.endedAt === null || !isReached || !(await areBack(context))(destination)) return null;

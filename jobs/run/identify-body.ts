@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { isoTime } from '../../src/kernel/timestamp.ts';
 import { withoutTraps } from '../../src/message.ts';
-import type { Kind } from '../engines/port.ts';
+import type { ComputedKind } from '../engines/port.ts';
 
 interface BodySpec {
   readonly key: string;
-  readonly kind: Kind;
+  readonly kind: ComputedKind;
   /** Traits that are null for users who are gone (traits only). */
   readonly columns: readonly string[];
   /** Traits that the definition no longer has: null for everyone. */
@@ -68,7 +68,7 @@ function valueTraits({ key, columns, removed }: BodySpec): TraitsText {
 }
 
 /** Stays the same for an audience's whole life. */
-function computationId(kind: Kind, key: string): string {
+function computationId(kind: ComputedKind, key: string): string {
   const hash = createHash('sha256').update(key).digest('hex').slice(0, 24);
   return `${kind === 'audience' ? 'aud' : 'trt'}_${hash}`;
 }

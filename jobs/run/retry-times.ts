@@ -1,4 +1,4 @@
-import type { Run, RunState, Store } from '../../src/store/port.ts';
+import type { Records, Run, RunState } from '../../src/store/port.ts';
 import { changesMembership } from './run-changes.ts';
 
 /** The wait after the first failure, and the longest one, in milliseconds. */
@@ -16,7 +16,7 @@ const FOR_A_PERSON = new Set(['snapshot_lost', 'snapshot_moved', 'engine_changed
  * not fail. Read from the runs, so that all processes agree.
  */
 export async function nextTryAt(
-  store: Pick<Store, 'runs'>,
+  store: Pick<Records, 'runs'>,
   key: string,
   tick: number,
   now: number,
@@ -46,7 +46,7 @@ function hasFailed({ state, code }: Pick<Run, 'state' | 'code'>): boolean {
 }
 
 /** When the first of the failures began that this one is the last of. Each run that failed says it, so that none is counted. */
-export async function failingSince(store: Pick<Store, 'runs'>, run: Run): Promise<number> {
+export async function failingSince(store: Pick<Records, 'runs'>, run: Run): Promise<number> {
   const runs = await store.runs({ key: run.key, limit: RECENT });
   const before = runs.find(({ id, ...each }) => id !== run.id && changesMembership(each));
   return before && hasFailed(before) ? sinceOf(before) : run.startedAt;

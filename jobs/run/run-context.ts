@@ -2,10 +2,18 @@ import type { ExpectConfig, GuardConfig } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { Lease } from '../../src/kernel/keep-lease.ts';
 import type { Message } from '../../src/message.ts';
-import type { LiveCommit } from '../../src/store/live.ts';
-import type { AcceptResult, AudienceRecord, Fence, Lane, PlanStep, Run, Store } from '../../src/store/port.ts';
+import type {
+  AcceptResult,
+  AudienceRecord,
+  Fence,
+  Lane,
+  LiveCommit,
+  PlanStep,
+  Run,
+  Store,
+} from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
-import type { Engine, Kind } from '../engines/port.ts';
+import type { ComputedKind, Engine } from '../engines/port.ts';
 
 /** The one way in, as far as a sync uses it. */
 export type AcceptChanges = (
@@ -21,7 +29,7 @@ export type AcceptChanges = (
 ) => Promise<AcceptResult>;
 
 /** A pino logger, or what looks like one. */
-export interface Log {
+export interface JobLog {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
@@ -60,14 +68,14 @@ export interface SubjectDefinition {
 /** The subject of a sync: an audience of the configuration, or one that is gone from it and can only be retired. */
 export interface Subject {
   readonly key: string;
-  readonly kind: Kind;
+  readonly kind: ComputedKind;
   readonly engine: string;
   readonly source: string;
   readonly definition: SubjectDefinition | null;
 }
 
 /** An order for one subject. */
-export interface Order {
+export interface SyncOrder {
   /** `settle`: sends nothing but what destinations lack that are behind. */
   readonly action: 'sync' | 'resync' | 'retire' | 'settle';
   /** The run's time, milliseconds since 1970. */
@@ -90,7 +98,7 @@ export interface RunPlace {
   readonly accept: AcceptChanges;
   readonly config: () => SyncConfig;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: JobLog;
   readonly onProgress: (progress: Progress) => void;
   readonly onHeld: (run: Run) => void;
   readonly subject: Subject;

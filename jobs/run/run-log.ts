@@ -1,6 +1,6 @@
 import type { RollcallError } from '../../src/kernel/errors.ts';
-import type { Run, Store } from '../../src/store/port.ts';
-import type { Log, Subject } from './run-context.ts';
+import type { Records, Run } from '../../src/store/port.ts';
+import type { JobLog, Subject } from './run-context.ts';
 
 /** No failures of a run. */
 const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
@@ -12,7 +12,7 @@ export interface RunLog {
   overdue(key: string, message: string): void;
 }
 
-export function createRunLog(store: Pick<Store, 'runs'>, log: Log): RunLog {
+export function createRunLog(store: Pick<Records, 'runs'>, log: JobLog): RunLog {
   return {
     held: ({ key, id, reason }) => log.warn({ event: 'sync_held', key, run: id, code: 'run_held' }, reason ?? 'held'),
     async failed({ key }, { code, message }) {

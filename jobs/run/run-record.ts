@@ -2,7 +2,7 @@ import type { Destination } from '../../src/destination.ts';
 import type { AudienceRecord, Run } from '../../src/store/port.ts';
 import { connectedTo, reachedBy, wants } from '../audience-or-trait.ts';
 import { asRollcallError } from '../engine-errors.ts';
-import type { Action, Kind, Staged } from '../engines/port.ts';
+import type { Action, ComputedKind, Staged } from '../engines/port.ts';
 import type { RunPlace, Subject } from './run-context.ts';
 
 /** A first sync fills an audience that is new, or that was retired before. */
@@ -120,7 +120,7 @@ export function recordAfter(
 }
 
 /** The keys in the traits object that tell of an audience or trait. */
-export function toldKeys(kind: Kind, key: string, columns: readonly string[]): readonly string[] {
+export function toldKeys(kind: ComputedKind, key: string, columns: readonly string[]): readonly string[] {
   return kind === 'audience' ? [key] : columns;
 }
 
@@ -131,17 +131,17 @@ export function noLonger(run: Run, columns: readonly string[], before: AudienceR
   return toldKeys(before.kind, before.key, before.columns).filter((name) => !now.includes(name));
 }
 
-interface Failure {
+interface RunFailure {
   readonly error: unknown;
   /** When the first of the failures in a row began. */
   readonly since: number;
 }
 
-export function failed(run: Run, failure: Failure, at: number): Run {
+export function failed(run: Run, failure: RunFailure, at: number): Run {
   return { ...noted(run, failure), state: 'failed', finishedAt: at };
 }
 
-export function noted(run: Run, { error, since }: Failure): Run {
+export function noted(run: Run, { error, since }: RunFailure): Run {
   const { code, message } = asRollcallError(error);
   return { ...run, code, reason: message, failingSince: since };
 }

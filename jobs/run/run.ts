@@ -10,7 +10,7 @@ import { Exclusions } from './exclusions.ts';
 import { type Debt, debtsOf } from './owed-membership.ts';
 import { reoffer } from './reoffer.ts';
 import { failingSince, nextTryAt } from './retry-times.ts';
-import type { LeasedContext, OnRun, Order, RunContext, RunPlace } from './run-context.ts';
+import type { LeasedContext, OnRun, RunContext, RunPlace, SyncOrder } from './run-context.ts';
 import { noted, recordAfter } from './run-record.ts';
 import { sendPlan } from './send.ts';
 import { missing } from './snapshot-version.ts';
@@ -23,7 +23,7 @@ import { discardPlan, endInterrupted, rejectRun, unfinishedRuns } from './unfini
  *
  * @param onRun - gets each run that was made or finished, when it is
  */
-export async function performOrder(leased: LeasedContext, order: Order, onRun: OnRun): Promise<void> {
+export async function performOrder(leased: LeasedContext, order: SyncOrder, onRun: OnRun): Promise<void> {
   const unfinished = await unfinishedRuns(leased);
   const held = unfinished.find(({ state }) => state === 'held');
   if (held && !replaces(order)) return onRun(held, true);
@@ -32,7 +32,7 @@ export async function performOrder(leased: LeasedContext, order: Order, onRun: O
   await performOpened(context, order, onRun).finally(() => context.engine.close());
 }
 
-async function performOpened(context: RunContext, order: Order, onRun: OnRun): Promise<void> {
+async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun): Promise<void> {
   for (const run of await unfinishedRuns(context)) {
     if (run.state === 'staged') await endInterrupted(context, run);
     else if (replaces(order)) onRun(await rejectRun(context, run, `Replaced by a ${order.action}.`));
@@ -52,10 +52,10 @@ async function performOpened(context: RunContext, order: Order, onRun: OnRun): P
   if (run.state === 'sending') await settleDebts(context, order.asOf, onRun);
 }
 
-const replaces = ({ action }: Order) => action === 'resync' || action === 'retire';
+const replaces = ({ action }: SyncOrder) => action === 'resync' || action === 'retire';
 
 /** Whether a run for this tick began already, here or elsewhere, and none is due again. */
-async function isServed(context: RunPlace, { tick }: Order): Promise<boolean> {
+async function isServed(context: RunPlace, { tick }: SyncOrder): Promise<boolean> {
   const { lastRunAt, endedAt } = await recordOf(context);
   const now = context.clock.now();
   if (tick === undefined || lastRunAt === null || lastRunAt < tick || endedAt !== null || isAhead(lastRunAt, now)) {

@@ -10,7 +10,7 @@ import type { Engine } from '../engines/port.ts';
 import type { LiveStepReport } from '../live/loop.ts';
 import { createOpenEngines, type OpenEngines, type WithEngine } from '../open-engines.ts';
 import { createGenerations, type Generations } from './config-generation.ts';
-import type { AcceptChanges, LeasedContext, Log, OnRun, Progress, RunContext, Subject } from './run-context.ts';
+import type { AcceptChanges, JobLog, LeasedContext, OnRun, Progress, RunContext, Subject } from './run-context.ts';
 import { createRunLog, type RunLog } from './run-log.ts';
 
 export interface SyncOptions {
@@ -19,7 +19,7 @@ export interface SyncOptions {
   /** Asked anew for every run, so that a reloaded configuration counts. */
   readonly config: () => SyncConfig;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: JobLog;
   readonly openEngine?: OpenEngine;
   readonly onProgress?: (progress: Progress) => void;
   /** Called with the result of everything that was asked for, by people or by schedules. */

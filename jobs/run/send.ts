@@ -76,7 +76,7 @@ export async function sendPlan(
   }
 }
 
-/** Has the next part made while the store writes the last one, which it is sent at the end of this turn. */
+/** Has the next part made while the store writes the last one, which it is sent at the end of this pass of the event loop. */
 function whileWriting<T>(parts: AsyncGenerator<T, undefined>): Promise<IteratorResult<T, undefined>> {
   const next = new Promise<void>((resolve) => setImmediate(resolve)).then(() => parts.next());
   next.catch(() => {});
@@ -107,7 +107,7 @@ async function keep(
   return staying;
 }
 
-interface Batch {
+interface SendBatch {
   readonly lane: Lane;
   readonly to: readonly string[];
   readonly run: string;
@@ -121,7 +121,7 @@ interface Batch {
 export async function acceptPatiently(
   { accept, subject, lease, clock, log, signal, onProgress }: RunContext,
   messages: readonly Message[],
-  { lane, to, run, cursor, after, epoch }: Batch,
+  { lane, to, run, cursor, after, epoch }: SendBatch,
 ): Promise<AcceptResult> {
   for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
     signal.throwIfAborted();
@@ -179,7 +179,7 @@ function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: 
 }
 
 /** Changes of a plan with their positions in it. */
-interface Part {
+interface PlanPart {
   readonly messages: readonly Message[];
   readonly positions: readonly number[];
 }
@@ -190,7 +190,7 @@ async function* messagesOf(
   { plan, kind, total }: Staged,
   behind: number,
   toMessage: ToMessage,
-): AsyncGenerator<Part, undefined> {
+): AsyncGenerator<PlanPart, undefined> {
   // A hint: positions have gaps, so rows may be left where this counts none.
   const read = (after: number, most: number) =>
     engine.changes(plan, after, Math.min(most, Math.max(SHORT_READ, total - after)));
@@ -218,7 +218,7 @@ function partOf(
   from: number,
   to: number,
   toMessage: ToMessage,
-): Part {
+): PlanPart {
   const part = positions.slice(from, to);
   const messages = part.map((position, index) => {
     const row = from + index;

@@ -1,12 +1,12 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
-import type { AudienceRecord, Store } from '../../src/store/port.ts';
+import type { AudienceRecord, Records } from '../../src/store/port.ts';
 import type { Action } from '../engines/port.ts';
 import type { RunContext } from './run-context.ts';
 
-type Place = Pick<RunContext, 'subject' | 'config'>;
+type VersionParts = Pick<RunContext, 'subject' | 'config'>;
 
 /** The highest version that is known of an audience, in former lives too. */
-export async function lastVersion(store: Pick<Store, 'runs'>, { key, version }: AudienceRecord): Promise<number> {
+export async function lastVersion(store: Pick<Records, 'runs'>, { key, version }: AudienceRecord): Promise<number> {
   if (version > 0) return version;
   const [newest] = await store.runs({ key, limit: 1 });
   return newest?.toVersion ?? 0;
@@ -19,7 +19,7 @@ export async function lastVersion(store: Pick<Store, 'runs'>, { key, version }: 
  * @throws RollcallError `snapshot_lost`, `snapshot_moved`, `engine_changed`
  */
 export async function nextVersion(
-  context: Place & Pick<RunContext, 'engine' | 'log'>,
+  context: VersionParts & Pick<RunContext, 'engine' | 'log'>,
   action: Action,
   record: AudienceRecord,
   lastVersion: number,
@@ -48,7 +48,7 @@ export async function nextVersion(
 }
 
 /** Why the engine has not got what was last synced. */
-export function missing(context: Place, record: AudienceRecord): RollcallError {
+export function missing(context: VersionParts, record: AudienceRecord): RollcallError {
   const { key, engine } = record;
   if (!hasMoved(context, record)) {
     return new RollcallError(
@@ -65,11 +65,11 @@ export function missing(context: Place, record: AudienceRecord): RollcallError {
   );
 }
 
-function hasMoved({ subject }: Place, { engine, version }: AudienceRecord): boolean {
+function hasMoved({ subject }: VersionParts, { engine, version }: AudienceRecord): boolean {
   return version > 0 && engine !== subject.engine;
 }
 
 /** Whether the engine of the snapshot is still configured. */
-function canReach({ config }: Place, { engine }: AudienceRecord): boolean {
+function canReach({ config }: VersionParts, { engine }: AudienceRecord): boolean {
   return Object.hasOwn(config().engines, engine);
 }

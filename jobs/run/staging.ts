@@ -10,7 +10,7 @@ import { asRename, renameReason } from './guard.ts';
 import { whyHeld } from './hold-reason.ts';
 import type { Debt } from './owed-membership.ts';
 import { failingSince } from './retry-times.ts';
-import { newRecord, type Order, type RunContext, type RunPlace, type Subject } from './run-context.ts';
+import { newRecord, type RunContext, type RunPlace, type Subject, type SyncOrder } from './run-context.ts';
 import { failed, isFirst, newRun, scopeOf, withCounts } from './run-record.ts';
 import { lastVersion, nextVersion } from './snapshot-version.ts';
 
@@ -22,7 +22,7 @@ export async function recordOf({ store, subject }: RunPlace): Promise<AudienceRe
 }
 
 /** A try that did not even reach its engine is a run, too. */
-export async function recordUnopened(context: RunPlace, order: Order, error: unknown): Promise<never> {
+export async function recordUnopened(context: RunPlace, order: SyncOrder, error: unknown): Promise<never> {
   const { store, clock, lease } = context;
   const { action, asOf } = order;
   if (action === 'settle') throw error;
@@ -36,7 +36,7 @@ export async function recordUnopened(context: RunPlace, order: Order, error: unk
   throw error;
 }
 
-interface Staging extends Pick<Order, 'asOf' | 'former' | 'renames'> {
+interface Staging extends Pick<SyncOrder, 'asOf' | 'former' | 'renames'> {
   readonly action: Action;
   readonly debt?: Debt;
 }

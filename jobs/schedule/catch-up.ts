@@ -4,7 +4,7 @@ import type { SyncConfig } from '../audience-or-trait.ts';
 import { hasEngine } from '../open-engines.ts';
 import { areBack } from '../run/destination-room.ts';
 import { debtsOf } from '../run/owed-membership.ts';
-import type { Log } from '../run/run-context.ts';
+import type { JobLog } from '../run/run-context.ts';
 
 /** How soon after a start or a reload destinations are first looked for that are behind: what is due by schedule goes first. */
 const FIRST = 5_000;
@@ -16,7 +16,7 @@ const SELDOM = 60 * 60_000;
 interface CatchUpOptions {
   readonly config: () => SyncConfig;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: JobLog;
   readonly store: Store;
   /** Tells destinations that are behind what they lack; resolves to false if that is not to be tried again soon. */
   readonly settle: (record: AudienceRecord) => Promise<boolean>;

@@ -1,17 +1,17 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { suggestion } from '../../src/kernel/spelling.ts';
-import type { Run, RunState, Store } from '../../src/store/port.ts';
+import type { Records, Run, RunState } from '../../src/store/port.ts';
 import { holdRejected, whileHeld } from '../live/on-hold.ts';
 import type { Subjects } from '../run/audience-subjects.ts';
 import { approveRun, performOrder } from '../run/run.ts';
-import type { LeasedContext, OnRun, Order, RunContext, Subject } from '../run/run-context.ts';
+import type { LeasedContext, OnRun, RunContext, Subject, SyncOrder } from '../run/run-context.ts';
 import { PATIENCE, type Runner, type SyncReport } from '../run/runner.ts';
 import { rejectRun, unfinishedRuns } from '../run/unfinished-runs.ts';
 
 /** An order for one audience or trait. */
 interface Request {
-  readonly action: Order['action'];
+  readonly action: SyncOrder['action'];
   /** The run's time; that of now unless given. */
   readonly now?: number | undefined;
   readonly tick?: number;
@@ -31,11 +31,11 @@ export interface Orders {
 }
 
 /** An order that has no time yet. */
-type Asked = Omit<Order, 'asOf'> & Pick<Request, 'now'>;
+type Asked = Omit<SyncOrder, 'asOf'> & Pick<Request, 'now'>;
 type Decision = (context: RunContext, run: Run, onRun: OnRun) => Promise<void>;
 
 interface OrdersOptions {
-  readonly store: Pick<Store, 'run' | 'runs'>;
+  readonly store: Pick<Records, 'run' | 'runs'>;
   readonly clock: Clock;
   readonly runner: Runner;
   readonly subjects: Subjects;

@@ -1,5 +1,5 @@
-import type { AudiencePause, Store } from '../../src/store/port.ts';
-import type { Log } from '../run/run-context.ts';
+import type { AudiencePause, Records } from '../../src/store/port.ts';
+import type { JobLog } from '../run/run-context.ts';
 
 /** Audiences that a person has paused. */
 export interface Pauses {
@@ -12,7 +12,7 @@ export interface Pauses {
   passesOver(key: string, isTick: boolean): Promise<boolean>;
 }
 
-export function createPauses(store: Pick<Store, 'pausedAudiences'>, log: Log): Pauses {
+export function createPauses(store: Pick<Records, 'pausedAudiences'>, log: JobLog): Pauses {
   const of = async (key: string) => (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null;
   /** By key, when the pause began that a tick has told of. */
   const told = new Map<string, number>();

@@ -2,7 +2,7 @@ import cron, { type ScheduledTask } from 'node-cron';
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { Run } from '../../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
-import type { Log } from '../run/run-context.ts';
+import type { JobLog } from '../run/run-context.ts';
 import { Ticks } from './due-times.ts';
 
 const SECOND = 1_000;
@@ -20,7 +20,7 @@ const DRIFT = 2 * SECOND;
 interface ScheduleOptions {
   readonly config: () => SyncConfig;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: JobLog;
   readonly lastRunAt: (key: string) => Promise<number | null>;
   readonly unfinished: (key: string) => Promise<readonly Run[]>;
   /** When to try again what failed since a tick; null when nothing did. */
@@ -223,7 +223,7 @@ class Schedule {
 /** Whether a run began in what is the future now: the clock was set back. */
 export const isAhead = (last: number, now: number) => last > now + SKEW;
 
-function createTask({ key, schedule, timezone }: Computation, tick: (date: Date) => Promise<void>, log: Log) {
+function createTask({ key, schedule, timezone }: Computation, tick: (date: Date) => Promise<void>, log: JobLog) {
   return cron.createTask(schedule ?? '', ({ date }) => tick(date), {
     name: key,
     ...(timezone === null ? {} : { timezone }),
@@ -238,7 +238,7 @@ function createTask({ key, schedule, timezone }: Computation, tick: (date: Date)
 }
 
 /** When an audience is due next, in milliseconds since 1970. */
-export function nextTick(computation: Computation, log: Log): number | null {
+export function nextTick(computation: Computation, log: JobLog): number | null {
   const task = createTask(computation, async () => {}, log);
   const [next] = task.getNextRuns(1);
   void task.destroy();

@@ -1,14 +1,13 @@
 import memoize from 'lodash/memoize.js';
 import type { Config } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
-import type { LiveAudience } from '../../src/store/live.ts';
-import type { AudiencePause, AudienceRecord, Run, RunState, Store } from '../../src/store/port.ts';
+import type { AudiencePause, AudienceRecord, Records, Run, RunState, Store } from '../../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
 import { liveSources } from '../live/definitions.ts';
 import { type LiveStatus, liveStatuses } from '../live/status.ts';
 import { sinceOf, standingFailure } from '../run/retry-times.ts';
 import { changesMembership } from '../run/run-changes.ts';
-import type { Log } from '../run/run-context.ts';
+import type { JobLog } from '../run/run-context.ts';
 import { Ticks } from '../schedule/due-times.ts';
 import { nextTick } from '../schedule/schedule.ts';
 
@@ -68,7 +67,7 @@ interface StatusParts {
   readonly store: Store;
   readonly clock: Pick<Clock, 'now'>;
   readonly config: () => SyncConfig;
-  readonly log: Log;
+  readonly log: JobLog;
 }
 
 /** Those that are configured, in that order, then those that are gone from the configuration. */
@@ -80,7 +79,7 @@ export async function audienceStatuses(
   const configured = computations(parts.config());
   const [paused, live, runs] = await Promise.all([
     parts.store.pausedAudiences(),
-    liveLook(parts),
+    liveStatusesOf(parts),
     recentRuns(
       parts.store,
       [...configured, ...orphans].map(({ key }) => key),
@@ -99,25 +98,13 @@ export async function audienceStatuses(
       const asItIs = { ...computation, paused: computation.paused || pause !== null };
       return statusOf(schedules, computation, asItIs, runsOf(computation), pause, live);
     }),
-    ...orphans.map((record) => statusOf(schedules, record, null, runsOf(record), null, NOTHING_LIVE)),
+    ...orphans.map((record) => statusOf(schedules, record, null, runsOf(record), null, null)),
   ];
 }
 
-interface LiveLook {
-  readonly audiences: ReadonlyMap<string, LiveAudience>;
-  readonly status: (source: string, audience: LiveAudience | undefined) => LiveStatus | null;
-}
-
-const NOTHING_LIVE: LiveLook = { audiences: new Map(), status: () => null };
-
-async function liveLook({ store, clock, config }: StatusParts): Promise<LiveLook> {
+async function liveStatusesOf({ store, clock, config }: StatusParts) {
   const sources = new Set(liveSources(config()));
-  if (sources.size === 0) return NOTHING_LIVE;
-  // How far it is first: what is on hold by then is so because of what has been computed.
-  const status = await liveStatuses(store, sources, clock.now());
-  const audiences = new Map((await store.liveAudiences()).map((audience) => [audience.key, audience]));
-  const behind = new Set(await store.liveBehind());
-  return { audiences, status: (source, audience) => status(source, audience, behind) };
+  return sources.size === 0 ? null : liveStatuses(store, sources, clock.now());
 }
 
 interface Schedules extends Pick<StatusParts, 'clock'>, Pick<Config, 'changedAt'> {
@@ -131,13 +118,12 @@ function statusOf(
   computation: Computation | null,
   runs: readonly Run[],
   paused: AudiencePause | null,
-  { audiences, status }: LiveLook,
+  statuses: Awaited<ReturnType<typeof liveStatusesOf>>,
 ): AudienceStatus {
   const trend = runs.flatMap(({ state, members }) => (state === 'done' ? [members] : [])).slice(0, TREND);
   const last = runs.find(changesMembership) ?? null;
   const { schedule = null } = computation ?? {};
-  const audience = computation?.live ? audiences.get(key) : undefined;
-  const live = computation?.live ? status(source, audience) : null;
+  const live = computation?.live ? (statuses?.statusOf(source, key) ?? null) : null;
   const state = stateOf(last, computation);
   const isScheduled = schedule !== null && computation !== null && !computation.paused;
   return {
@@ -146,7 +132,7 @@ function statusOf(
     engine,
     source,
     state,
-    members: audience?.members ?? trend[0] ?? null,
+    members: (live && statuses?.membersOf(key)) ?? trend[0] ?? null,
     trend: trend.toReversed(),
     lastRun: last,
     schedule,
@@ -166,7 +152,7 @@ function statusOf(
 
 /** As few as say all: with hundreds of audiences most of the time goes into reading them. */
 async function recentRuns(
-  store: Pick<Store, 'newestRuns'>,
+  store: Pick<Records, 'newestRuns'>,
   keys: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Run[]>> {
   const [few, many] = RECENT;

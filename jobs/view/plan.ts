@@ -1,9 +1,9 @@
 import sumBy from 'lodash/sumBy.js';
 import type { Destination } from '../../src/destination.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
-import type { AudiencePause, AudienceRecord, RunCounts, RunState, Store } from '../../src/store/port.ts';
+import type { AudiencePause, AudienceRecord, Records, RunCounts, RunState } from '../../src/store/port.ts';
 import { connectedTo, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
-import type { ChangeBatch, Engine, Kind, Preview, StageRequest } from '../engines/port.ts';
+import type { ChangeBatch, ComputedKind, Engine, Preview, StageRequest } from '../engines/port.ts';
 import { asRename } from '../run/guard.ts';
 import { whyHeld } from '../run/hold-reason.ts';
 import { bodyBuilder } from '../run/identify-body.ts';
@@ -60,7 +60,7 @@ export interface SyncPlan extends RunCounts {
 }
 
 interface PlanRequest {
-  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'pausedAudiences' | 'deletions' | 'excluded'>;
+  readonly store: Pick<Records, 'audience' | 'runs' | 'attempts' | 'pausedAudiences' | 'deletions' | 'excluded'>;
   readonly engine: Engine;
   readonly clock: Clock;
   readonly subject: Subject;
@@ -209,7 +209,7 @@ async function withoutExcluded({ store, subject }: PlanRequest, preview: Preview
 /** A few rows of each sort, without these users. */
 function fewOf(
   { positions, userIds, present, values }: ChangeBatch,
-  kind: Kind,
+  kind: ComputedKind,
   out: ReadonlySet<string>,
 ): ChangeBatch {
   // Members of a trait have entered or changed.

@@ -6,7 +6,7 @@ import type { Engine, MemberBatch, RunChange } from '../engines/port.ts';
 import type { WithEngine } from '../open-engines.ts';
 import type { Subjects } from '../run/audience-subjects.ts';
 import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds } from '../run/run-changes.ts';
-import type { Log, Subject } from '../run/run-context.ts';
+import type { JobLog, Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
 import { type Story, tellPast, tellStory } from './why.ts';
@@ -39,7 +39,7 @@ interface ReadingParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly config: () => SyncConfig;
-  readonly log: Log;
+  readonly log: JobLog;
   readonly subjects: Subjects;
   readonly withEngine: WithEngine;
 }

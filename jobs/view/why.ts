@@ -1,4 +1,4 @@
-import type { AttemptRecord, DeadLetter, Run, Store } from '../../src/store/port.ts';
+import type { AttemptRecord, DeadLetter, Records, Run } from '../../src/store/port.ts';
 import { conflictKey, type SyncConfig } from '../audience-or-trait.ts';
 import type { Cause, Engine, Interval, Standing } from '../engines/port.ts';
 import { liveRun } from '../live/message-ids.ts';
@@ -23,7 +23,7 @@ export interface Story {
   /** The run since which it is so; null when the user was never in, or the run is no longer known. */
   readonly since: Run | null;
   /** The user's changes and resends, oldest first. */
-  readonly changes: readonly Change[];
+  readonly changes: readonly StoryChange[];
   /** Runs of this audience that are not done: what they bring is still to come. */
   readonly unfinished: readonly Run[];
   /** Attempts about it, newest last, as far as the attempt log reaches. */
@@ -31,7 +31,7 @@ export interface Story {
   readonly deadLetters: readonly DeadLetter[];
 }
 
-export interface Change {
+export interface StoryChange {
   readonly change: 'entered' | 'left' | 'changed' | 'sent again';
   /** JSON text of the traits object that the user had from then on (traits only). */
   readonly value: string | null;
@@ -51,7 +51,7 @@ export interface ToldDestination {
 }
 
 interface StoryParts {
-  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'deadLetters'>;
+  readonly store: Pick<Records, 'audience' | 'runs' | 'attempts' | 'deadLetters'>;
   readonly engine: Engine;
   readonly subject: Subject;
   readonly config: () => SyncConfig;
@@ -136,7 +136,7 @@ async function storyOf(
 }
 
 interface Edge {
-  readonly change: Exclude<Change['change'], 'sent again'>;
+  readonly change: Exclude<StoryChange['change'], 'sent again'>;
   readonly version: number;
   readonly value: string | null;
 }
@@ -159,7 +159,7 @@ function edgesOf(standing: Standing | undefined, past: readonly Interval[]): rea
   return [...begun, ...left].toSorted((a, b) => a.version - b.version);
 }
 
-interface Log {
+interface UserLog {
   readonly attempts: readonly AttemptRecord[];
   readonly letters: readonly DeadLetter[];
 }
@@ -178,9 +178,9 @@ function changesFrom(
   edges: readonly Edge[],
   { key, byVersion, causes }: Origins,
   runs: readonly Run[],
-  log: Log,
-): readonly Change[] {
-  const changes = edges.map(({ change, value, version }): Change => {
+  log: UserLog,
+): readonly StoryChange[] {
+  const changes = edges.map(({ change, value, version }): StoryChange => {
     const run = byVersion.get(version) ?? null;
     const cause = run === null ? (causes.get(version) ?? null) : null;
     const told = run ? toldBy(run, log) : cause ? toldBy({ id: liveRun(key, version), destinations: [] }, log) : [];
@@ -191,7 +191,7 @@ function changesFrom(
   const again = runs
     .filter(({ id }) => spoken.has(id) && !explained.has(id))
     .map(
-      (run): Change => ({
+      (run): StoryChange => ({
         change: 'sent again',
         ...{ value: null, run, cause: null },
         told: toldBy(run, log).filter(isTold),
@@ -201,11 +201,11 @@ function changesFrom(
   return [...changes, ...again].toSorted((a, b) => timeOf(a) - timeOf(b));
 }
 
-const timeOf = ({ run, cause }: Change) => run?.startedAt ?? cause?.at ?? 0;
+const timeOf = ({ run, cause }: StoryChange) => run?.startedAt ?? cause?.at ?? 0;
 
 const isTold = ({ attempt, deadLetter }: ToldDestination) => attempt !== null || deadLetter !== null;
 
-function toldBy(run: Pick<Run, 'id' | 'destinations'>, { attempts, letters }: Log): readonly ToldDestination[] {
+function toldBy(run: Pick<Run, 'id' | 'destinations'>, { attempts, letters }: UserLog): readonly ToldDestination[] {
   const posted = attempts.filter(({ messageId }) => runOf(messageId) === run.id);
   const dead = letters.filter(({ messageId }) => runOf(messageId) === run.id);
   const names = new Set([...(run.destinations ?? []), ...posted.map(nameOf), ...dead.map(nameOf)]);

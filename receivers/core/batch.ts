@@ -1,7 +1,7 @@
 import { later } from './breaks.ts';
 import { Timed } from './deadlines.ts';
 import { type Asker, Job } from './job.ts';
-import { batched, type Rejection, type Reply } from './reply.ts';
+import { batched, type ItemRejection, type Reply } from './reply.ts';
 
 /** Messages of one batch that are handled at once. */
 const CONCURRENCY = 16;
@@ -96,7 +96,7 @@ export class BatchRun extends Timed implements Asker {
 
 /** The answer to a batch, from those to its messages; those that have none yet are to be sent again. */
 export function batchReply(states: readonly (Reply | Job | undefined)[]): Reply {
-  const rejected: Rejection[] = [];
+  const rejected: ItemRejection[] = [];
   states.forEach((state, index) => {
     // A message that would be refused alone must not come again; one that would be retried must.
     if (state === undefined || state instanceof Job) rejected.push({ index, code: 'deadline', retry: true });

@@ -12,12 +12,12 @@ import { BatchRun, batchReply } from './batch.ts';
 import { createDeadlines, type Wait } from './deadlines.ts';
 import { checkHandlers } from './handler-names.ts';
 import { InboxWorker } from './inbox.ts';
-import { Job, Waiting } from './job.ts';
-import { type Held, Leases } from './leases.ts';
+import { Job, WaitingRequest } from './job.ts';
+import { HandlerLeases, type HeldRequest } from './leases.ts';
 import { LinkedList } from './linked.ts';
 import { PassingMap } from './passing.ts';
 import * as reply from './reply.ts';
-import { createReport, type Report } from './report.ts';
+import { createReport, type ReportFailure } from './report.ts';
 import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
 import { createWork, type Work } from './work.ts';
 
@@ -30,7 +30,7 @@ export interface Core {
   reading(since: number, cut: () => void): Wait;
   /** Calls back with the answer, at once if it is there; never fails. */
   accept(verified: VerifiedFields, log: Log, answered: Answered): void;
-  report: Report;
+  report: ReportFailure;
   /** Resolves once the handlers at work now are done, at most after `drain`. */
   settled(): Promise<void>;
   /** Takes up what was stored and not finished; for `ack: 'stored'`. */
@@ -82,7 +82,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log, answered: Answered): void {
     const given = jobs.once(parsed, verified, scopeOf(verified.sender), log);
     if (!(given instanceof Job)) return void answered(given);
-    const waiting = new Waiting(verified.since + deadline, given, waits, answered);
+    const waiting = new WaitingRequest(verified.since + deadline, given, waits, answered);
     given.ask(waiting, 0);
     waits.watch(waiting);
   }
@@ -178,19 +178,19 @@ interface JobsParts {
   readonly store: ReceiverStore;
   readonly clock: ReceiverClock;
   readonly stuckAfter: number;
-  readonly report: Report;
+  readonly report: ReportFailure;
   /** The scope in which a deletion notice of this one deletes. */
   deletedScopeOf(scope: string): string;
 }
 
 /** Messages at work: each is handled once, however often it comes meanwhile, and changes of one name in turn. */
 class Jobs {
-  readonly leases: Leases;
+  readonly leases: HandlerLeases;
   readonly handle: Work['handle'];
   readonly #run: Work['run'];
   readonly #clock: ReceiverClock;
   readonly #deletedScopeOf: JobsParts['deletedScopeOf'];
-  readonly #open = new LinkedList<Held>();
+  readonly #open = new LinkedList<HeldRequest>();
   /** By key. */
   readonly #running = new PassingMap<string, Job>();
   /** The newest change of its name that is at work, or waits for its turn. */
@@ -199,7 +199,7 @@ class Jobs {
   constructor({ on, store, clock, stuckAfter, report, deletedScopeOf }: JobsParts) {
     this.#clock = clock;
     this.#deletedScopeOf = deletedScopeOf;
-    this.leases = new Leases({ open: this.#open, store, clock, stuckAfter, report });
+    this.leases = new HandlerLeases({ open: this.#open, store, clock, stuckAfter, report });
     const ended = (job: Job, answer: reply.Reply) => this.#ended(job, answer);
     const { handle, run } = createWork({ on, store, leases: this.leases, clock, report, ended });
     this.handle = handle;

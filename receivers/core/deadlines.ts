@@ -23,7 +23,7 @@ export abstract class Timed extends Linked {
   abstract expired(): void;
 }
 
-class Callback extends Timed implements Wait {
+class DeadlineCallback extends Timed implements Wait {
   readonly expired: () => void;
   readonly #unwatch: (each: Timed) => boolean;
 
@@ -99,7 +99,7 @@ export function createDeadlines(clock: ReceiverClock, isShared = true): Deadline
     watch,
     unwatch,
     add(at, expired) {
-      const callback = new Callback(at, expired, unwatch);
+      const callback = new DeadlineCallback(at, expired, unwatch);
       watch(callback);
       return callback;
     },

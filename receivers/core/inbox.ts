@@ -5,9 +5,9 @@ import { parseMessage } from '../parse/parse.ts';
 import { changeOf, deletedBy, type Inbox, type KeptRequest, type Opening, type StoredRequest } from '../store.ts';
 import type { Awaitable } from './after.ts';
 import { Breaks } from './breaks.ts';
-import type { Leases } from './leases.ts';
+import type { HandlerLeases } from './leases.ts';
 import * as reply from './reply.ts';
-import type { Report } from './report.ts';
+import type { ReportFailure } from './report.ts';
 import { OpenRequest, type VerifiedFields } from './request.ts';
 
 /** Waits between the tries of a stored message, in milliseconds; then it is given up. */
@@ -30,8 +30,8 @@ export interface InboxParts {
   readonly drain: number;
   /** Requests that are handled at once. */
   readonly concurrency: number;
-  readonly report: Report;
-  readonly leases: Leases;
+  readonly report: ReportFailure;
+  readonly leases: HandlerLeases;
   handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
   scopeOf(sender: string): string;
   /** The scope in which a deletion notice of this one deletes. */
@@ -39,7 +39,7 @@ export interface InboxParts {
 }
 
 /** A verified message on its way into the store. */
-export interface Arrival {
+export interface InboxArrival {
   readonly parsed: Parsed;
   readonly verified: VerifiedFields;
 }
@@ -67,9 +67,9 @@ export class InboxWorker {
   }
 
   /** Stores messages, all in one transaction; an answer for each. Never fails. */
-  async accept(arrivals: readonly Arrival[], log: Log): Promise<reply.Reply[]> {
+  async accept(arrivals: readonly InboxArrival[], log: Log): Promise<reply.Reply[]> {
     const { store, report, scopeOf } = this.#parts;
-    const requests = new Map<Arrival, StoredRequest>();
+    const requests = new Map<InboxArrival, StoredRequest>();
     for (const each of arrivals) {
       const { parsed, verified } = each;
       if (!parsed.ok) continue;
@@ -95,7 +95,7 @@ export class InboxWorker {
   }
 
   /** Answers a body that is no message at once, and does not store it. */
-  async #refuse({ parsed, verified }: Arrival, log: Log): Promise<reply.Reply> {
+  async #refuse({ parsed, verified }: InboxArrival, log: Log): Promise<reply.Reply> {
     const { report, handle } = this.#parts;
     try {
       return await handle(parsed, new OpenRequest(verified));

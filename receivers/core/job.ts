@@ -2,7 +2,7 @@ import type { Log } from '../options.ts';
 import { bytesOf } from '../parse/bytes.ts';
 import type { Parsed } from '../parse/messages.ts';
 import { type Deadlines, Timed } from './deadlines.ts';
-import { Held } from './leases.ts';
+import { HeldRequest } from './leases.ts';
 import * as reply from './reply.ts';
 import { OpenRequest } from './request.ts';
 
@@ -17,7 +17,7 @@ const noRequest = new OpenRequest({ rawBody: bytesOf(''), url: '', key: undefine
 const noMessage: Parsed = { ok: false, reason: 'empty_body', detail: 'it was answered' };
 
 /** A message that is being handled, or waits for its turn. */
-export class Job extends Held {
+export class Job extends HeldRequest {
   parsed: Parsed;
   /** The answer to give, as far as that is known. */
   answer: reply.Reply | undefined;
@@ -59,7 +59,7 @@ export class Job extends Held {
 }
 
 /** A request that waits for the answer to its one message, until the deadline. */
-export class Waiting extends Timed implements Asker {
+export class WaitingRequest extends Timed implements Asker {
   readonly #job: Job;
   readonly #waits: Deadlines;
   readonly #done: (answer: reply.Reply) => void;

@@ -3,21 +3,21 @@ import type { ReceiverStore } from '../store.ts';
 import { attempt } from './after.ts';
 import { Linked, type LinkedList } from './linked.ts';
 import * as reply from './reply.ts';
-import type { Report } from './report.ts';
+import type { ReportFailure } from './report.ts';
 import type { OpenRequest } from './request.ts';
 
 interface Parts {
   /** Everything that is at work, for as long as it is. */
-  readonly open: LinkedList<Held>;
+  readonly open: LinkedList<HeldRequest>;
   readonly store: ReceiverStore;
   readonly clock: ReceiverClock;
   /** Milliseconds after which a handler is taken to never return. */
   readonly stuckAfter: number;
-  readonly report: Report;
+  readonly report: ReportFailure;
 }
 
 /** A request that the store may hold for a handler. */
-export class Held extends Linked {
+export class HeldRequest extends Linked {
   request: OpenRequest;
   readonly log: Log;
   /** When its handler began, in milliseconds since 1970. */
@@ -37,7 +37,7 @@ export class Held extends Linked {
 const LATE = 1_000;
 
 /** Holds what handlers work on, for as long as they do: the store's lease is for processes that crash. */
-export class Leases {
+export class HandlerLeases {
   readonly #parts: Parts;
   readonly #interval: number;
   // Made at the first request: Cloudflare's runtime refuses random values before.
@@ -60,14 +60,14 @@ export class Leases {
   }
 
   /** Holds a request until its end. A handler that never returns is given up, so that others get their turn. */
-  hold<H extends Held>(held: H, givenUp: (held: H) => void): void {
+  hold<H extends HeldRequest>(held: H, givenUp: (held: H) => void): void {
     held.since = this.#parts.clock.now();
     held.givenUp = givenUp;
     this.#arm(held.since);
   }
 
   /** The handler has returned; false when it has been given up. */
-  end(held: Held): boolean {
+  end(held: HeldRequest): boolean {
     held.hasEnded = true;
     return !held.isGivenUp;
   }
@@ -83,7 +83,7 @@ export class Leases {
   keep(request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply> {
     const { open } = this.#parts;
     return new Promise((resolve, reject) => {
-      const held = new Held(request, log);
+      const held = new HeldRequest(request, log);
       open.add(held);
       this.hold(held, () => {
         open.delete(held);
@@ -121,7 +121,7 @@ export class Leases {
     if ([...open].some(({ since }) => since !== undefined)) this.#arm(now);
   }
 
-  #renew(each: Held): void {
+  #renew(each: HeldRequest): void {
     const { store, report } = this.#parts;
     const { request, log } = each;
     const { opening } = request;
@@ -139,7 +139,7 @@ export class Leases {
     );
   }
 
-  #giveUp(each: Held): void {
+  #giveUp(each: HeldRequest): void {
     const { stuckAfter, report } = this.#parts;
     const { request, log } = each;
     each.isGivenUp = true;

@@ -10,7 +10,7 @@ export interface Reply {
 }
 
 /** A message of a batch that was not handled. */
-export interface Rejection {
+export interface ItemRejection {
   index: number;
   code: string;
   /** Whether to send it again. */
@@ -29,7 +29,7 @@ const ok = (fields: Record<string, unknown>): Reply => ({
 const ANSWER_LIMIT = 64 * 1024;
 
 /** The answer to a batch: what is not rejected was handled, as far as a message alone would have been. */
-export function batched(rejected: readonly Rejection[]): Reply {
+export function batched(rejected: readonly ItemRejection[]): Reply {
   if (rejected.length === 0) return handled;
   const answer = ok({ rejected });
   return answer.body.length <= ANSWER_LIMIT ? answer : ok({ rejected: shortened(rejected) });
@@ -39,7 +39,7 @@ export function batched(rejected: readonly Rejection[]): Reply {
  * The places of 4,096 rejections, which are as many as Rollcall sends, fit into an answer. Without `retry` a message comes
  * again, so what should not come again says so as far as there is room.
  */
-function shortened(rejected: readonly Rejection[]): readonly Partial<Rejection>[] {
+function shortened(rejected: readonly ItemRejection[]): readonly Partial<ItemRejection>[] {
   const never = ',"retry":false'.length;
   let room = ANSWER_LIMIT - ok({ rejected: rejected.map(({ index }) => ({ index })) }).body.length;
   return rejected.map(({ index, retry }) => {

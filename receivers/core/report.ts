@@ -1,7 +1,7 @@
 import type { Failure, Handlers, Log } from '../options.ts';
 
 /** Logs a failure and gives it to `on.error`, without letting either do harm. */
-export type Report = (error: unknown, failure: Partial<Failure> & Pick<Failure, 'stage'>, log: Log) => void;
+export type ReportFailure = (error: unknown, failure: Partial<Failure> & Pick<Failure, 'stage'>, log: Log) => void;
 
 /** A log of the host that fails must not fail the answer. */
 function logSafely(log: Log, fields: Record<string, unknown>, message: string): void {
@@ -12,7 +12,7 @@ function logSafely(log: Log, fields: Record<string, unknown>, message: string): 
   }
 }
 
-export function createReport(on: Handlers): Report {
+export function createReport(on: Handlers): ReportFailure {
   async function inform(error: unknown, failure: Failure, log: Log): Promise<void> {
     try {
       await on.error?.(error, failure);

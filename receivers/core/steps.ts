@@ -1,26 +1,26 @@
 import { type IdentifyBody, kinds } from '../bodies.ts';
 import type { AudienceHandlers, Handler, Handlers, TraitHandlers } from '../options.ts';
-import { type Computed, computedOf, type Message, type UnknownMessage } from '../parse/messages.ts';
+import { type ComputedCalls, computedOf, type Message, type UnknownMessage } from '../parse/messages.ts';
 import { after } from './after.ts';
 import * as reply from './reply.ts';
 
 /** The call that handles a message, and the answer once it has. */
-export interface Step {
+export interface HandlerStep {
   readonly call: Handler<never>;
   readonly answer: reply.Reply;
 }
 
 /** Finds the step of a message; `known` says whether its kind is one of the seven. */
-export type StepOf = (message: Message | UnknownMessage, known: boolean) => Step;
+export type StepOf = (message: Message | UnknownMessage, known: boolean) => HandlerStep;
 
 interface AudienceSteps {
-  readonly entered: Step;
-  readonly exited: Step;
+  readonly entered: HandlerStep;
+  readonly exited: HandlerStep;
 }
 
 interface TraitSteps {
-  readonly changed: Step;
-  readonly gone: Step;
+  readonly changed: HandlerStep;
+  readonly gone: HandlerStep;
 }
 
 /** For changes that an audience's handlers leave out. */
@@ -30,12 +30,12 @@ const nothing = () => {};
 export function createSteps(on: Handlers): StepOf {
   const first: Handler<never> | undefined = on.any && ((message, request) => on.any?.(message, request));
 
-  const handling = (handler: Handler<never>): Step => ({
+  const handling = (handler: Handler<never>): HandlerStep => ({
     call: first ? (message, request) => after(first(message, request), () => handler(message, request)) : handler,
     answer: reply.handled,
   });
-  const left: Step = { call: (message, request) => on.unhandled?.(message, request), answer: reply.unhandled };
-  const unnamed: Step = first ? { call: first, answer: reply.handled } : left;
+  const left: HandlerStep = { call: (message, request) => on.unhandled?.(message, request), answer: reply.unhandled };
+  const unnamed: HandlerStep = first ? { call: first, answer: reply.handled } : left;
 
   const audienceSteps = ({ entered = nothing, exited = nothing }: AudienceHandlers): AudienceSteps => ({
     entered: handling(entered),
@@ -49,14 +49,14 @@ export function createSteps(on: Handlers): StepOf {
   // Keys come from outside: no look-up in an object.
   const audiences = mapped(on.audience, audienceSteps);
   const traits = mapped(on.trait, traitSteps);
-  const ofKind = new Map<string, Step>();
+  const ofKind = new Map<string, HandlerStep>();
   for (const kind of kinds) {
     const handler = on[kind];
     ofKind.set(kind, handler === undefined ? unnamed : handling(handler));
   }
 
   /** The step of this audience or trait, or of all (`*`); undefined where they are left to `identify`. */
-  function computedStep({ kind, key }: Computed, { traits: values }: IdentifyBody): Step | undefined {
+  function computedStep({ kind, key }: ComputedCalls, { traits: values }: IdentifyBody): HandlerStep | undefined {
     if (kind === 'audience') {
       const steps = audiences.get(key) ?? audiences.get('*');
       const member = Object.hasOwn(values, key) ? values[key] : undefined;
@@ -73,7 +73,7 @@ export function createSteps(on: Handlers): StepOf {
     if (!known) return left;
     const computed = message.type === 'identify' ? computedOf(message) : undefined;
     const special = computed && computedStep(computed, message as IdentifyBody);
-    return special ?? (ofKind.get(message.type) as Step);
+    return special ?? (ofKind.get(message.type) as HandlerStep);
   };
 }
 

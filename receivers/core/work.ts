@@ -3,18 +3,18 @@ import type { Parsed } from '../parse/messages.ts';
 import type { Opened, Opening, ReceiverStore } from '../store.ts';
 import { type Awaitable, after, isThenable } from './after.ts';
 import type { Job } from './job.ts';
-import type { Leases } from './leases.ts';
+import type { HandlerLeases } from './leases.ts';
 import * as reply from './reply.ts';
-import type { Report } from './report.ts';
+import type { ReportFailure } from './report.ts';
 import type { OpenRequest } from './request.ts';
 import { createSteps, type StepOf } from './steps.ts';
 
 interface WorkParts {
   readonly on: Handlers;
   readonly store: ReceiverStore;
-  readonly leases: Leases;
+  readonly leases: HandlerLeases;
   readonly clock: ReceiverClock;
-  readonly report: Report;
+  readonly report: ReportFailure;
   /** Takes the answer of a job that went on. */
   ended(job: Job, answer: reply.Reply): void;
 }
@@ -28,7 +28,7 @@ export interface Work {
 
 export function createWork(parts: WorkParts): Work {
   const stepOf = createSteps(parts.on);
-  const place: Place = { ...parts, stepOf, giveUp: (job) => goOn(place, job, settle, reply.failed) };
+  const place: JobParts = { ...parts, stepOf, giveUp: (job) => goOn(place, job, settle, reply.failed) };
   return {
     handle: (parsed, request) => handle(place, parsed, request),
     run: (job) => run(place, job),
@@ -36,7 +36,7 @@ export function createWork(parts: WorkParts): Work {
 }
 
 /** The parts that the steps of a job work with. */
-interface Place extends WorkParts {
+interface JobParts extends WorkParts {
   readonly stepOf: StepOf;
   giveUp(job: Job): void;
 }
@@ -45,13 +45,13 @@ interface Place extends WorkParts {
 type Answer = reply.Reply | undefined;
 
 /** A step of a job: its answer, unless it goes on. */
-type Next<T> = (place: Place, value: T, job: Job) => Answer;
+type Next<T> = (place: JobParts, value: T, job: Job) => Answer;
 
 /** Milliseconds between two looks at a change of the same name that another process has. */
 const BUSY_STEP = 100;
 const TAKEN = 'another process has handled it meanwhile';
 
-function handle(place: Place, parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply> {
+function handle(place: JobParts, parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply> {
   const { on, stepOf } = place;
   if (!parsed.ok) return refused(on, parsed, request);
   if (on.around !== undefined) return around(place, parsed, request);
@@ -69,7 +69,7 @@ function refused(
 }
 
 async function around(
-  { on, stepOf }: Place,
+  { on, stepOf }: JobParts,
   { message, known }: Parsed & { ok: true },
   request: OpenRequest,
 ): Promise<reply.Reply> {
@@ -86,7 +86,7 @@ async function around(
 // No closure and no promise from here to the handler that is not needed: they are once per message, and cost a busy
 // receiver as much as its signature.
 
-function run(place: Place, job: Job): Answer {
+function run(place: JobParts, job: Job): Answer {
   const { opening } = job.request;
   try {
     return opening === undefined ? work(place, job) : begin(place, opening, job);
@@ -96,14 +96,14 @@ function run(place: Place, job: Job): Answer {
 }
 
 /** Takes the next step with what a promise brings. */
-function later<T>(place: Place, promise: Promise<T>, job: Job, done: Next<T>, failed: Next<unknown>): undefined {
+function later<T>(place: JobParts, promise: Promise<T>, job: Job, done: Next<T>, failed: Next<unknown>): undefined {
   Promise.resolve(promise).then(
     (value) => goOn(place, job, done, value),
     (error) => goOn(place, job, failed, error),
   );
 }
 
-function goOn<T>(place: Place, job: Job, next: Next<T>, value: T): void {
+function goOn<T>(place: JobParts, job: Job, next: Next<T>, value: T): void {
   let answer: Answer;
   try {
     answer = next(place, value, job);
@@ -113,12 +113,12 @@ function goOn<T>(place: Place, job: Job, next: Next<T>, value: T): void {
   if (answer !== undefined) place.ended(job, answer);
 }
 
-function unforeseen({ report }: Place, error: unknown, { request, log }: Job): reply.Reply {
+function unforeseen({ report }: JobParts, error: unknown, { request, log }: Job): reply.Reply {
   report(error, { stage: 'host', request }, log);
   return reply.crashed;
 }
 
-function begin(place: Place, opening: Opening, job: Job): Answer {
+function begin(place: JobParts, opening: Opening, job: Job): Answer {
   let state: Awaitable<Opened>;
   try {
     state = place.store.begin(opening);
@@ -128,13 +128,13 @@ function begin(place: Place, opening: Opening, job: Job): Answer {
   return isThenable(state) ? later(place, state, job, begun, notBegun) : begun(place, state, job);
 }
 
-function notBegun({ report }: Place, error: unknown, { request, log }: Job): reply.Reply {
+function notBegun({ report }: JobParts, error: unknown, { request, log }: Job): reply.Reply {
   report(error, { stage: 'store', request }, log);
   return reply.storeFailed;
 }
 
 /** A change of the same user that another process has will soon be done: only the deadline ends the wait. */
-function begun(place: Place, state: Opened, job: Job): Answer {
+function begun(place: JobParts, state: Opened, job: Job): Answer {
   if (state === 'new') return work(place, job);
   if (state === 'done') return reply.duplicate;
   if (state === 'stale') return reply.stale;
@@ -144,7 +144,7 @@ function begun(place: Place, state: Opened, job: Job): Answer {
   return undefined;
 }
 
-function work(place: Place, job: Job): Answer {
+function work(place: JobParts, job: Job): Answer {
   const { parsed, request } = job;
   let result: unknown;
   try {
@@ -162,19 +162,19 @@ function work(place: Place, job: Job): Answer {
 }
 
 /** The result of `handle` is the answer itself. */
-function handled(place: Place, result: unknown, job: Job): Answer {
+function handled(place: JobParts, result: unknown, job: Job): Answer {
   return settle(place, job.answer ?? (result as reply.Reply), job);
 }
 
-function handledLater(place: Place, result: unknown, job: Job): Answer {
+function handledLater(place: JobParts, result: unknown, job: Job): Answer {
   return place.leases.end(job) ? handled(place, result, job) : undefined;
 }
 
-function failedLater(place: Place, error: unknown, job: Job): Answer {
+function failedLater(place: JobParts, error: unknown, job: Job): Answer {
   return place.leases.end(job) ? failed(place, error, job) : undefined;
 }
 
-function failed(place: Place, error: unknown, job: Job): Answer {
+function failed(place: JobParts, error: unknown, job: Job): Answer {
   const { parsed, request, log } = job;
   const message = parsed.ok ? parsed.message : undefined;
   place.report(error, { stage: parsed.ok ? 'handler' : 'invalid', late: request.isExpired, message, request }, log);
@@ -182,7 +182,7 @@ function failed(place: Place, error: unknown, job: Job): Answer {
 }
 
 /** Failures of the store that come after the handlers' verdict do not change the answer. */
-function settle(place: Place, answer: reply.Reply, job: Job): Answer {
+function settle(place: JobParts, answer: reply.Reply, job: Job): Answer {
   const { opening } = job.request;
   job.answer = answer;
   if (opening === undefined) return answer;
@@ -196,11 +196,11 @@ function settle(place: Place, answer: reply.Reply, job: Job): Answer {
   return isThenable(ours) ? later(place, ours, job, settled, notSettled) : settled(place, ours, job);
 }
 
-function settled(place: Place, isOurs: boolean, job: Job): Answer {
+function settled(place: JobParts, isOurs: boolean, job: Job): Answer {
   return isOurs ? job.answer : notSettled(place, new Error(TAKEN), job);
 }
 
-function notSettled({ report }: Place, error: unknown, { request, log, answer }: Job): Answer {
+function notSettled({ report }: JobParts, error: unknown, { request, log, answer }: Job): Answer {
   report(error, { stage: 'store', request }, log);
   return answer;
 }

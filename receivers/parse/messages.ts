@@ -89,7 +89,7 @@ export function parseValue(value: unknown): Parsed {
 }
 
 /** The identify calls of audiences and computed traits. */
-export interface Computed {
+export interface ComputedCalls {
   readonly kind: 'audience' | 'trait';
   /** The key of the audience or trait. */
   readonly key: string;
@@ -99,7 +99,7 @@ export interface Computed {
 }
 
 /** The audience or trait that a message speaks of, if it is the call of one. */
-export function computedOf(message: Message | UnknownMessage): Computed | undefined {
+export function computedOf(message: Message | UnknownMessage): ComputedCalls | undefined {
   if (message.type !== 'identify') return undefined;
   const { userId, context } = message as Extract<Message, { type: 'identify' }>;
   const { computation_class: kind, computation_key: key, computation_id: id, sequence } = context.personas ?? {};

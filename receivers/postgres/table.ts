@@ -10,7 +10,7 @@ const NAME_LIMIT = 800;
 const PRUNE_LIMIT = 10_000;
 const DATABASE_TIME = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
 
-interface Row {
+interface InboxRow {
   readonly name: string;
   readonly done_at: string | null;
   readonly sequence: string;
@@ -20,8 +20,8 @@ interface Row {
 
 /** The rows of a request and of its change, locked. */
 interface Rows {
-  readonly request: Row | undefined;
-  readonly change: Row | undefined;
+  readonly request: InboxRow | undefined;
+  readonly change: InboxRow | undefined;
 }
 
 interface TableOptions {
@@ -31,7 +31,7 @@ interface TableOptions {
 }
 
 /** The table of requests and changes, and its statements. */
-export class Table {
+export class InboxTable {
   readonly name: string;
   readonly #lease: number;
   /** SQL for the time. */
@@ -53,7 +53,7 @@ export class Table {
          holder is not null and holder <> $2 and held_until > ${this.#time} as held`,
       [namesOf(opening), holder],
     );
-    const find = (name: string | undefined) => (rows as Row[]).find((row) => row.name === name);
+    const find = (name: string | undefined) => (rows as InboxRow[]).find((row) => row.name === name);
     return {
       request: find(key === undefined ? undefined : REQUEST + key),
       change: find(change && CHANGE + change.name),
@@ -84,7 +84,7 @@ export class Table {
       `select name from ${this.name} where ${IS_CHANGE} and ${USER} = $1 order by name for update`,
       [JSON.stringify(deleted.userId)],
     );
-    const names = (rows as Row[])
+    const names = (rows as InboxRow[])
       .map(({ name }) => name)
       .filter((name) => isChangeOf(name.slice(CHANGE.length), deleted));
     if (names.length === 0) return;

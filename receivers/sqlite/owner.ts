@@ -17,7 +17,7 @@ interface OwnerParts {
 }
 
 /** Who works on what is kept for one receiver: one at a time, by a lease, and by a lock that shows at once when its process has ended. */
-export class Owner {
+export class InboxOwner {
   readonly #file: SqliteFile;
   readonly #receiver: string;
   readonly #lock: ProcessLock;

@@ -1,6 +1,6 @@
 import { RollcallError } from '../kernel/errors.ts';
 import type { Logger } from '../kernel/log.ts';
-import type { Store } from '../store/port.ts';
+import type { Records } from '../store/port.ts';
 
 /** The audit log: which caller did what. It never names users, who may have to be forgotten. */
 interface AuditDeed {
@@ -12,11 +12,11 @@ interface AuditDeed {
 
 /** Writes down what people do before it is done, and what became of it after. */
 export class Audit {
-  private readonly store: Pick<Store, 'beginAudit' | 'endAudit'>;
+  private readonly store: Pick<Records, 'beginAudit' | 'endAudit'>;
   private readonly now: () => number;
   private readonly log: Logger;
 
-  constructor(store: Pick<Store, 'beginAudit' | 'endAudit'>, now: () => number, log: Logger) {
+  constructor(store: Pick<Records, 'beginAudit' | 'endAudit'>, now: () => number, log: Logger) {
     this.store = store;
     this.now = now;
     this.log = log;

@@ -21,7 +21,7 @@ interface ConcernParts {
 }
 
 /** How everything stands. */
-export interface Standing {
+export interface ServiceStanding {
   /** All that needs a person now, in the order of the rules: what stops deliveries first. */
   readonly concerns: readonly Concern[];
   readonly endpoints: readonly EndpointStatus[];
@@ -29,7 +29,7 @@ export interface Standing {
   readonly audiences: readonly AudienceStatus[];
 }
 
-export async function standingOf(parts: ConcernParts): Promise<Standing> {
+export async function standingOf(parts: ConcernParts): Promise<ServiceStanding> {
   const { store, destinations, sources, rules, now, before = [] } = parts;
   const lately = stepOf(now, 'minute') - (LATELY - 1) * STEP_LENGTH.minute;
   const [states, backlogs, oldest, passed, audiences] = await Promise.all([
@@ -46,7 +46,7 @@ export async function standingOf(parts: ConcernParts): Promise<Standing> {
 }
 
 /** What the conditions are about, as it was at one moment. */
-interface Look extends Omit<Standing, 'concerns'> {
+interface Look extends Omit<ServiceStanding, 'concerns'> {
   readonly oldest: readonly OldestUntried[];
   readonly passed: readonly HistorySum[];
   readonly rules: AlertRules;

@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { nothingNamed } from '../kernel/spelling.ts';
-import type { Store } from '../store/port.ts';
+import type { Queue, Records } from '../store/port.ts';
 
 /** A destination as the configuration at hand, the live processes and the store know it. */
 export interface DestinationStatus {
@@ -24,7 +24,7 @@ export interface DestinationStatus {
 
 /** Every destination that is configured here, known to a live process, or has deliveries or dead letters, by name. */
 export async function destinationStatuses(
-  store: Pick<Store, 'backlog' | 'orphans' | 'owners' | 'rosters'>,
+  store: Pick<Records, 'backlog' | 'orphans' | 'owners' | 'rosters'>,
   { destinations, delivery }: Pick<Config, 'destinations' | 'delivery'>,
 ): Promise<DestinationStatus[]> {
   const [{ owners, rosters }, unknown, counted] = await Promise.all([
@@ -60,7 +60,7 @@ export async function destinationStatuses(
 }
 
 /** The live processes, each by the id of its roster, and the rosters. */
-async function rostersOf(store: Pick<Store, 'owners' | 'rosters'>) {
+async function rostersOf(store: Pick<Records, 'owners' | 'rosters'>) {
   const owners = (await store.owners()).flatMap(({ roster }) => roster ?? []);
   return { owners, rosters: await store.rosters([...new Set(owners)]) };
 }
@@ -93,7 +93,7 @@ export function goneDestination(statuses: readonly DestinationStatus[], name: st
 const STEP = 1_000;
 
 /** Makes dead letters of deliveries that wait for a destination, up to a limit; resolves to their number. */
-export async function dropDestination(store: Pick<Store, 'bury'>, destination: string, most: number): Promise<number> {
+export async function dropDestination(store: Pick<Queue, 'bury'>, destination: string, most: number): Promise<number> {
   for (let dropped = 0; ; ) {
     const step = await store.bury(destination, Math.min(STEP, most - dropped));
     dropped += step;

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
 import type { AdminToken, Right } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
-import type { Session } from './session.ts';
+import type { BrowserSessions } from './session.ts';
 import type { SignInLimit } from './sign-in-limit.ts';
 
 /** An `onRequest` hook; it throws for requests that may not pass. */
@@ -25,7 +25,7 @@ const READING = new Set(['GET', 'HEAD']);
 interface GuardOptions {
   readonly tokens: () => readonly AdminToken[];
   /** Browsers that have signed in; without it only tokens count. */
-  readonly session?: Session;
+  readonly session?: BrowserSessions;
   readonly limit?: SignInLimit;
   /** Throws while the service stops: it answers questions then, and takes no orders. */
   readonly ensureRunning?: () => void;

@@ -1,4 +1,4 @@
-import type { AudienceStatus, Change, Story, SyncPlan } from '../../jobs/index.ts';
+import type { AudienceStatus, Story, StoryChange, SyncPlan } from '../../jobs/index.ts';
 import type {
   Alert,
   AttemptRecord,
@@ -132,7 +132,7 @@ export function storyLine({ asOf, value, since, changes, unfinished, attempts, d
 
 const shortLetter = ({ id, destination, reason, status }: DeadLetter) => ({ id, destination, reason, status });
 
-function changeLine({ change, value, run, cause, told }: Change) {
+function changeLine({ change, value, run, cause, told }: StoryChange) {
   return {
     change,
     at: run ? iso(run.startedAt) : cause && iso(cause.at),

@@ -11,7 +11,7 @@ const LASTS = 12 * 60 * 60 * 1_000;
  * Browsers that have signed in. The cookie names the token and when it ends, and is signed with that token. Nothing is
  * kept, so it holds in every process and after a restart. It ends once the token is changed or taken out.
  */
-export class Session {
+export class BrowserSessions {
   private readonly clock: Pick<Clock, 'now'>;
 
   constructor(clock: Pick<Clock, 'now'>) {

@@ -1,13 +1,13 @@
 import { ALERT_SOURCE } from '../alerts/announcement.ts';
 import { systemClock } from '../kernel/clock.ts';
-import type { Store } from '../store/port.ts';
+import type { Records } from '../store/port.ts';
 
 const POLL_INTERVAL = 100;
 /** Polls after which the rest is left to the next start. */
 const PATIENCE = 50;
 
 /** Waits until alerts are delivered; if they can't be, not for long. */
-export async function awaitRunAlerts(store: Pick<Store, 'backlog'>, signal: AbortSignal): Promise<void> {
+export async function awaitRunAlerts(store: Pick<Records, 'backlog'>, signal: AbortSignal): Promise<void> {
   for (let polls = 0; polls < PATIENCE && !signal.aborted; polls += 1) {
     const backlogs = await store.backlog();
     if (!backlogs.some(({ destination, pending }) => isNotified(destination) && pending > 0)) return;

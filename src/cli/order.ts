@@ -1,8 +1,8 @@
 import type { SyncReport } from '../../jobs/index.ts';
-import type { Context } from './context.ts';
+import type { CliContext } from './context.ts';
 import { createProgress } from './output/progress.ts';
 import { reportRuns, TOLD } from './output/report-runs.ts';
-import { type AppCommandOptions, type Opened, withApp } from './with-app.ts';
+import { type AppCommandOptions, type OpenedApp, withApp } from './with-app.ts';
 
 /**
  * Does one thing to one audience, sends what comes of it, and reports it as a sync does; null where nothing was done.
@@ -11,9 +11,9 @@ import { type AppCommandOptions, type Opened, withApp } from './with-app.ts';
  */
 export async function order(
   options: AppCommandOptions,
-  context: Context,
-  work: (opened: Opened) => Promise<SyncReport | null>,
-  afterwards: (report: SyncReport, opened: Opened) => void = () => {},
+  context: CliContext,
+  work: (opened: OpenedApp) => Promise<SyncReport | null>,
+  afterwards: (report: SyncReport, opened: OpenedApp) => void = () => {},
 ): Promise<void> {
   const { terminal } = context;
   const progress = createProgress(terminal);

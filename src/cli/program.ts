@@ -32,7 +32,7 @@ import { addSync } from './commands/sync.ts';
 import { addTest } from './commands/test.ts';
 import { addTypes } from './commands/types.ts';
 import { addWhy } from './commands/why.ts';
-import { type Context, EXIT } from './context.ts';
+import { type CliContext, EXIT } from './context.ts';
 import { note, printError, printJson, type Terminal } from './output/terminal.ts';
 import { SuggestingCommand } from './suggesting-command.ts';
 
@@ -97,7 +97,7 @@ export async function runProgram(args: readonly string[], terminal: Terminal): P
 }
 
 /** All commands, as one command line. */
-export function buildProgram(terminal: Terminal, setExitCode: Context['setExitCode']): Command {
+export function buildProgram(terminal: Terminal, setExitCode: CliContext['setExitCode']): Command {
   const program = new SuggestingCommand('rollcall')
     .description('Keeps audiences in sync with your own apps, and forwards every message as a signed webhook.')
     .version(VERSION, '-V, --version')
@@ -108,7 +108,7 @@ export function buildProgram(terminal: Terminal, setExitCode: Context['setExitCo
       writeErr: (text) => void terminal.stderr.write(text),
     })
     .addHelpText('after', AFTER_HELP);
-  const context: Context = { terminal, setExitCode };
+  const context: CliContext = { terminal, setExitCode };
   for (const add of COMMANDS) add(program, context);
   return program;
 }

@@ -23,7 +23,7 @@ export function addAppOptions(command: Command): Command {
     .option('-v, --verbose', 'log at the configured level, not only errors');
 }
 
-export interface OpenOptions {
+export interface OpenAppOptions {
   readonly terminal: Terminal;
   /** Logs at the configured level even if nobody asks. */
   readonly talkative?: boolean;
@@ -36,7 +36,7 @@ export interface OpenOptions {
   readonly onProgress?: (progress: Progress) => void;
 }
 
-export interface Opened {
+export interface OpenedApp {
   readonly app: App;
   readonly config: Config;
   readonly log: Logger;
@@ -47,8 +47,15 @@ export interface Opened {
 /** Reads the configuration, builds the service, does the work, and closes what it opened whatever happens. */
 export async function withApp<T>(
   options: AppCommandOptions,
-  { terminal, talkative = false, untold = [], makesStore = false, adapt = (config) => config, onProgress }: OpenOptions,
-  work: (opened: Opened) => Promise<T>,
+  {
+    terminal,
+    talkative = false,
+    untold = [],
+    makesStore = false,
+    adapt = (config) => config,
+    onProgress,
+  }: OpenAppOptions,
+  work: (opened: OpenedApp) => Promise<T>,
 ): Promise<T> {
   // Loaded only here: commands that do without the service start in half the time.
   const [{ App }, { loadConfig }, { createLogger }] = await Promise.all([

@@ -8,7 +8,7 @@ import {
   type AnyMessage,
   type GroupMessage,
   type IdentifyMessage,
-  type Kind,
+  type MessageKind,
   type PageMessage,
   type ScreenMessage,
   serialize,
@@ -17,12 +17,12 @@ import {
 } from './message.ts';
 import type { ClientOptions } from './options.ts';
 import { Outage } from './outage.ts';
-import type { Rejection } from './outcome.ts';
-import type { Batch, Exiting, Keeper, Platform, Transport } from './platform.ts';
-import { Queue } from './queue.ts';
-import { Sender, type Settled } from './sender.ts';
-import { number, resolve, type Settings } from './settings.ts';
-import { Waiting } from './waiting.ts';
+import type { ServiceRejection } from './outcome.ts';
+import type { Exiting, Keeper, Platform, SentBatch, Transport } from './platform.ts';
+import { SendQueue } from './queue.ts';
+import { BatchSender, type Settled } from './sender.ts';
+import { type ClientSettings, number, resolve } from './settings.ts';
+import { WaitingCalls } from './waiting.ts';
 
 /** Milliseconds between an answer and the next request that is neither full nor asked for. */
 const GATHER_TIME = 10;
@@ -37,16 +37,16 @@ export interface WaitOptions {
 
 /** The client on any platform; see `Client`. */
 export class BaseClient<Events extends object = AnyEvents> {
-  readonly #settings: Settings;
+  readonly #settings: ClientSettings;
   readonly #platform: Platform;
   readonly #tools: Tools;
   readonly #ledger: Ledger;
   readonly #outage: Outage;
   readonly #keeper: Keeper | undefined;
-  readonly #queue: Queue;
+  readonly #queue: SendQueue;
   readonly #transport: Transport;
-  readonly #sender: Sender;
-  readonly #waiting: Waiting;
+  readonly #sender: BatchSender;
+  readonly #waiting: WaitingCalls;
   readonly #exiting: Exiting = {
     finish: () => this.#finish(),
     abandon: () => this.#dropAll('exit'),
@@ -83,12 +83,12 @@ export class BaseClient<Events extends object = AnyEvents> {
     this.#outage = new Outage({ clock, endpoint, onRetry, warn: platform.warn });
     const kept = settings.spool === undefined ? undefined : openSpool(settings.spool, writeKey, platform, clock.now());
     this.#keeper = kept?.keeper;
-    const newBatch = (spent?: Batch) => platform.newBatch(clock.now(), writeKey, spent);
-    this.#queue = new Queue(settings, { newBatch, byteLength: platform.byteLength }, kept?.keeper, kept?.batches);
+    const newBatch = (spent?: SentBatch) => platform.newBatch(clock.now(), writeKey, spent);
+    this.#queue = new SendQueue(settings, { newBatch, byteLength: platform.byteLength }, kept?.keeper, kept?.batches);
     const transport = openTransport(writeKey, settings, platform);
     this.#transport = transport;
-    this.#waiting = new Waiting(clock);
-    this.#sender = new Sender({
+    this.#waiting = new WaitingCalls(clock);
+    this.#sender = new BatchSender({
       ...{ clock, log: platform.log, retryFor: settings.retryFor, maxRetries: settings.maxRetries },
       transport,
       next: () => this.#next(),
@@ -164,7 +164,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     await this.close();
   }
 
-  #enqueue(kind: Kind, message: AnyMessage): boolean {
+  #enqueue(kind: MessageKind, message: AnyMessage): boolean {
     const text = serialize(kind, message, this.#tools);
     if (this.#closing) return this.#drop('closed', kind, text, 'the client is closed');
     const queue = this.#queue;
@@ -180,7 +180,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     return true;
   }
 
-  #drop(reason: LossReason, _kind: Kind, text: string, message: string): false {
+  #drop(reason: LossReason, _kind: MessageKind, text: string, message: string): false {
     this.#platform.log('message dropped: %s', message);
     const loss: LossFacts = { outcome: 'dropped', reason, count: 1, message };
     this.#ledger.lost(loss, () => [JSON.parse(text)]);
@@ -234,7 +234,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     return queue.gathered >= this.#settings.flushAt && !this.#gathering;
   }
 
-  #next(): Batch | undefined {
+  #next(): SentBatch | undefined {
     const batch = this.#ready() ? this.#queue.next() : undefined;
     if (!batch) return undefined;
     this.#lastFlush = this.#settings.clock.now();
@@ -242,7 +242,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     return batch;
   }
 
-  #settled(batch: Batch, outcome: Settled): void {
+  #settled(batch: SentBatch, outcome: Settled): void {
     // Another request has sent it too, and heard of it first.
     if (batch !== this.#queue.first) return;
     if (outcome.kind !== 'expired') this.#outage.ended();
@@ -256,7 +256,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     this.#remove(outcome.kind !== 'sent');
   }
 
-  #sent(batch: Batch, rejected: Rejection[]): void {
+  #sent(batch: SentBatch, rejected: ServiceRejection[]): void {
     const refused = rejected.filter(({ index }) => index >= 0 && index < batch.count);
     this.#ledger.sent(batch.count - refused.length);
     this.#platform.log('%d messages sent, %d of them rejected', batch.count, refused.length);
@@ -360,7 +360,7 @@ function openSpool(folder: string, writeKey: string, platform: Platform, now: nu
   return platform.openSpool(folder, writeKey, now);
 }
 
-function openTransport(writeKey: string, settings: Settings, platform: Platform): Transport {
+function openTransport(writeKey: string, settings: ClientSettings, platform: Platform): Transport {
   const { endpoint, fetch, clock, requestTimeout } = settings;
   if (!fetch) return platform.transport(writeKey, settings);
   const headers = { 'content-type': 'application/json', authorization: `Basic ${btoa(`${writeKey}:`)}` };

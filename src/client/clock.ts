@@ -1,5 +1,5 @@
 /** The only door to time and randomness, so that tests can hold both. */
-export interface Clock {
+export interface ClientClock {
   /** Milliseconds since 1970, UTC. */
   now(): number;
   /** A number in [0, 1). */
@@ -13,10 +13,10 @@ const STEPS = 8;
 
 /**
  * Calls back after `ms` during which the event loop was turning. A blocked loop cannot see an answer that has long
- * arrived. So a block counts for an eighth of `ms` at most, however long it lasts, and the loop gets a last turn before
+ * arrived. So a block counts for an eighth of `ms` at most, however long it lasts, and the loop gets a last pass before
  * the call.
  */
-export function deadline(clock: Clock, ms: number, callback: () => void, keepAlive = false): () => void {
+export function deadline(clock: ClientClock, ms: number, callback: () => void, keepAlive = false): () => void {
   let left = STEPS;
   let cancel = () => {};
   const step = () => {

@@ -1,6 +1,6 @@
-import { type Clock, deadline } from './clock.ts';
+import { type ClientClock, deadline } from './clock.ts';
 import { textOf } from './errors.ts';
-import type { Answer, Body, Transport } from './platform.ts';
+import type { RequestBody, ServiceAnswer, Transport } from './platform.ts';
 
 /** The options of a `fetch` that are used. */
 export interface FetchInit {
@@ -26,7 +26,7 @@ export interface FetchSettings {
   url: string;
   headers: Record<string, string>;
   requestTimeout: number;
-  clock: Clock;
+  clock: ClientClock;
   fetch: Fetch;
   /** Whether the request outlives its page. */
   keepalive?: (body: string) => boolean;
@@ -44,12 +44,12 @@ export class FetchTransport implements Transport {
     this.#settings = settings;
   }
 
-  async post(body: Body): Promise<Answer> {
+  async post(body: RequestBody): Promise<ServiceAnswer> {
     const { clock, requestTimeout } = this.#settings;
     const abort = new AbortController();
     this.#current = abort;
     let answer: FetchAnswer | undefined;
-    const ended = new Promise<Answer>((resolve) => {
+    const ended = new Promise<ServiceAnswer>((resolve) => {
       abort.signal.addEventListener('abort', () => {
         resolve(answer ? known(answer, '') : { error: abort.signal.reason as Error });
       });
@@ -71,7 +71,7 @@ export class FetchTransport implements Transport {
   }
 
   /** Never rejects. Once there is a status it decides, even if the rest of the answer is cut off. */
-  async #ask(body: string, { signal }: AbortController, onHead: (head: FetchAnswer) => void): Promise<Answer> {
+  async #ask(body: string, { signal }: AbortController, onHead: (head: FetchAnswer) => void): Promise<ServiceAnswer> {
     const { url, headers, fetch, keepalive } = this.#settings;
     try {
       const init: FetchInit = { method: 'POST', headers, body, redirect: 'manual', signal };
@@ -85,7 +85,7 @@ export class FetchTransport implements Transport {
   }
 }
 
-function known({ status, headers }: FetchAnswer, text: string): Answer {
+function known({ status, headers }: FetchAnswer, text: string): ServiceAnswer {
   return { status, retryAfter: retryAfterOf(headers), body: text.length <= MAX_ANSWER_LENGTH ? text : '' };
 }
 

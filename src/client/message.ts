@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts';
+import type { ClientClock } from './clock.ts';
 import { ClientError, type ClientErrorCode, textOf } from './errors.ts';
 
 /** Largest message in bytes of UTF-8 JSON, as sent. */
@@ -78,11 +78,11 @@ export interface AnyMessage extends Common, Who {
   traits?: Fields | undefined;
 }
 
-export type Kind = 'identify' | 'track' | 'page' | 'screen' | 'group' | 'alias';
+export type MessageKind = 'identify' | 'track' | 'page' | 'screen' | 'group' | 'alias';
 
 /** Tools for writing a message. */
 export interface Tools {
-  clock: Pick<Clock, 'now' | 'uuid'>;
+  clock: Pick<ClientClock, 'now' | 'uuid'>;
   /** Bytes of UTF-8. */
   byteLength(text: string): number;
 }
@@ -93,7 +93,7 @@ export interface Tools {
  *
  * @throws ClientError naming the field that is missing or wrong; `too_large` over {@link MAX_MESSAGE_BYTES}.
  */
-export function serialize(type: Kind, message: AnyMessage, { clock, byteLength }: Tools): string {
+export function serialize(type: MessageKind, message: AnyMessage, { clock, byteLength }: Tools): string {
   check(type, message);
   const paged = type === 'page' || type === 'screen';
   const fields = {
@@ -117,7 +117,7 @@ export function serialize(type: Kind, message: AnyMessage, { clock, byteLength }
   return limited(type, stringify(type, fields), byteLength);
 }
 
-function stringify(type: Kind, fields: object): string {
+function stringify(type: MessageKind, fields: object): string {
   try {
     const text = JSON.stringify(fields);
     // A Map or a Set becomes `{}`. A message without this text has none, and most have no such text.
@@ -143,7 +143,7 @@ export function plain<Value>(value: Value): Value | object {
   return object;
 }
 
-function limited(type: Kind, text: string, byteLength: Tools['byteLength']): string {
+function limited(type: MessageKind, text: string, byteLength: Tools['byteLength']): string {
   // UTF-8 takes at most 3 bytes for a unit of the string, so that most need no count.
   if (text.length * 3 <= MAX_MESSAGE_BYTES) return text;
   const bytes = byteLength(text);
@@ -154,7 +154,7 @@ function limited(type: Kind, text: string, byteLength: Tools['byteLength']): str
 }
 
 /** @throws ClientError naming the field that is missing or wrong */
-export function check(type: Kind, m: AnyMessage): void {
+export function check(type: MessageKind, m: AnyMessage): void {
   if (!isObject(m)) throw new ClientError('invalid_message', `${type} takes an object`);
   if (type === 'track') {
     if (!isGiven(m.event) || m.event === '') fail('event_not_defined', 'event', 'is required');

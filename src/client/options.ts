@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts';
+import type { ClientClock } from './clock.ts';
 import type { Fetch } from './fetch.ts';
 import type { Loss } from './ledger.ts';
 import type { Retry } from './outage.ts';
@@ -34,5 +34,5 @@ export interface ClientOptions {
   /** Makes the requests, for instance through a proxy. Default: our own over `node:http`, in browsers and on the edge `fetch`. */
   fetch?: Fetch;
   /** @internal Time and randomness, for tests. */
-  clock?: Clock;
+  clock?: ClientClock;
 }

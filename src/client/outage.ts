@@ -1,5 +1,5 @@
 import { callHost } from './call-host.ts';
-import type { Clock } from './clock.ts';
+import type { ClientClock } from './clock.ts';
 
 /** A failed request that will be made again. */
 export interface Retry {
@@ -23,7 +23,7 @@ const FIRST_PAUSE = 60_000;
 const LONGEST_PAUSE = 60 * 60_000;
 
 export interface OutageOptions {
-  clock: Clock;
+  clock: ClientClock;
   endpoint: URL;
   onRetry: ((retry: Retry) => void) | undefined;
   warn: (text: string) => void;

@@ -1,7 +1,7 @@
-import type { Answer } from './platform.ts';
+import type { ServiceAnswer } from './platform.ts';
 
 /** One message that the service did not take from a batch that it took. */
-export interface Rejection {
+export interface ServiceRejection {
   /** Its place in the batch. */
   index: number;
   code: string | undefined;
@@ -9,8 +9,8 @@ export interface Rejection {
 }
 
 /** The result of one try to send a batch. */
-export type Outcome =
-  | { kind: 'sent'; rejected: Rejection[] }
+export type SendOutcome =
+  | { kind: 'sent'; rejected: ServiceRejection[] }
   /** `retryAfter`: milliseconds that the service asked to wait. */
   | { kind: 'retry'; message: string; status?: number; retryAfter?: number }
   | { kind: 'refused'; message: string; status: number; code?: string };
@@ -19,7 +19,7 @@ export type Outcome =
 const LONGEST_WAIT = 5 * 60_000;
 
 /** The status decides: 2xx sent; 408, 425, 429, 5xx and no answer to be tried again; all others refused. */
-export function classify(answer: Answer, now: number): Outcome {
+export function classify(answer: ServiceAnswer, now: number): SendOutcome {
   if ('error' in answer) return { kind: 'retry', message: describe(answer.error) };
   const { status } = answer;
   const body = parse(answer.body);
@@ -51,10 +51,10 @@ function parse(body: string): Record<string, unknown> {
   }
 }
 
-function rejections(body: Record<string, unknown>): Rejection[] {
+function rejections(body: Record<string, unknown>): ServiceRejection[] {
   const list = body['rejected'];
   if (!Array.isArray(list)) return [];
-  const seen = new Map<number, Rejection>();
+  const seen = new Map<number, ServiceRejection>();
   for (const item of list as ({ index?: unknown; code?: unknown; message?: unknown } | null)[]) {
     if (!Number.isInteger(item?.index)) continue;
     const index = item?.index as number;

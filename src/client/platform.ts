@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts';
+import type { ClientClock } from './clock.ts';
 
 /** Largest request body in bytes. */
 export const MAX_BATCH_BYTES = 500_000;
@@ -6,10 +6,10 @@ export const MAX_BATCH_BYTES = 500_000;
 export const MAX_BATCH_COUNT = 2_500;
 
 /** A request body: bytes or text. */
-export type Body = Uint8Array | string;
+export type RequestBody = Uint8Array | string;
 
 /** The messages of one request. */
-export interface Batch {
+export interface SentBatch {
   /** When its first message came, or came back from the spool, milliseconds since 1970. */
   readonly since: number;
   readonly count: number;
@@ -23,17 +23,17 @@ export interface Batch {
    */
   add(text: string, bytes: number): boolean;
   /** The request body, valid until the next call. From the first call on the batch takes no more messages. */
-  body(sentAt: string): Body;
+  body(sentAt: string): RequestBody;
   /** The messages as they are sent, for reports. */
   messages(): Record<string, unknown>[];
 }
 
 /** The service's answer, or why there is none. */
-export type Answer = { status: number; retryAfter: string | undefined; body: string } | { error: Error };
+export type ServiceAnswer = { status: number; retryAfter: string | undefined; body: string } | { error: Error };
 
 export interface Transport {
   /** Sends one body. Never rejects. */
-  post(body: Body): Promise<Answer>;
+  post(body: RequestBody): Promise<ServiceAnswer>;
   /** Ends the request in flight, as failed, and closes the connection. */
   close(): void;
   /**
@@ -45,7 +45,7 @@ export interface Transport {
 }
 
 /** A function that prints, as those of the package `debug`. */
-export interface Log {
+export interface DebugLog {
   (format: string, ...values: unknown[]): void;
   readonly enabled: boolean;
 }
@@ -70,31 +70,31 @@ export interface Exiting {
 export interface TransportSettings {
   endpoint: URL;
   requestTimeout: number;
-  clock: Clock;
+  clock: ClientClock;
 }
 
 /** Keeps what is queued beyond the life of the process. */
 export interface Keeper {
   /** One message, before the call that queued it returns. */
-  append(batch: Batch, text: string): void;
+  append(batch: SentBatch, text: string): void;
   /** The batch needs no keeping any more. */
-  forget(batch: Batch): void;
+  forget(batch: SentBatch): void;
   /** Leaves what is not settled to the next client. */
   release(): void;
 }
 
 /** Messages that an earlier client left, and the place that keeps new ones from now on. */
-export interface Kept {
+export interface KeptMessages {
   keeper: Keeper;
-  batches: Batch[];
+  batches: SentBatch[];
   /** Messages that were cut off, by a full disk or a loss of power. */
   damaged: number;
 }
 
 /** Differences between Node and the places that have `fetch` and nothing else. */
 export interface Platform {
-  readonly clock: Clock;
-  readonly log: Log;
+  readonly clock: ClientClock;
+  readonly log: DebugLog;
   /** Whether timers and requests end with the request of the host that made them, as on Cloudflare's Workers. */
   readonly isPerRequest?: boolean;
   /** Where to send to if nothing is said. */
@@ -102,13 +102,13 @@ export interface Platform {
   /** Bytes of UTF-8. */
   byteLength(text: string): number;
   /** @param spent one that is settled, whose memory may be used again */
-  newBatch(since: number, writeKey: string, spent?: Batch): Batch;
+  newBatch(since: number, writeKey: string, spent?: SentBatch): SentBatch;
   transport(writeKey: string, settings: TransportSettings): Transport;
   /** Keeps messages in a folder; undefined where there are no folders. */
-  openSpool?(folder: string, writeKey: string, now: number): Kept;
+  openSpool?(folder: string, writeKey: string, now: number): KeptMessages;
   /** Tells the client of the end until {@link Platform.unguard}. */
   guard(client: Exiting): void;
   unguard(client: Exiting): void;
-  /** @param isEnding the process has no next turn */
+  /** @param isEnding the process has no next pass of the event loop */
   warn(text: string, isEnding?: boolean): void;
 }

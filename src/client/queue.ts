@@ -1,4 +1,4 @@
-import type { Batch, Keeper } from './platform.ts';
+import type { Keeper, SentBatch } from './platform.ts';
 
 /** After every message; the last one is overwritten by the tail. A line of its own for each suits the spool. */
 export const SEPARATOR = ',\n';
@@ -12,26 +12,26 @@ export interface QueueLimits {
 export interface Batches {
   byteLength(text: string): number;
   /** @param spent one that is settled, whose memory may be used again */
-  newBatch(spent?: Batch): Batch;
+  newBatch(spent?: SentBatch): SentBatch;
 }
 
 /**
  * Messages waiting, in the order of the calls, as the batches that they will be sent in. Only the last batch is open
  * to more messages. The first one stays here while it is in flight, so that the limits count it.
  */
-export class Queue {
+export class SendQueue {
   count = 0;
   bytes = 0;
-  #sealed: Batch[] = [];
-  #open: Batch | undefined;
-  #spent: Batch | undefined;
+  #sealed: SentBatch[] = [];
+  #open: SentBatch | undefined;
+  #spent: SentBatch | undefined;
   /** Messages removed since the start. */
   #removed = 0;
   readonly #limits: QueueLimits;
   readonly #batches: Batches;
   readonly #keeper: Keeper | undefined;
 
-  constructor(limits: QueueLimits, batches: Batches, keeper?: Keeper, kept: Batch[] = []) {
+  constructor(limits: QueueLimits, batches: Batches, keeper?: Keeper, kept: SentBatch[] = []) {
     this.#limits = limits;
     this.#batches = batches;
     this.#keeper = keeper;
@@ -48,7 +48,7 @@ export class Queue {
   }
 
   /** The batch that is in flight, or was taken for it. */
-  get first(): Batch | undefined {
+  get first(): SentBatch | undefined {
     return this.#sealed[0];
   }
 
@@ -82,13 +82,13 @@ export class Queue {
   }
 
   /** The batch to send now, if there is a message. It is closed no earlier, so that messages gather in few requests. */
-  next(): Batch | undefined {
+  next(): SentBatch | undefined {
     if (!this.full) this.#seal();
     return this.#sealed[0];
   }
 
   /** All batches, first to last. */
-  all(): Batch[] {
+  all(): SentBatch[] {
     return this.#open ? [...this.#sealed, this.#open] : this.#sealed;
   }
 
@@ -112,7 +112,7 @@ export class Queue {
     this.#open = undefined;
   }
 
-  #begin(): Batch {
+  #begin(): SentBatch {
     const batch = this.#batches.newBatch(this.#spent);
     this.#spent = undefined;
     this.#open = batch;

@@ -1,6 +1,6 @@
-import type { Clock } from './clock.ts';
-import { classify, type Outcome } from './outcome.ts';
-import type { Batch, Log, Transport } from './platform.ts';
+import type { ClientClock } from './clock.ts';
+import { classify, type SendOutcome } from './outcome.ts';
+import type { DebugLog, SentBatch, Transport } from './platform.ts';
 
 const FIRST_BACKOFF = 200;
 const LONGEST_BACKOFF = 30_000;
@@ -8,27 +8,27 @@ const LONGEST_BACKOFF = 30_000;
 const UNHEARD = 3_000;
 
 /** The final result of a batch. */
-export type Settled = Exclude<Outcome, { kind: 'retry' }> | { kind: 'expired'; message: string; status?: number };
+export type Settled = Exclude<SendOutcome, { kind: 'retry' }> | { kind: 'expired'; message: string; status?: number };
 
 export interface SenderWork {
-  clock: Clock;
-  log: Log;
+  clock: ClientClock;
+  log: DebugLog;
   transport: Transport;
   /** Milliseconds from a batch's first message to its last try. */
   retryFor: number;
   /** How often a batch is tried again at most. */
   maxRetries: number;
   /** The batch to send now, if any; asked again after each one is settled. */
-  next(): Batch | undefined;
+  next(): SentBatch | undefined;
   /** Whether somebody waits to send the next one, so that the loop ends after a batch. */
   endsAfterBatch(): boolean;
-  settled(batch: Batch, outcome: Settled): void;
+  settled(batch: SentBatch, outcome: Settled): void;
   /** A batch failed and is tried again in `wait` milliseconds. */
   failed(failure: { message: string; status?: number }, wait: number): void;
 }
 
 /** Sends one batch at a time, each as often as it takes, so that the order of the calls is kept through retries. */
-export class Sender {
+export class BatchSender {
   readonly #work: SenderWork;
   /** The loop that sends. */
   #loop: object | undefined;
@@ -42,14 +42,14 @@ export class Sender {
   #endWait: (() => void) | undefined;
   /** The service named the time to come back, and we obey. */
   #told = false;
-  #posting: Batch | undefined;
+  #posting: SentBatch | undefined;
 
   constructor(work: SenderWork) {
     this.#work = work;
   }
 
   /** The batch whose request is under way, if one is. */
-  get posting(): Batch | undefined {
+  get posting(): SentBatch | undefined {
     return this.#posting;
   }
 
@@ -114,7 +114,7 @@ export class Sender {
   }
 
   /** @returns undefined if stopped or taken over meanwhile */
-  async #deliver(batch: Batch, loop: object): Promise<Settled | undefined> {
+  async #deliver(batch: SentBatch, loop: object): Promise<Settled | undefined> {
     const { clock, transport, retryFor, maxRetries } = this.#work;
     for (; ; this.#retries++) {
       this.#posting = batch;

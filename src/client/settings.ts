@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts';
+import type { ClientClock } from './clock.ts';
 import { ClientError } from './errors.ts';
 import type { Fetch } from './fetch.ts';
 import type { Loss } from './ledger.ts';
@@ -13,7 +13,7 @@ const BATCH = '/v1/batch';
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Options with every default filled in. */
-export interface Settings {
+export interface ClientSettings {
   endpoint: URL;
   flushAt: number;
   flushAfter: number;
@@ -27,11 +27,11 @@ export interface Settings {
   onLoss: ((loss: Loss) => void) | undefined;
   onRetry: ((retry: Retry) => void) | undefined;
   fetch: Fetch | undefined;
-  clock: Clock;
+  clock: ClientClock;
 }
 
 /** @throws ClientError `bad_configuration`, naming the option. */
-export function resolve(options: ClientOptions, platform: Platform): Settings {
+export function resolve(options: ClientOptions, platform: Platform): ClientSettings {
   // Without types, a text in place of the options would be passed over, and with it the endpoint.
   if (typeof options !== 'object' || options === null)
     throw new ClientError('bad_configuration', 'options must be an object', 'options');

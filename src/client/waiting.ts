@@ -1,5 +1,5 @@
-import { type Clock, deadline } from './clock.ts';
-import type { Sender } from './sender.ts';
+import { type ClientClock, deadline } from './clock.ts';
+import type { BatchSender } from './sender.ts';
 
 /** Milliseconds between two looks of a call that must not wait for other requests of its host. */
 const LOOK_EVERY = 25;
@@ -11,12 +11,12 @@ interface Waiter {
 }
 
 /** Calls of `flush` and `close` that wait until the messages queued before them are settled. */
-export class Waiting {
-  readonly #clock: Clock;
+export class WaitingCalls {
+  readonly #clock: ClientClock;
   #waiters: Waiter[] = [];
   #looking = 0;
 
-  constructor(clock: Clock) {
+  constructor(clock: ClientClock) {
     this.#clock = clock;
   }
 
@@ -45,7 +45,7 @@ export class Waiting {
    * As `until`, where timers and requests end with the request of the host that made them. Nothing that another one has
    * begun can be relied on, so each call sends with its own, one batch after the other.
    */
-  async sending(sender: Sender, isSettled: () => boolean, timeout: number): Promise<void> {
+  async sending(sender: BatchSender, isSettled: () => boolean, timeout: number): Promise<void> {
     const end = this.#clock.now() + timeout;
     this.#looking++;
     try {

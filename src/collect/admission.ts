@@ -6,7 +6,7 @@ import { giveBack, inflated, inflatedAtOnce, readBytes, tooLarge, USUAL_PIECE } 
 import { FairLimit } from './fair-limit.ts';
 import { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
-import { Hold, Pressure } from './pressure.ts';
+import { HeldBytes, Pressure } from './pressure.ts';
 import { maskedStart } from './sample.ts';
 import type { Strangers } from './strangers.ts';
 import {
@@ -21,7 +21,7 @@ import {
 declare module 'fastify' {
   interface FastifyRequest {
     /** The room that a collection request holds; null on other requests. */
-    collectHold: Hold | null;
+    collectHold: HeldBytes | null;
     /** Bytes that its body may have. */
     collectLimit: number;
   }
@@ -86,12 +86,12 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
       throw tooLarge(bodyLimit);
     }
     account.expect(announced);
-    const hold = new Hold(account);
+    const hold = new HeldBytes(account);
     request.collectHold = hold;
     reply.raw.once('close', () => hold.end());
   };
   app.removeAllContentTypeParsers();
-  const read = (request: FastifyRequest, hold: Hold, bytes: Buffer): JsonBody => {
+  const read = (request: FastifyRequest, hold: HeldBytes, bytes: Buffer): JsonBody => {
     hold.resize(bytes.length);
     if (request.collectSource === null && bytes.length > PARSED_FOR_ALL && !showsKnownKey(bytes)) throw unknownSource();
     const body = readJson(request, bytes);

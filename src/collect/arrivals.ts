@@ -2,12 +2,12 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { Socket } from 'node:net';
 
 /**
- * Requests that are served before everything else has its turn: on connections that have shown a write key, and on others. Of the
+ * Requests that are served before everything else goes on: on connections that have shown a write key, and on others. Of the
  * latter, who sends one request after the other does not keep those waiting who send their first.
  */
 const KNOWN_AT_A_TIME = 64;
 const NEW_AT_A_TIME = 1;
-/** Connections of newcomers that are read again in each turn: on most, nothing has come. */
+/** Connections of newcomers that are read again in each pass of the event loop: on most, nothing has come. */
 const READ_AT_A_TIME = 4;
 /**
  * Requests that wait behind another of their own connection. Hardly any client sends one before the last is answered, but of the
@@ -19,7 +19,7 @@ const MANY_BEHIND = 4_096;
 const FAR_BEHIND = 16_384;
 /** Requests of a connection that are served although none shows a write key. It is cut if as many wait behind them. */
 const KEYLESS = 8;
-/** Requests that were cut count as if they still waited, since reading them took time. In each turn so many are forgotten. */
+/** Requests that were cut count as if they still waited, since reading them took time. In each pass of the event loop so many are forgotten. */
 const CUT_FORGOTTEN = 4;
 
 interface Arrival {
@@ -28,7 +28,7 @@ interface Arrival {
 }
 
 /** What waits on a connection, in order, and in which line it stands. */
-interface Waiting {
+interface WaitingConnection {
   readonly line: Line;
   readonly arrivals: Arrival[];
   /** Requests that were let in since they wait. */
@@ -59,8 +59,8 @@ export class Arrivals {
   /** Newcomers of whom a request has come, and those of whom a second one has. */
   private readonly seen = new WeakSet<Socket>();
   private readonly seenAgain = new WeakSet<Socket>();
-  private readonly waiting = new Map<Socket, Waiting>();
-  /** Those that are read again in this turn. */
+  private readonly waiting = new Map<Socket, WaitingConnection>();
+  /** Those that are read again in this pass of the event loop. */
   private readonly reading = new Set<Socket>();
   private unpaused: Socket[] = [];
   /** Requests of newcomers that were cut, as far as they still count. */
@@ -128,7 +128,7 @@ export class Arrivals {
     this.waiting.delete(socket);
   }
 
-  /** Nothing more is read of newcomers in this turn: to read hundreds of requests takes as long as to serve them. */
+  /** Nothing more is read of newcomers in this pass of the event loop: to read hundreds of requests takes as long as to serve them. */
   private holdNewcomers(): void {
     for (const socket of this.newcomers.sockets) {
       if (!socket.isPaused() && !this.waiting.has(socket) && !this.reading.has(socket)) this.hold(socket);
@@ -140,7 +140,7 @@ export class Arrivals {
     (this.seenAgain.has(socket) ? this.unread : this.firstUnread).wait(socket);
   }
 
-  /** At the end of this turn of the event loop, before anything more is read. */
+  /** At the end of this pass of the event loop, before anything more is read. */
   private schedule(): void {
     if (this.scheduled) return;
     this.scheduled = true;
@@ -217,7 +217,7 @@ function cut(socket: Socket, arrivals: readonly Arrival[]): void {
   for (const { request } of arrivals) request.destroy();
 }
 
-/** Lets a limited number pass in each turn of the event loop, one address after the other. */
+/** Lets a limited number pass in each pass of the event loop, one address after the other. */
 class Line {
   /** Requests that wait behind another of their connection. */
   behind = 0;

@@ -1,6 +1,6 @@
 import { type ErrorCode, RollcallError } from '../kernel/errors.ts';
 import { instant } from '../kernel/timestamp.ts';
-import { type Envelope, isRejection, isShallow, type Message, readMessage } from '../message.ts';
+import { isRejection, isShallow, type Message, type MessageEnvelope, readMessage } from '../message.ts';
 import type { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 
@@ -26,7 +26,7 @@ const MAX_GROWTH = 4;
  * @throws RollcallError `invalid_message`, `empty_batch`, `too_many_messages`, `context_not_object`,
  *   `integrations_not_object`, `too_large`, `too_deep`
  */
-export function readBatch(body: JsonBody, envelope: Envelope, limits: CollectLimits): BatchContent {
+export function readBatch(body: JsonBody, envelope: MessageEnvelope, limits: CollectLimits): BatchContent {
   const batch = objectOf(body);
   const items = itemsOf(body, limits);
   const shared = { ...envelope, sentAt: sentAtOf(batch, envelope), ...sharedFields(batch, items.length, limits) };
@@ -41,7 +41,7 @@ export function readBatch(body: JsonBody, envelope: Envelope, limits: CollectLim
 }
 
 /** @throws RollcallError with the code of what is wrong */
-export function readCall({ rest, bytes }: JsonBody, envelope: Envelope): Message {
+export function readCall({ rest, bytes }: JsonBody, envelope: MessageEnvelope): Message {
   const result = readMessage(rest, envelope, bytes);
   if (isRejection(result)) throw new RollcallError(result.code, result.message);
   return result;
@@ -78,7 +78,7 @@ function sharedFields(batch: Record<string, unknown>, count: number, { batchByte
 }
 
 /** Read once for all its messages. */
-function sentAtOf({ sentAt }: Record<string, unknown>, { onUnreadable }: Envelope): number | null {
+function sentAtOf({ sentAt }: Record<string, unknown>, { onUnreadable }: MessageEnvelope): number | null {
   const sent = instant(sentAt);
   if (sent === null && sentAt !== undefined && sentAt !== null) onUnreadable?.('sentAt');
   return sent;

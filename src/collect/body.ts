@@ -16,7 +16,7 @@ import {
   type ZlibOptions,
 } from 'node:zlib';
 import { RollcallError } from '../kernel/errors.ts';
-import type { Hold } from './pressure.ts';
+import type { HeldBytes } from './pressure.ts';
 
 /** A chunk's cost beside its bytes. Without it, a body in chunks of one byte would hold hundreds of times its charge. */
 const CHUNK_COST = 256;
@@ -26,7 +26,7 @@ const CHUNK_COST = 256;
  *
  * @param done - called once, with the bytes or with RollcallError `too_large`, `overloaded`, `request_timeout`
  */
-export function readBytes(payload: Readable, hold: Hold, maxBytes: number, done: OnBytes): void {
+export function readBytes(payload: Readable, hold: HeldBytes, maxBytes: number, done: OnBytes): void {
   let chunks: Buffer[] = [];
   let length = 0;
   let isDone = false;
@@ -64,11 +64,11 @@ type OnBytes = (error: Error | null, bytes: Buffer) => void;
 const NO_BYTES = Buffer.alloc(0);
 const ignore = () => {};
 
-type Engine = Gunzip | Inflate | InflateRaw | BrotliDecompress;
+type Decompressor = Gunzip | Inflate | InflateRaw | BrotliDecompress;
 
 interface Inflater {
   /** In another thread. */
-  readonly later: (options: ZlibOptions) => Engine;
+  readonly later: (options: ZlibOptions) => Decompressor;
   readonly atOnce: (body: Buffer, options: ZlibOptions) => Buffer;
 }
 
@@ -142,7 +142,7 @@ async function gunzipped(body: Buffer, maxBytes: number, chunkSize: number): Pro
 }
 
 /** @throws RollcallError `too_large`; what zlib throws */
-async function inPieces(engine: Engine, body: Buffer, maxBytes: number, chunkSize: number): Promise<Buffer> {
+async function inPieces(engine: Decompressor, body: Buffer, maxBytes: number, chunkSize: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let length = 0;
   let whole: Buffer | null = null;

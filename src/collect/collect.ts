@@ -4,7 +4,7 @@ import { type Documented, HIDDEN } from '../http/schemas.ts';
 import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import type { IpRule } from '../kernel/ip.ts';
-import type { Envelope } from '../message.ts';
+import type { MessageEnvelope } from '../message.ts';
 import { CLIENT_TYPES, type ClientType } from '../message-types.ts';
 import { admit, bodyOf, letBodyGo } from './admission.ts';
 import { Arrivals } from './arrivals.ts';
@@ -63,7 +63,7 @@ async function serve(
   await limitRate(app);
 
   const newId = () => clock.uuid();
-  const envelopeOf = (request: FastifyRequest, isOfBrowsers: boolean): Envelope => ({
+  const envelopeOf = (request: FastifyRequest, isOfBrowsers: boolean): MessageEnvelope => ({
     receivedAt: clock.now(),
     newId,
     ...ipRule(request, isOfBrowsers),

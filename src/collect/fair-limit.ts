@@ -3,7 +3,7 @@ export class FairLimit {
   private readonly maxWeight: number;
   private weight = 0;
   /** By party, the one whose turn is next first. */
-  private readonly waiting = new Map<string, Waiting[]>();
+  private readonly waiting = new Map<string, WaitingWork[]>();
 
   constructor(maxWeight: number) {
     this.maxWeight = maxWeight;
@@ -37,7 +37,7 @@ export class FairLimit {
 
   private next(): void {
     for (const [party, queue] of this.waiting) {
-      const first = queue[0] as Waiting;
+      const first = queue[0] as WaitingWork;
       if (!this.hasRoom(first.weight)) return;
       this.weight += first.weight;
       queue.shift();
@@ -53,7 +53,7 @@ export class FairLimit {
   }
 }
 
-interface Waiting {
+interface WaitingWork {
   readonly weight: number;
   readonly go: () => void;
 }

@@ -9,12 +9,12 @@ export interface Account {
    */
   expect(bytes: number): void;
   /** @throws RollcallError `overloaded` when there is no room for so many more */
-  charge(hold: Hold, bytes: number): void;
-  release(hold: Hold): void;
+  charge(hold: HeldBytes, bytes: number): void;
+  release(hold: HeldBytes): void;
 }
 
 /** The bytes that one request holds, as they arrive and until it is answered. */
-export class Hold {
+export class HeldBytes {
   /** Written by its account. */
   bytes = 0;
   private account: Account;
@@ -110,16 +110,16 @@ class SourceAccount implements Account {
     }
   }
 
-  charge(hold: Hold, bytes: number): void {
+  charge(hold: HeldBytes, bytes: number): void {
     if (bytes > 0) this.expect(bytes);
     this.add(hold, bytes);
   }
 
-  release(hold: Hold): void {
+  release(hold: HeldBytes): void {
     this.add(hold, -hold.bytes);
   }
 
-  private add(hold: Hold, bytes: number): void {
+  private add(hold: HeldBytes, bytes: number): void {
     hold.bytes += bytes;
     this.held += bytes;
     this.pressure.add(bytes);

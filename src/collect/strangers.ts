@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
-import type { Account, Hold } from './pressure.ts';
+import type { Account, HeldBytes } from './pressure.ts';
 
 export interface StrangerLimits {
   /** Bytes of all requests whose write key is not known yet. */
@@ -25,7 +25,7 @@ export class Strangers implements Account {
   private readonly limits: StrangerLimits;
   private readonly clock: Pick<Clock, 'monotonic' | 'after'>;
   /** When each came; oldest first. */
-  private readonly arrivals = new Map<Hold, number>();
+  private readonly arrivals = new Map<HeldBytes, number>();
   /** Connections on which no write key was shown yet. */
   readonly sockets = new Set<Socket>();
   private bytes = 0;
@@ -40,7 +40,7 @@ export class Strangers implements Account {
   /** There is always room for one more. */
   expect(): void {}
 
-  charge(hold: Hold, bytes: number): void {
+  charge(hold: HeldBytes, bytes: number): void {
     if (!this.arrivals.has(hold)) this.arrivals.set(hold, this.clock.monotonic());
     this.watch();
     hold.bytes += bytes;
@@ -51,7 +51,7 @@ export class Strangers implements Account {
     }
   }
 
-  release(hold: Hold): void {
+  release(hold: HeldBytes): void {
     if (!this.arrivals.delete(hold)) return;
     this.bytes -= hold.bytes;
     hold.bytes = 0;

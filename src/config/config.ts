@@ -1,12 +1,12 @@
 import type { ConcernKind, RuleSettings } from '../concern.ts';
 import type { Condition } from '../definition/conditions.ts';
-import type { Value } from '../definition/definition.ts';
+import type { TraitValue } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
 import type { ShownMistake } from './mistakes.ts';
 
 /** The configuration as the program uses it: defaults filled, paths absolute, secrets in place. */
 /** How long, and how much, messages that were delivered are kept. */
-interface MessageRetention {
+interface KeptMessagesConfig {
   /** For how long, in milliseconds; 0 keeps none. */
   readonly keep: number;
   /** Bytes that they may take. */
@@ -38,7 +38,7 @@ export interface Config {
     /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
     readonly removedAfter: number;
   };
-  readonly messages: MessageRetention;
+  readonly messages: KeptMessagesConfig;
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
   /** How long runs, deletion requests that are over and the audit log are kept, in milliseconds. */
@@ -187,7 +187,7 @@ export interface AudienceConfig extends ComputationConfig {
 export interface TraitConfig extends ComputationConfig {
   readonly kind: 'trait';
   /** Its short definition, in place of SQL. */
-  readonly value?: Value;
+  readonly value?: TraitValue;
 }
 
 /** The guard: how much may change in one run without a person's approval. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { type Filter, type KeyPath, MESSAGE_PARTS, type Place } from '../definition/definition.ts';
+import { type FieldPlace, type KeyPath, MESSAGE_PARTS, type PlaceFilter } from '../definition/definition.ts';
 import { OPERATOR_NAMES, OPERATORS, type Operands, type Scalar, type Test } from '../definition/operators.ts';
 import { suggestion } from '../kernel/spelling.ts';
 import { isoInstant } from '../kernel/timestamp.ts';
@@ -67,7 +67,7 @@ export const windowShape = {
 const PLACE = /^(?<part>[^.]*)\.(?<path>[\s\S]*)$/;
 
 /** A place in a message, such as `properties.total`. */
-export function readPlace(text: string): Place | { readonly fault: string } {
+export function readPlace(text: string): FieldPlace | { readonly fault: string } {
   const { part = '', path = '' } = PLACE.exec(text)?.groups ?? {};
   const known = MESSAGE_PARTS.find((candidate) => candidate === part);
   if (known === undefined) {
@@ -116,7 +116,7 @@ const filterTests = z.union(
 /** Filters on the parts of a message: a bare value is short for `is`. */
 export const where = z
   .record(z.string(), filterTests)
-  .transform((filters, context): readonly Filter[] => {
+  .transform((filters, context): readonly PlaceFilter[] => {
     if (context.issues.length > 0) return z.NEVER;
     return Object.entries(filters).flatMap(([key, given]) => {
       const place = readPlace(key);

@@ -3,7 +3,7 @@ import { suggestion } from '../kernel/spelling.ts';
 import type { Mistake, Path } from './mistakes.ts';
 
 /** An audience or computed trait, as much of it as these rules need. */
-export interface Outlined {
+export interface OutlinedComputation {
   readonly section: 'audiences' | 'traits';
   readonly path: Path;
   readonly key: string;
@@ -36,7 +36,7 @@ function* referencesIn(condition: unknown, path: Path): Iterable<Reference> {
 }
 
 /** Mistakes in `inAudience`: audiences that there are not, or of another engine, and circles. */
-export function checkInAudience(computations: readonly Outlined[]): readonly Mistake[] {
+export function checkInAudience(computations: readonly OutlinedComputation[]): readonly Mistake[] {
   const audiences = computations.filter(({ section }) => section === 'audiences');
   const byKey = new Map(audiences.map((audience) => [audience.key, audience]));
   const named = new Map(audiences.map(({ key, when, path }) => [key, [...referencesIn(when, [...path, 'when'])]]));
@@ -49,7 +49,7 @@ export function checkInAudience(computations: readonly Outlined[]): readonly Mis
   );
 }
 
-function missing(key: string, computations: readonly Outlined[]): string | null {
+function missing(key: string, computations: readonly OutlinedComputation[]): string | null {
   const keys = computations.filter(({ section }) => section === 'audiences').map((audience) => audience.key);
   if (keys.includes(key)) return null;
   const isTrait = computations.some((computation) => computation.key === key);
@@ -57,7 +57,7 @@ function missing(key: string, computations: readonly Outlined[]): string | null 
   return `names the audience "${key}", which there is not${suggestion(key, keys)}`;
 }
 
-function otherEngine(audience: Outlined, other: Outlined | undefined): string | null {
+function otherEngine(audience: OutlinedComputation, other: OutlinedComputation | undefined): string | null {
   if (other === undefined || other.engine === audience.engine) return null;
   return `names ${other.key}, which is computed by the engine ${other.engine}, and ${audience.key} by ${audience.engine}. Give both the same engine`;
 }

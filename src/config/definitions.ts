@@ -6,7 +6,7 @@ import {
   type ConditionOf,
   countOf,
 } from '../definition/conditions.ts';
-import { type Activity, PROPERTY_OPERATORS, type Value } from '../definition/definition.ts';
+import { type Activity, PROPERTY_OPERATORS, type TraitValue } from '../definition/definition.ts';
 import { eventName, readPath, readPlace, testShape, testsOf, where, windowShape } from './definition-parts.ts';
 import { text, whole } from './formats.ts';
 import { section } from './section.ts';
@@ -150,7 +150,7 @@ const VALUE_OPERATORS = ['count', ...PROPERTY_OPERATORS] as const;
 
 /** The short definition of a computed trait. */
 export const value = valueShape
-  .transform((given, context): Value => {
+  .transform((given, context): TraitValue => {
     if (context.issues.length > 0) return z.NEVER;
     const refuse: Refuse = (fault) => context.addIssue({ code: 'custom', ...fault });
     const [operator, other] = VALUE_OPERATORS.filter((candidate) => given[candidate] !== undefined);
@@ -170,7 +170,7 @@ function checkedValue(
   operator: (typeof VALUE_OPERATORS)[number],
   given: z.output<typeof valueShape>,
   refuse: Refuse,
-): Value | null {
+): TraitValue | null {
   const activity = activityOf(given[operator] ?? '', given);
   if (operator === 'count') {
     if (given.of === undefined) return { operator, activity };

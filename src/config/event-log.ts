@@ -6,7 +6,7 @@ import type { Mistake, Path } from './mistakes.ts';
 type Checked = Pick<Config, 'engines' | 'store' | 'eventLog' | 'audiences' | 'traits'>;
 
 /** Of an engine, what says whether it sees the log. */
-interface Engine {
+interface LogEngine {
   readonly type: string;
   /** Of a database. */
   readonly url?: string;
@@ -19,7 +19,7 @@ interface LogSight {
   /** The store's URL. */
   readonly store: string;
   /** The engine of this name; undefined where there is none, or nothing is known of it. */
-  readonly engine: (name: string) => Engine | undefined;
+  readonly engine: (name: string) => LogEngine | undefined;
 }
 
 /**
@@ -27,7 +27,7 @@ interface LogSight {
  *
  * @param store - the store's URL
  */
-export function seesLog(engine: Engine, store: string): boolean {
+export function seesLog(engine: LogEngine, store: string): boolean {
   if (store.startsWith('sqlite:')) return engine.type === 'duckdb';
   return engine.type === 'postgres' && databaseOf(engine.url ?? '') === databaseOf(store);
 }
@@ -87,7 +87,7 @@ export function logWarnings(config: Checked): readonly Mistake[] {
 }
 
 /** Windows that are longer than the log is kept. */
-function windowsBeyond({ eventLog }: Checked, { path, condition, value }: Definition): readonly Mistake[] {
+function windowsBeyond({ eventLog }: Checked, { path, condition, value }: NamedDefinition): readonly Mistake[] {
   if (eventLog === null) return [];
   const windows = [
     ...(condition ? windowsIn(condition, [...path, 'when']) : []),
@@ -102,7 +102,7 @@ function windowsBeyond({ eventLog }: Checked, { path, condition, value }: Defini
 
 const days = (ms: number) => `${Math.round(ms / 86_400_000)} days`;
 
-type Definition = ReturnType<typeof definitionsOf>[number];
+type NamedDefinition = ReturnType<typeof definitionsOf>[number];
 
 /** Audiences and traits by how they are defined. */
 function definitionsOf({ audiences, traits }: Checked) {

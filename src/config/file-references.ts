@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Mistake } from './mistakes.ts';
-import { engineIn, type Outline } from './outline.ts';
+import { engineIn, type FileOutline } from './outline.ts';
 
 /** Mistakes in the files that a configuration names. */
-export function checkFiles(file: Outline, folder: string): readonly Mistake[] {
+export function checkFiles(file: FileOutline, folder: string): readonly Mistake[] {
   return [...checkCertificates(file.network.ca, folder), ...checkSnapshots(file, folder)];
 }
 
@@ -29,7 +29,7 @@ function checkCertificates(paths: readonly string[], folder: string): readonly M
 }
 
 /** Each DuckDB engine needs a file of its own for its snapshots. */
-function checkSnapshots(file: Outline, folder: string): readonly Mistake[] {
+function checkSnapshots(file: FileOutline, folder: string): readonly Mistake[] {
   const takenBy = new Map<string, string>();
   return Object.keys(file.engines).flatMap((name): readonly Mistake[] => {
     const engine = engineIn(file, name);

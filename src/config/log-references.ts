@@ -1,13 +1,13 @@
 import { checkLogIsSeen } from './event-log.ts';
 import type { Mistake, Path } from './mistakes.ts';
-import { engineIn, engineNames, type Outline } from './outline.ts';
+import { engineIn, engineNames, type FileOutline } from './outline.ts';
 
 /**
  * Definitions that read the event log, and can't: there is none, or their engine does not see it.
  *
  * @param wrong - mistakes that are known: of an engine or store that has one, nobody can say what it sees
  */
-export function checkLogReferences(file: Outline, wrong: readonly Mistake[]): readonly Mistake[] {
+export function checkLogReferences(file: FileOutline, wrong: readonly Mistake[]): readonly Mistake[] {
   const isWrong = (...place: Path) => wrong.some(({ path }) => place.every((part, index) => path[index] === part));
   const [defaultEngine = ''] = engineNames(file.engines);
   const sight = {

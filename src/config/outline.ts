@@ -48,15 +48,15 @@ const outline = z.object({
     .catch(undefined),
 });
 /** As much of a file as the rules between its parts need; malformed parts are passed over here and reported elsewhere. */
-export type Outline = z.output<typeof outline>;
+export type FileOutline = z.output<typeof outline>;
 
 /** Null where nothing can be read of it. */
-export const outlineOf = (file: unknown): Outline | null => outline.safeParse(file).data ?? null;
+export const outlineOf = (file: unknown): FileOutline | null => outline.safeParse(file).data ?? null;
 
 const engineOutline = z.object({ type: word, url: word, path: z.string().default(DEFAULT_SNAPSHOTS).catch('') });
 
 /** An engine of a file, as far as it can be read; undefined where there is none of this name. */
-export function engineIn({ engines }: Outline, name: string): z.output<typeof engineOutline> | undefined {
+export function engineIn({ engines }: FileOutline, name: string): z.output<typeof engineOutline> | undefined {
   const all = Object.keys(engines).length > 0 ? engines : { [DEFAULT_ENGINE]: { type: 'duckdb' } };
   return Object.hasOwn(all, name) ? engineOutline.safeParse(all[name]).data : undefined;
 }

@@ -1,11 +1,11 @@
 import { suggestion } from '../kernel/spelling.ts';
-import { checkInAudience, type Outlined } from './definition-references.ts';
+import { checkInAudience, type OutlinedComputation } from './definition-references.ts';
 import { traitKey } from './formats.ts';
 import type { Mistake, Path } from './mistakes.ts';
-import { engineIn, engineNames, keyOf, type Outline } from './outline.ts';
+import { engineIn, engineNames, type FileOutline, keyOf } from './outline.ts';
 
 /** Mistakes between the parts of a file: names that are taken twice, or that nothing has. */
-export function checkReferences(file: Outline): readonly Mistake[] {
+export function checkReferences(file: FileOutline): readonly Mistake[] {
   return [
     ...duplicates(file.sources, 'sources', 'id'),
     ...duplicates(file.sources, 'sources', 'writeKey'),
@@ -35,7 +35,7 @@ function duplicates<K extends string>(
 }
 
 /** Each token needs a name of its own, for the audit log, and a secret of its own, for its rights. */
-function checkTokens({ token, tokens }: Outline['admin']): readonly Mistake[] {
+function checkTokens({ token, tokens }: FileOutline['admin']): readonly Mistake[] {
   const all = [...(token === '' ? [] : [{ name: 'admin', token }]), ...tokens];
   const offset = all.length - tokens.length;
   return all.flatMap((item, index) => {
@@ -49,7 +49,7 @@ function checkTokens({ token, tokens }: Outline['admin']): readonly Mistake[] {
   });
 }
 
-function checkDestinations({ destinations, sources, audiences, traits }: Outline): readonly Mistake[] {
+function checkDestinations({ destinations, sources, audiences, traits }: FileOutline): readonly Mistake[] {
   const ids = sources.flatMap((source) => source?.id || []);
   const keys = [...audiences, ...traits].flatMap((item) => (item ? keyOf(item) : []));
   return destinations.flatMap((destination, index) => {
@@ -71,7 +71,7 @@ function checkDestinations({ destinations, sources, audiences, traits }: Outline
   });
 }
 
-function checkEventLog({ eventLog, sources }: Outline): readonly Mistake[] {
+function checkEventLog({ eventLog, sources }: FileOutline): readonly Mistake[] {
   const ids = sources.flatMap((source) => source?.id || []);
   const named = eventLog?.sources ?? [];
   return named.flatMap((source, index) => unknown(['eventLog', 'sources', index], source, ids, 'source'));
@@ -89,11 +89,11 @@ function checkSigning(
   return [{ path: [...path, 'sharedSecret'], message: 'begins with whsec_ and must go on with the base64 of a key' }];
 }
 
-function checkComputations({ sources, engines, audiences, traits }: Outline): readonly Mistake[] {
+function checkComputations({ sources, engines, audiences, traits }: FileOutline): readonly Mistake[] {
   const ids = sources.flatMap((source) => source?.id || []);
   const names = engineNames(engines);
   const taken = new Map<string, string>();
-  const check = (section: string, items: Outline['audiences'] | Outline['traits']): readonly Mistake[] =>
+  const check = (section: string, items: FileOutline['audiences'] | FileOutline['traits']): readonly Mistake[] =>
     items.flatMap((item, index) => {
       if (!item) return [];
       const path: Path = [section, index];
@@ -108,10 +108,10 @@ function checkComputations({ sources, engines, audiences, traits }: Outline): re
 }
 
 /** A definition is either SQL or a short one, and short ones know other audiences by their keys. */
-function checkDefinitions(file: Outline): readonly Mistake[] {
+function checkDefinitions(file: FileOutline): readonly Mistake[] {
   const [defaultEngine = ''] = engineNames(file.engines);
   const outlined = (['audiences', 'traits'] as const).flatMap((section) =>
-    file[section].flatMap((item, index): readonly Outlined[] => {
+    file[section].flatMap((item, index): readonly OutlinedComputation[] => {
       if (!item) return [];
       const when = 'when' in item ? item.when : undefined;
       return [{ section, path: [section, index], key: keyOf(item), engine: item.engine || defaultEngine, when }];
@@ -179,7 +179,7 @@ function needsDialect(
   path: Path,
   { engine }: { readonly engine: string },
   short: unknown,
-  file: Outline,
+  file: FileOutline,
 ): readonly Mistake[] {
   const [defaultEngine = ''] = engineNames(file.engines);
   const name = engine || defaultEngine;

@@ -7,13 +7,13 @@ export type KeyPath = readonly string[];
 export const MESSAGE_PARTS = ['properties', 'context', 'traits'] as const;
 
 /** A place in a message. */
-export interface Place {
+export interface FieldPlace {
   readonly part: (typeof MESSAGE_PARTS)[number];
   readonly path: KeyPath;
 }
 
 /** A place in a message, and tests that its value has to pass, all of them. */
-export interface Filter extends Place {
+export interface PlaceFilter extends FieldPlace {
   readonly tests: readonly Test[];
 }
 
@@ -24,7 +24,7 @@ export interface Activity {
   readonly within: number | null;
   /** Only events at or after this instant count, in milliseconds since 1970; null for no such limit. */
   readonly since: number | null;
-  readonly where: readonly Filter[];
+  readonly where: readonly PlaceFilter[];
 }
 
 /** Operators on a property of somebody's events. */
@@ -41,12 +41,12 @@ export const PROPERTY_OPERATORS = [
 ] as const;
 
 /** The short definition of a computed trait (`value`), checked. */
-export type Value =
+export type TraitValue =
   | { readonly operator: 'count'; readonly activity: Activity }
   | {
       readonly operator: (typeof PROPERTY_OPERATORS)[number];
       readonly activity: Activity;
-      readonly of: Place;
+      readonly of: FieldPlace;
     };
 
 /** Items of a `uniqueList` at most: the least ones. */

@@ -1,8 +1,8 @@
 import type { Clock } from '../kernel/clock.ts';
-import type { NoticeConfirmation, Settlement, Store } from '../store/port.ts';
+import type { NoticeConfirmation, Records, Settlement } from '../store/port.ts';
 
 interface ConfirmationParts {
-  readonly store: Pick<Store, 'confirmNotices'>;
+  readonly store: Pick<Records, 'confirmNotices'>;
   readonly clock: Pick<Clock, 'now' | 'after'>;
   readonly log: { warn(details: object, message: string): void };
 }

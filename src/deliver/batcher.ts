@@ -25,7 +25,7 @@ import type { Denial, SkipCause } from './verdict.ts';
  */
 
 /** A message that goes in a batch. */
-interface BatchItem {
+interface BatchedMessage {
   readonly claim: Claim;
   /** Whether messages may still be posted is asked once for all of a generation. */
   readonly generation: number;
@@ -52,7 +52,7 @@ export interface BatchMemory {
 const MEMORY_LIMIT = 32 * 1024 * 1024;
 
 /** The endpoint that the requests go to, with room for some of them at a time. */
-interface Places {
+interface EndpointPlaces {
   readonly window: Pick<Window, 'open' | 'begun'>;
   /** Waits for a place, or says why there is none. */
   enter(mayPost: () => boolean): Promise<SkipCause | null>;
@@ -62,7 +62,7 @@ interface Places {
 
 interface BatcherOptions {
   readonly clock: Clock;
-  readonly outlet: Places;
+  readonly outlet: EndpointPlaces;
   readonly memory: BatchMemory;
   /** Whether messages of a generation may still be posted. */
   readonly mayPost: (generation: number) => boolean;
@@ -77,13 +77,13 @@ interface BatcherOptions {
 }
 
 /** A message until its request is answered, or can't be made. It counts in the memory meanwhile. */
-class Waiting {
-  readonly item: BatchItem;
+class WaitingMessage {
+  readonly item: BatchedMessage;
   readonly bytes: number;
   private readonly memory: BatchMemory;
   private hasEnded = false;
 
-  constructor(item: BatchItem, memory: BatchMemory) {
+  constructor(item: BatchedMessage, memory: BatchMemory) {
     this.item = item;
     this.bytes = Buffer.byteLength(item.claim.body);
     this.memory = memory;
@@ -100,13 +100,13 @@ class Waiting {
 
 /** Messages that gather for one request. */
 interface Gathering {
-  items: Waiting[];
+  items: WaitingMessage[];
   /** Messages in a request at most, now: it halves when a request fails and doubles when one succeeds. */
   limit: number;
   /** Size of the items in an envelope. */
   bytes: number;
   /** Parts of batches that were split, each to be posted by itself. */
-  parts: Waiting[][];
+  parts: WaitingMessage[][];
   /** Whether `wait` is over. */
   isDue: boolean;
   isSending: boolean;
@@ -185,9 +185,9 @@ export class Batcher {
     return this.gathered < places * this.size && this.options.memory.bytes < MEMORY_LIMIT;
   }
 
-  add(item: BatchItem): void {
+  add(item: BatchedMessage): void {
     const into = item.claim.tries > 0 ? this.retries : this.firsts;
-    const waiting = new Waiting(item, this.options.memory);
+    const waiting = new WaitingMessage(item, this.options.memory);
     into.items.push(waiting);
     into.bytes += envelopeBytes(waiting.bytes, item.claim.id);
     if (this.endsWait(item.claim)) into.isDue = true;
@@ -202,7 +202,7 @@ export class Batcher {
   /** Gives back what may not be posted any more; with `all`, whatever it is. */
   cut(all = false): void {
     const mayPost = this.permission();
-    const isKept = (waiting: Waiting) => {
+    const isKept = (waiting: WaitingMessage) => {
       if (!all && mayPost(waiting)) return true;
       waiting.end(CUT);
       return false;
@@ -218,7 +218,7 @@ export class Batcher {
   }
 
   /** Whether messages may be posted now. All of one generation get the same answer. */
-  private permission(): (waiting: Waiting) => boolean {
+  private permission(): (waiting: WaitingMessage) => boolean {
     let asked: number | null = null;
     let answer = false;
     return ({ item: { generation } }) => {
@@ -272,7 +272,7 @@ export class Batcher {
     return items.some(mayPost) || parts.some((part) => part.some(mayPost));
   }
 
-  private next(from: Gathering): readonly Waiting[] {
+  private next(from: Gathering): readonly WaitingMessage[] {
     const part = from.parts.shift();
     if (part) return part;
     const items = from.items.splice(0, fitting(from.items, this.sizeOf(from)));
@@ -284,7 +284,7 @@ export class Batcher {
     return items;
   }
 
-  private async post(items: readonly Waiting[], from: Gathering): Promise<void> {
+  private async post(items: readonly WaitingMessage[], from: Gathering): Promise<void> {
     const { clock, outlet, post, onRoom } = this.options;
     const at = clock.now();
     const { begun } = outlet.window;
@@ -307,12 +307,12 @@ export class Batcher {
   }
 
   private answered(
-    items: readonly Waiting[],
+    items: readonly WaitingMessage[],
     from: Gathering,
     exchange: Exchange,
     { at, begun }: { at: number; begun: number },
   ): void {
-    const [first] = items as readonly [Waiting, ...Waiting[]];
+    const [first] = items as readonly [WaitingMessage, ...WaitingMessage[]];
     const exchanges = readAnswer(exchange, items.length, this.options.secrets());
     // A handler that takes none of a whole batch says what a 5xx would say.
     const isTaken = exchanges.some(({ outcome }) => outcome !== 'retry');
@@ -331,7 +331,7 @@ export class Batcher {
   }
 
   /** Halves, each to be posted by itself: down to one message, whose answer is then its own. */
-  private split(items: readonly Waiting[], from: Gathering): void {
+  private split(items: readonly WaitingMessage[], from: Gathering): void {
     const half = Math.ceil(items.length / 2);
     this.shrink(from, half);
     from.parts.push(items.slice(0, half), items.slice(half));
@@ -372,11 +372,11 @@ const isTooMuch = ({ status }: Exchange) => status === 400 || status === 413;
 const CUT: Result = { skipped: 'cut' };
 
 /** Size of the items in an envelope. */
-const bytesOf = (items: readonly Waiting[]) =>
+const bytesOf = (items: readonly WaitingMessage[]) =>
   items.reduce((sum, { item, bytes }) => sum + envelopeBytes(bytes, item.claim.id), 0);
 
 /** How many of the first items go into one request: one at least, and `most` at most. */
-function fitting(items: readonly Waiting[], most: number): number {
+function fitting(items: readonly WaitingMessage[], most: number): number {
   let sum = envelopeBytes();
   let count = 0;
   for (const { item, bytes } of items) {

@@ -35,7 +35,7 @@ export interface PostRequest {
 
 /**
  * Posts once. `done` is called once, whatever the remote and the HTTP client do: a failure is a result, and five seconds
- * cover everything. An answer is handed over in the same turn, so that the next request finds the connection still warm.
+ * cover everything. An answer is handed over in the same pass of the event loop, so that the next request finds the connection still warm.
  */
 export function exchange(
   agent: Dispatcher,

@@ -1,7 +1,7 @@
 import isEqual from 'lodash/isEqual.js';
 import type { Destination } from '../destination.ts';
 import type { Logger } from '../kernel/log.ts';
-import type { Owner, Roster, RosterEntry, Store } from '../store/port.ts';
+import type { Owner, Records, Roster, RosterEntry } from '../store/port.ts';
 import { type Share, shareOf } from './share.ts';
 
 /** The destinations that a process of this configuration knows. */
@@ -10,7 +10,7 @@ function rosterOf(destinations: readonly Destination[], removedAfter: number): R
 }
 
 interface FleetOptions {
-  readonly store: Pick<Store, 'owners' | 'publish' | 'rosters'>;
+  readonly store: Pick<Records, 'owners' | 'publish' | 'rosters'>;
   /** This process, which gets a new number with each lease. */
   readonly owner: () => number;
   readonly log: Logger;
@@ -118,7 +118,7 @@ export class Fleet {
 }
 
 /** Every destination that a live process knows, by each of their configurations. */
-export async function destinationsOfFleet(store: Pick<Store, 'owners' | 'rosters'>): Promise<readonly RosterEntry[]> {
+export async function destinationsOfFleet(store: Pick<Records, 'owners' | 'rosters'>): Promise<readonly RosterEntry[]> {
   const ids = new Set((await store.owners()).flatMap(({ roster }) => roster ?? []));
   return [...(await store.rosters([...ids])).values()].flatMap(({ destinations }) => destinations);
 }

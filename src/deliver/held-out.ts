@@ -1,12 +1,12 @@
 import type { Logger } from '../kernel/log.ts';
-import type { Backlog, Store } from '../store/port.ts';
+import type { Backlog, Queue } from '../store/port.ts';
 
 /** Letters queued again in one transaction, and transactions in a row at most: others want the store, too. */
 const STEP = 1_000;
 const STEPS = 50;
 
 interface HeldOutOptions {
-  readonly store: Pick<Store, 'requeue'>;
+  readonly store: Pick<Queue, 'requeue'>;
   readonly log: Logger;
   /** Whether this process is the one that sees to a destination. */
   readonly leads: (destination: string) => boolean;

@@ -1,7 +1,7 @@
 import type { Clock } from '../kernel/clock.ts';
-import { LeaseTime, type Moment, momentOf } from '../kernel/lease-time.ts';
+import { type ClockReadings, LeaseTime, momentOf } from '../kernel/lease-time.ts';
 import type { Logger } from '../kernel/log.ts';
-import type { Store } from '../store/port.ts';
+import type { Queue } from '../store/port.ts';
 
 /** How long this process may be silent before others take over its claims, in milliseconds: three attempts. */
 export const LEASE_TTL = 20_000;
@@ -20,7 +20,7 @@ interface LeaseHooks {
 /** This process's right to its claims. A process that was stopped for too long notices, and starts afresh. */
 export class ProcessLease {
   owner = 0;
-  private readonly store: Pick<Store, 'join' | 'heartbeat' | 'leave'>;
+  private readonly store: Pick<Queue, 'join' | 'heartbeat' | 'leave'>;
   private readonly clock: Clock;
   private readonly log: Logger;
   private readonly hooks: LeaseHooks;
@@ -32,7 +32,7 @@ export class ProcessLease {
   private stopped = false;
   private beating: Promise<void> | null = null;
 
-  constructor(store: Pick<Store, 'join' | 'heartbeat' | 'leave'>, clock: Clock, log: Logger, hooks: LeaseHooks) {
+  constructor(store: Pick<Queue, 'join' | 'heartbeat' | 'leave'>, clock: Clock, log: Logger, hooks: LeaseHooks) {
     this.store = store;
     this.clock = clock;
     this.log = log;
@@ -86,7 +86,7 @@ export class ProcessLease {
     this.beatAndSchedule();
   }
 
-  private renewed(asked: Moment): void {
+  private renewed(asked: ClockReadings): void {
     this.time.extend(asked, LEASE_TTL);
     this.doubted = false;
   }

@@ -9,7 +9,7 @@ export interface PreparedEndpoint {
   readonly endpoint: Endpoint;
   readonly origin: string;
   readonly path: string;
-  /** Header names and values in turn, static ones included; those of a delivery are added. */
+  /** Header names, each followed by its value, static ones included; those of a delivery are added. */
   readonly headers: readonly string[];
   /** Makes `X-Signature`; null where there is none. */
   readonly key: KeyObject | null;

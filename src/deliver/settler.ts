@@ -126,7 +126,7 @@ export class Settler {
   }
 
   private async gather(): Promise<void> {
-    // Those of the same turn go together.
+    // Those of one pass of the event loop go together.
     await new Promise((resolve) => setImmediate(resolve));
     if (this.isUrgent || this.interval === 0) return;
     await new Promise<void>((resolve) => {

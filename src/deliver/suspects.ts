@@ -75,7 +75,7 @@ export class Suspects {
     return this.phase !== null;
   }
 
-  /** Records that a delivery is about to be posted; resolves to whether it may be. Those of one turn go together. */
+  /** Records that a delivery is about to be posted; resolves to whether it may be. Those of one pass of the event loop go together. */
   record(claim: Claim): Promise<boolean> {
     this.recording.push(claim);
     this.recorded ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => this.write());

@@ -27,7 +27,7 @@ interface Turn {
 }
 
 /** A claim that is to be made. */
-export interface Planned {
+export interface PlannedClaim {
   readonly turn: Turn;
   readonly request: ClaimRequest;
   /** The hints that there were of its destination's work. */
@@ -124,8 +124,8 @@ export class Turns {
    *
    * @param unsettled - deliveries that have ended and are not written yet, and the characters of their bodies
    */
-  next(unsettled: { readonly size: number; readonly characters: number }): Planned[] {
-    const planned: Planned[] = [];
+  next(unsettled: { readonly size: number; readonly characters: number }): PlannedClaim[] {
+    const planned: PlannedClaim[] = [];
     if (this.ready.size === 0) return planned;
     let { size: held, characters } = unsettled;
     for (const { queue } of this.turns.values()) {
@@ -171,7 +171,7 @@ export class Turns {
    *
    * @param nextDue - when the destination's next retry is due, as far as the store knows
    */
-  claimed({ turn, request, hints }: Planned, count: number, nextDue: number | null | undefined): void {
+  claimed({ turn, request, hints }: PlannedClaim, count: number, nextDue: number | null | undefined): void {
     turn.claimed += count;
     if (count < request.limit && turn.hints === hints) {
       turn.wanted = false;

@@ -17,7 +17,7 @@ import { ProcessLease } from './process-lease.ts';
 import { Settler } from './settler.ts';
 import { Stock } from './stock.ts';
 import { Suspects } from './suspects.ts';
-import { type Planned, Turns } from './turns.ts';
+import { type PlannedClaim, Turns } from './turns.ts';
 import { released } from './verdict.ts';
 import type { WorkerOptions } from './worker-options.ts';
 
@@ -367,7 +367,7 @@ export class Worker {
     }
   }
 
-  private async claim(planned: readonly Planned[]): Promise<void> {
+  private async claim(planned: readonly PlannedClaim[]): Promise<void> {
     const { store } = this.options;
     const { stock } = this;
     const { owner } = stock;

@@ -13,8 +13,10 @@ import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';
 interface KeeperParts {
   readonly store: Pick<
     Store,
-    'events' | 'trustsClocks' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey' | 'rebuildLive'
+    'events' | 'trustsClocks' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey'
   >;
+  /** Has all that live audiences keep of the log built again. */
+  readonly live: { rebuildAll(): Promise<void> };
   readonly clock: Clock;
   readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
   /** Absolute folder of the files. */
@@ -121,8 +123,8 @@ export class EventLogKeeper {
 
   /** Carries out again the deletions that a restored backup lacks. */
   private async restore(events: EventLog): Promise<void> {
-    const { folder, store } = this.parts;
-    const onErased = () => store.rebuildLive();
+    const { folder, store, live } = this.parts;
+    const onErased = () => live.rebuildAll();
     if (events.kind === 'table') {
       await applyToRestored(folder, events, () => store.hashKey(), onErased);
       this.isRestored = true;

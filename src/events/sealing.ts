@@ -2,7 +2,7 @@ import type { Clock } from '../kernel/clock.ts';
 import { failpoint } from '../kernel/failpoint.ts';
 import { dayOf } from '../kernel/timestamp.ts';
 import type { FileLog, LogFile, LogState } from '../store/event-log.ts';
-import { type Planned, Workbench } from '../store/events/parquet.ts';
+import { type PlannedFile, Workbench } from '../store/events/parquet.ts';
 import type { Fence } from '../store/port.ts';
 
 /** Characters of bodies in one file at most, and in the tail before it is sealed. */
@@ -55,7 +55,7 @@ export async function sealTail({ log, folder, clock, fence }: Sealed): Promise<v
 export async function announceAndWrite(
   { log, fence }: Pick<Sealed, 'log' | 'fence'>,
   bench: Workbench,
-  planned: readonly Planned[],
+  planned: readonly PlannedFile[],
 ): Promise<readonly LogFile[]> {
   await log.willWrite(
     fence,

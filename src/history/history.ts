@@ -24,20 +24,15 @@ const LEASE_TTL = 50_000;
 interface HistoryOptions {
   readonly store: Pick<
     Store,
-    | 'time'
-    | 'addHistory'
-    | 'pruneHistory'
-    | 'trustsClocks'
-    | 'takeLease'
-    | 'backlog'
-    | 'oldestUntried'
-    | 'liveAudiences'
+    'time' | 'addHistory' | 'pruneHistory' | 'trustsClocks' | 'takeLease' | 'backlog' | 'oldestUntried'
   >;
+  /** Live audiences with their members of now. */
+  readonly live: { audiences(): Promise<readonly { readonly key: string; readonly members: number }[]> };
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-interface Batch {
+interface HistoryBatch {
   readonly at: number;
   readonly entries: readonly HistoryEntry[];
 }
@@ -56,7 +51,7 @@ export class History {
   /** When the counting of the next batch began. */
   private since: number;
   private sampled = 0;
-  private batches: Batch[] = [];
+  private batches: HistoryBatch[] = [];
   private isFailing = false;
   private cancel = () => {};
   private writing: Promise<void> = Promise.resolve();
@@ -202,7 +197,7 @@ export class History {
 
   /** Live audiences change between runs. */
   private async liveSizes(): Promise<readonly HistoryEntry[]> {
-    const all = await this.options.store.liveAudiences();
+    const all = await this.options.live.audiences();
     return all.map(({ key, members }) => ({ subject: 'audience', name: key, members }));
   }
 

@@ -1,6 +1,6 @@
 import { ATTEMPT_BOUNDS, DELIVERY_BOUNDS, OUTCOMES, type Settlement, type Verdict } from '../store/port.ts';
 
-type Kind = Verdict['kind'];
+type VerdictKind = Verdict['kind'];
 
 /** Times by the bounds that they are within, the last beyond all of them; and their sum. */
 interface Times {
@@ -32,7 +32,7 @@ class Histogram implements Times {
 class DestinationTally {
   /** Deliveries that were made of accepted messages. */
   accepted = 0;
-  readonly verdicts: Record<Kind, number> = { delivered: 0, retry: 0, release: 0, dead: 0 };
+  readonly verdicts: Record<VerdictKind, number> = { delivered: 0, retry: 0, release: 0, dead: 0 };
   /** From acceptance to delivery. */
   readonly took = new Histogram(DELIVERY_BOUNDS);
 }

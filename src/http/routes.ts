@@ -10,7 +10,7 @@ import { Gate } from '../admin/guard.ts';
 import type { Metrics } from '../admin/metrics/metrics.ts';
 import { metricsRoute } from '../admin/metrics-route.ts';
 import { pages } from '../admin/pages.ts';
-import { Session } from '../admin/session.ts';
+import { BrowserSessions } from '../admin/session.ts';
 import { SignInLimit } from '../admin/sign-in-limit.ts';
 import { hookOf, sampleAnnouncement } from '../alerts/announcement.ts';
 import { collect } from '../collect/collect.ts';
@@ -59,7 +59,7 @@ export async function registerRoutes(server: FastifyInstance, parts: Parts): Pro
     onDiscard: (source, code, start) => discards.add(source ?? NOBODY, code, source === null ? null : (start ?? '')),
     onUnreadable: (source, field) => metrics.unreadable(source, field),
   });
-  const session = new Session(clock);
+  const session = new BrowserSessions(clock);
   const tokens = () => config().admin.tokens;
   const gate = new Gate({ tokens, session, limit: new SignInLimit(clock), ensureRunning });
   await registerRegulations(server, gate, parts);
@@ -86,7 +86,12 @@ async function registerRegulations(server: FastifyInstance, gate: Gate, parts: P
   });
 }
 
-async function registerAdmin(server: FastifyInstance, gate: Gate, session: Session, parts: Parts): Promise<void> {
+async function registerAdmin(
+  server: FastifyInstance,
+  gate: Gate,
+  session: BrowserSessions,
+  parts: Parts,
+): Promise<void> {
   const { config, clock, log, audit, store, sync, worker, metrics, reload } = parts;
   await server.register(metricsRoute, { gate, registry: metrics.registry });
   await server.register(managementApi, {

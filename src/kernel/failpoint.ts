@@ -29,20 +29,20 @@ export type Failpoint =
   | 'log_erased';
 
 /** The fault: the process ends as by `kill -9`, or only the thread that comes by fails. */
-export type Fault = 'kill' | 'throw' | 'memory' | 'hang';
+export type FailpointFault = 'kill' | 'throw' | 'memory' | 'hang';
 
 /** A failpoint that fires after it was passed a number of times. */
 export interface Armed {
   readonly name: Failpoint;
   readonly passes: number;
-  readonly fault: Fault;
+  readonly fault: FailpointFault;
 }
 
 let armed: Armed | null = null;
 let left = 0;
 
 /** Has the fault happen the `passes`-th time that this process, or its store's thread, comes by. For tests only. */
-export function armFailpoint(name: Failpoint, passes: number, fault: Fault = 'kill'): void {
+export function armFailpoint(name: Failpoint, passes: number, fault: FailpointFault = 'kill'): void {
   armed = { name, passes, fault };
   left = passes;
 }
@@ -66,7 +66,7 @@ export function failpoint(name: Failpoint): void {
   if (left <= 0) FAULTS[armed.fault]();
 }
 
-const FAULTS: Readonly<Record<Fault, () => void>> = {
+const FAULTS: Readonly<Record<FailpointFault, () => void>> = {
   kill: () => void process.kill(process.pid, 'SIGKILL'),
   /** Later, where nobody catches it. */
   throw() {

@@ -91,12 +91,12 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
   };
 }
 
-interface Waiting {
+interface WaitingForLease {
   /** Milliseconds to wait at most; with 0 it is tried once. */
   readonly patience: number;
   readonly askEvery: number;
   readonly signal?: AbortSignal;
-  /** Whether it is one's turn to ask. */
+  /** Whether this one may ask now. */
   readonly mayAsk?: () => boolean;
   /** Called once if it has to be waited for. */
   readonly onWait?: (() => void) | undefined;
@@ -107,7 +107,7 @@ export async function waitForLease<F>(
   leases: Leases<F>,
   clock: Clock,
   name: string,
-  { patience, askEvery, signal, mayAsk = () => true, onWait = () => {} }: Waiting,
+  { patience, askEvery, signal, mayAsk = () => true, onWait = () => {} }: WaitingForLease,
 ): Promise<Lease<F> | null> {
   const until = clock.monotonic() + patience;
   for (let tries = 1; ; tries += 1) {

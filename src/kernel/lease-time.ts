@@ -1,13 +1,13 @@
 import type { Clock } from './clock.ts';
 
 /** Readings of all clocks at one moment. */
-export interface Moment {
+export interface ClockReadings {
   readonly steady: number;
   readonly wall: number;
   readonly uptime: number;
 }
 
-export function momentOf(clock: Clock): Moment {
+export function momentOf(clock: Clock): ClockReadings {
   return { steady: clock.monotonic(), wall: clock.now(), uptime: clock.uptime() };
 }
 
@@ -20,7 +20,7 @@ const READING = 10;
  */
 export class LeaseTime {
   private readonly clock: Clock;
-  private until: Moment = { steady: 0, wall: 0, uptime: 0 };
+  private until: ClockReadings = { steady: 0, wall: 0, uptime: 0 };
   private uptime = 0;
   private readAt = Number.NEGATIVE_INFINITY;
 
@@ -29,7 +29,7 @@ export class LeaseTime {
   }
 
   /** @param asked - read before the store was asked */
-  extend({ steady, wall, uptime }: Moment, ttl: number): void {
+  extend({ steady, wall, uptime }: ClockReadings, ttl: number): void {
     this.until = { steady: steady + ttl, wall: wall + ttl, uptime: uptime + ttl };
   }
 

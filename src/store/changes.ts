@@ -5,9 +5,9 @@ export const BACKLOG_COUNTS = ['pending', 'dead', 'queued', 'heldOut'] as const;
 /** Counters of a run's deliveries. */
 export const RUN_COUNTS = ['deliveries', 'untried', 'delivered', 'died', 'superseded'] as const;
 
-export type Counts = Record<(typeof BACKLOG_COUNTS)[number] | (typeof RUN_COUNTS)[number], number>;
+export type CounterValues = Record<(typeof BACKLOG_COUNTS)[number] | (typeof RUN_COUNTS)[number], number>;
 
-const NOTHING: Readonly<Counts> = {
+const NOTHING: Readonly<CounterValues> = {
   ...{ pending: 0, dead: 0, queued: 0, heldOut: 0 },
   ...{ deliveries: 0, untried: 0, delivered: 0, died: 0, superseded: 0 },
 };
@@ -16,11 +16,11 @@ const NOTHING: Readonly<Counts> = {
  * Sums up what a transaction changes in counters, to write it once, at its end. Destinations and runs go by their names, or
  * by the numbers that stand for them.
  */
-export class Changes<K> {
-  private readonly ofDestinations = new Map<K, Counts>();
-  private readonly ofRuns = new Map<K, Counts>();
+export class CounterChanges<K> {
+  private readonly ofDestinations = new Map<K, CounterValues>();
+  private readonly ofRuns = new Map<K, CounterValues>();
 
-  add(destination: K, run: K | null, change: Partial<Counts>): void {
+  add(destination: K, run: K | null, change: Partial<CounterValues>): void {
     sum(this.ofDestinations, destination, change);
     if (run !== null) sum(this.ofRuns, run, change);
   }
@@ -38,28 +38,28 @@ export class Changes<K> {
   }
 
   /** How much a destination's counters have changed so far. */
-  of(destination: K): Readonly<Counts> {
+  of(destination: K): Readonly<CounterValues> {
     return this.ofDestinations.get(destination) ?? NOTHING;
   }
 
-  get destinations(): readonly (readonly [K, Readonly<Counts>])[] {
+  get destinations(): readonly (readonly [K, Readonly<CounterValues>])[] {
     return changed(this.ofDestinations, BACKLOG_COUNTS);
   }
 
-  get runs(): readonly (readonly [K, Readonly<Counts>])[] {
+  get runs(): readonly (readonly [K, Readonly<CounterValues>])[] {
     return changed(this.ofRuns, RUN_COUNTS);
   }
 }
 
-function sum<K>(into: Map<K, Counts>, key: K, change: Partial<Counts>): void {
+function sum<K>(into: Map<K, CounterValues>, key: K, change: Partial<CounterValues>): void {
   let sums = into.get(key);
   if (!sums) {
     sums = { ...NOTHING };
     into.set(key, sums);
   }
-  for (const name in change) sums[name as keyof Counts] += change[name as keyof Counts] ?? 0;
+  for (const name in change) sums[name as keyof CounterValues] += change[name as keyof CounterValues] ?? 0;
 }
 
-function changed<K>(sums: ReadonlyMap<K, Counts>, names: readonly (keyof Counts)[]) {
+function changed<K>(sums: ReadonlyMap<K, CounterValues>, names: readonly (keyof CounterValues)[]) {
   return [...sums].filter(([, counts]) => names.some((name) => counts[name] !== 0));
 }

@@ -158,7 +158,7 @@ export interface TableLog {
   userIds(): Promise<readonly string[]>;
   /** The id of the restoring that made this database of a copy; null if none did. */
   restored(): Promise<string | null>;
-  summary(): Promise<LogSummary>;
+  summary(): Promise<TableSummary>;
   /** On disk, and how many days have a partition; counts nothing. */
   size(): Promise<{ readonly bytes: number; readonly partitions: number }>;
   /** Reads the log as it is at one moment. `onPlace` hears how far that is, before anything is read. */
@@ -174,7 +174,7 @@ export interface TableLog {
 }
 
 /** Size and span of the log. */
-interface LogSummary {
+interface TableSummary {
   readonly events: number;
   readonly bytes: number;
   /** First and last day of receipt, YYYY-MM-DD; null when it is empty. */

@@ -164,52 +164,52 @@ export interface LivePlanRow {
 export type LiveWhich = 'told' | 'behind' | 'all';
 
 /** State and membership of live audiences (docs/live.md). */
-export interface LiveRecords {
+export interface LiveState {
   /** The state that serves a source; where there is none, the one that is being built. */
-  liveSource(source: string): Promise<LiveSource | null>;
+  currentState(source: string): Promise<LiveSource | null>;
   /** The state that is being built for a source, or that catches up until it serves. */
-  liveNext(source: string): Promise<LiveSource | null>;
+  nextState(source: string): Promise<LiveSource | null>;
   /** All of all sources, those too that are about to be removed. */
-  liveSources(): Promise<readonly LiveSource[]>;
+  allStates(): Promise<readonly LiveSource[]>;
   /**
    * Begins a build: events after this position are read next. Resolves to the new state. Others count no more, but that
    * which goes on serving (if `beside`). Throws `fence_lost`.
    */
-  beginLive(source: string, asked: string, position: string, beside: boolean, fence: Fence): Promise<number>;
+  beginState(source: string, asked: string, position: string, beside: boolean, fence: Fence): Promise<number>;
   /** Says what a state keeps from now on, and of which audiences by SQL it knows the members. Throws `fence_lost`. */
-  askLive(state: number, asked: string, named: readonly string[], fence: Fence): Promise<void>;
+  setAsked(state: number, asked: string, named: readonly string[], fence: Fence): Promise<void>;
   /** Removes up to `limit` rows of a source's states that count no more; resolves to whether there may be others. */
-  clearLive(source: string, limit: number): Promise<boolean>;
+  clearOver(source: string, limit: number): Promise<boolean>;
   /** @throws RollcallError `fence_lost`, `epoch_moved` */
-  fillLive(fill: LiveFill): Promise<void>;
+  fillState(fill: LiveFill): Promise<void>;
   /**
    * Everything up to the position is kept now. The state serves if none does.
    *
    * @throws RollcallError `fence_lost`, `live_moved` where what it was built from has changed
    */
-  endLive(state: number, at: number, fence: Fence): Promise<void>;
-  liveRows(state: number, raws: readonly string[]): Promise<readonly LiveRow[]>;
-  liveRowsOf(state: number, persons: readonly string[]): Promise<readonly LiveRow[]>;
+  endBuild(state: number, at: number, fence: Fence): Promise<void>;
+  rowsOfIds(state: number, raws: readonly string[]): Promise<readonly LiveRow[]>;
+  rowsOfPersons(state: number, persons: readonly string[]): Promise<readonly LiveRow[]>;
   /**
    * Rows of these ids, and of all persons whom they belong to. A user id belongs to itself where no row says otherwise.
    *
    * @param isLean - without other anonymous ids of which only links are kept
    */
-  liveAround(state: number, raws: readonly string[], isLean: boolean): Promise<readonly LiveRow[]>;
+  rowsAround(state: number, raws: readonly string[], isLean: boolean): Promise<readonly LiveRow[]>;
   /** Persons after this one of whom anything is kept, in order. */
-  livePersons(state: number, after: string, limit: number): Promise<readonly string[]>;
+  personsAfter(state: number, after: string, limit: number): Promise<readonly string[]>;
   /** Persons whose time has come, the first ones first, since when the first one's has, and the next time. */
-  liveDue(
+  personsDue(
     state: number,
     now: number,
     limit: number,
   ): Promise<{ readonly persons: readonly string[]; readonly since: number | null; readonly next: number | null }>;
   /** Ids of which something was received before this day, counted from 1970. */
-  liveOld(state: number, first: number, limit: number): Promise<readonly string[]>;
+  idsOlderThan(state: number, first: number, limit: number): Promise<readonly string[]>;
   /** Audiences by SQL that a state knows. */
-  liveNamed(state: number): Promise<readonly LiveNamed[]>;
+  namedAudiences(state: number): Promise<readonly LiveNamed[]>;
   /** Looks through the next ids after this one: users who are in an audience by SQL, and the last that was looked at; null at the end. */
-  liveFlagged(
+  flaggedUsers(
     state: number,
     after: string,
     limit: number,
@@ -218,55 +218,59 @@ export interface LiveRecords {
    * Looks through the next members after this one, by what was computed: those of whom nothing is kept, and the last that was
    * looked at; null at the end.
    */
-  liveStrays(
+  strayMembers(
     state: number,
     key: string,
     after: string,
     limit: number,
   ): Promise<{ readonly users: readonly string[]; readonly last: string | null }>;
-  liveMembers(users: readonly string[], keys: readonly string[]): Promise<readonly LiveMember[]>;
+  membersOf(users: readonly string[], keys: readonly string[]): Promise<readonly LiveMember[]>;
   /** One step without messages. @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
-  commitLive(commit: LiveCommit): Promise<void>;
-  liveAudiences(): Promise<readonly LiveAudience[]>;
+  commitStep(commit: LiveCommit): Promise<void>;
+  audiences(): Promise<readonly LiveAudience[]>;
   /** Audiences with computed changes that are not sent yet. */
-  liveBehind(): Promise<readonly string[]>;
+  audiencesBehind(): Promise<readonly string[]>;
   /** Makes a live audience known, or its definition; one that is on hold stays so. */
-  addLiveAudience(key: string, source: string, definition: string, hold: string | null, fence: Fence): Promise<void>;
+  addAudience(key: string, source: string, definition: string, hold: string | null, fence: Fence): Promise<void>;
   /** Puts an audience on hold, or lets it go on; the guard counts from `judgedFrom` on. */
-  holdLive(key: string, hold: string | null, judgedFrom: number | null): Promise<void>;
+  holdAudience(key: string, hold: string | null, judgedFrom: number | null): Promise<void>;
   /** Those who entered and left by steps after `since`. @param until - what comes later was done by a clock that was wrong */
-  liveCounts(key: string, since: number, until: number): Promise<{ readonly entered: number; readonly exited: number }>;
+  countChanges(
+    key: string,
+    since: number,
+    until: number,
+  ): Promise<{ readonly entered: number; readonly exited: number }>;
 
-  livePage(key: string, which: LiveWhich, after: string, limit: number): Promise<readonly LiveMember[]>;
-  saveLivePlan(plan: string, given: LivePlan): Promise<void>;
-  livePlan(plan: string): Promise<LivePlan | null>;
-  livePlansOf(key: string): Promise<readonly string[]>;
-  addToLivePlan(plan: string, rows: readonly LivePlanRow[]): Promise<void>;
-  livePlanRows(plan: string, after: number, limit: number): Promise<readonly LivePlanRow[]>;
+  memberPage(key: string, which: LiveWhich, after: string, limit: number): Promise<readonly LiveMember[]>;
+  savePlan(plan: string, given: LivePlan): Promise<void>;
+  findPlan(plan: string): Promise<LivePlan | null>;
+  plansOf(key: string): Promise<readonly string[]>;
+  addToPlan(plan: string, rows: readonly LivePlanRow[]): Promise<void>;
+  planRows(plan: string, after: number, limit: number): Promise<readonly LivePlanRow[]>;
   /** Removes rows after this position. */
-  cutLivePlan(plan: string, after: number): Promise<void>;
-  dropLivePlan(plan: string): Promise<void>;
+  cutPlan(plan: string, after: number): Promise<void>;
+  dropPlan(plan: string): Promise<void>;
   /** Marks rows of a plan up to this position, after another, as sent at this time. */
-  tellLivePlan(plan: string, after: number, upTo: number, at: number): Promise<void>;
+  tellPlan(plan: string, after: number, upTo: number, at: number): Promise<void>;
   /** Sets the version that is sent from now on. */
-  advanceLive(key: string, version: number): Promise<void>;
-  dropLive(key: string): Promise<void>;
-  livePast(key: string, user: string): Promise<readonly LivePast[]>;
-  liveCauses(key: string, user: string): Promise<readonly LiveCause[]>;
-  liveChangedBy(key: string, version: number, after: string, limit: number): Promise<readonly LiveMember[]>;
-  pruneLive(before: number): Promise<void>;
+  advanceAudience(key: string, version: number): Promise<void>;
+  dropAudience(key: string): Promise<void>;
+  pastValues(key: string, user: string): Promise<readonly LivePast[]>;
+  causesOf(key: string, user: string): Promise<readonly LiveCause[]>;
+  changedBy(key: string, version: number, after: string, limit: number): Promise<readonly LiveMember[]>;
+  pruneChanges(before: number): Promise<void>;
   /** Takes users out of membership, plans and pasts of these keys, or of all. */
-  forgetLive(users: readonly string[], keys: readonly string[] | null): Promise<void>;
+  forgetUsers(users: readonly string[], keys: readonly string[] | null): Promise<void>;
   /** Writes rows that lost something, and drops others; the leader notices. */
-  rewriteLive(state: number, rows: readonly LiveRow[], gone: readonly string[]): Promise<void>;
+  rewriteRows(state: number, rows: readonly LiveRow[], gone: readonly string[]): Promise<void>;
   /** Has what is kept of each source be built anew: nothing of it can be relied on. */
-  rebuildLive(): Promise<void>;
-  /** As `rebuildLive`, of one source or of all; but what is built already serves until another state takes its place. */
-  renewLive(source: string | null): Promise<void>;
+  rebuildAll(): Promise<void>;
+  /** As `rebuildAll`, of one source or of all; but what is built already serves until another state takes its place. */
+  renewStates(source: string | null): Promise<void>;
   /** Everybody was looked at by a state that took the place of a stale one. Throws `fence_lost`. */
-  seenLive(state: number, fence: Fence): Promise<void>;
-  /** All states of a source count no more: nothing is live there. `clearLive` removes them. Throws `fence_lost`. */
-  dropLiveSource(source: string, fence: Fence): Promise<void>;
+  markSeen(state: number, fence: Fence): Promise<void>;
+  /** All states of a source count no more: nothing is live there. `clearOver` removes them. Throws `fence_lost`. */
+  dropSource(source: string, fence: Fence): Promise<void>;
   /** Rows after this one that several users were said to have. */
-  liveShared(state: number, after: string, limit: number): Promise<readonly LiveRow[]>;
+  sharedRows(state: number, after: string, limit: number): Promise<readonly LiveRow[]>;
 }

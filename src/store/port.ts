@@ -7,7 +7,7 @@ import type { EndpointRecords } from './endpoints.ts';
 import type { EventLog } from './event-log.ts';
 import type { FleetRecords } from './fleet.ts';
 import type { HistoryRecords } from './history.ts';
-import type { LiveRecords } from './live.ts';
+import type { LiveState } from './live.ts';
 import type { MessageRecords } from './messages.ts';
 import type { Queue } from './queue.ts';
 import type { RunRecords } from './runs.ts';
@@ -23,7 +23,7 @@ export * from './messages.ts';
 export * from './queue.ts';
 export * from './runs.ts';
 
-/** Everything beside the queue, one small record at a time. `records/` has the code. */
+/** What is kept besides deliveries, one small record at a time. `records/` has the code. */
 export interface Records
   extends FleetRecords,
     RunRecords,
@@ -32,8 +32,7 @@ export interface Records
     MessageRecords,
     HistoryRecords,
     AuditRecords,
-    AlertRecords,
-    LiveRecords {}
+    AlertRecords {}
 
 /**
  * The time of due times and of the four hours, in milliseconds. It runs on evenly when a clock is set: on Postgres it is the
@@ -65,6 +64,8 @@ export interface Store extends Queue, Records {
   readonly time: StoreTime;
   /** The log of messages that were accepted as `logged`. */
   readonly events: EventLog;
+  /** What live audiences are computed from, for `jobs/live` alone. */
+  readonly live: LiveState;
   /** Deliveries that wait for their first try, per destination at most; deletion notices are not counted. */
   readonly maxQueued: number;
 

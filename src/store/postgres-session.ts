@@ -1,10 +1,10 @@
 import type { ClientBase, ClientConfig } from 'pg';
 
 /** Settings of a session, by name. */
-export type Settings = Readonly<Record<string, string | number>>;
+export type SessionSettings = Readonly<Record<string, string | number>>;
 
 /** What a role or a database has set must change neither what SQL means nor how days and times are written. */
-export const PLAIN: Settings = { standard_conforming_strings: 'on', DateStyle: 'ISO' };
+export const PLAIN: SessionSettings = { standard_conforming_strings: 'on', DateStyle: 'ISO' };
 
 /** Asked for as a session begins, each makes a pooler refuse it. */
 const LIMITS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'] as const;
@@ -13,7 +13,10 @@ const LIMITS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_sessio
 const VERIFIED = /^(prefer|require|verify-ca)$/;
 
 /** Connects to a URL. The limits in its query are set afterwards: a pooler refuses who asks for them at once. */
-export function connectionTo(url: string, settings: Settings): { config: ClientConfig; settings: Settings } {
+export function connectionTo(
+  url: string,
+  settings: SessionSettings,
+): { config: ClientConfig; settings: SessionSettings } {
   const parsed = URL.parse(url);
   if (!parsed) return { config: { connectionString: url }, settings };
   const given: Record<string, string> = {};
@@ -33,7 +36,7 @@ export function connectionTo(url: string, settings: Settings): { config: ClientC
  * Makes these settings, if the session is this client's alone. Behind a pooler it is not: the process that the client knows
  * is not the server's, and the next transaction may be on another session.
  */
-export async function ownsSession(client: ClientBase, settings: Settings): Promise<boolean> {
+export async function ownsSession(client: ClientBase, settings: SessionSettings): Promise<boolean> {
   const { processID } = client as unknown as { processID: number };
   const { rows } = await client.query(
     `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS setting (name, value)
@@ -45,7 +48,7 @@ export async function ownsSession(client: ClientBase, settings: Settings): Promi
 }
 
 /** Begins a transaction with these settings, in one round trip. They end with it. */
-export function beginWith(settings: Settings, mode = 'ISOLATION LEVEL READ COMMITTED'): string {
+export function beginWith(settings: SessionSettings, mode = 'ISOLATION LEVEL READ COMMITTED'): string {
   // A list of schemas is written as it is given.
   const text = (value: string | number) => `'${String(value).replaceAll("'", "''")}'`;
   const set = Object.entries(settings).map(

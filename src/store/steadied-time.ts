@@ -1,5 +1,5 @@
 import type { Clock } from '../kernel/clock.ts';
-import { type Moment, momentOf } from '../kernel/lease-time.ts';
+import { type ClockReadings, momentOf } from '../kernel/lease-time.ts';
 import type { StoreTime } from './port.ts';
 
 /** How much the wall clock may differ from the steady one since they were last compared, in milliseconds; more is a step. */
@@ -20,7 +20,7 @@ export class SteadiedTime implements StoreTime {
   /** Milliseconds to add to the wall clock, a whole number. */
   offset: number;
   private readonly clock: Clock;
-  private compared: Moment;
+  private compared: ClockReadings;
 
   constructor(clock: Clock, offset = 0) {
     this.clock = clock;
@@ -59,7 +59,7 @@ export class SteadiedTime implements StoreTime {
 }
 
 /** A process may be stopped between two readings. */
-function readAtOnce(clock: Clock): Moment {
+function readAtOnce(clock: Clock): ClockReadings {
   let moment = momentOf(clock);
   for (let reading = 1; clock.monotonic() - moment.steady > AT_ONCE && reading < READINGS; reading += 1) {
     moment = momentOf(clock);

@@ -23,7 +23,7 @@ export function userHash(key: string, scope: string, user: string): Buffer {
   return createHmac('sha256', key).update(`${scope}\0${user}`).digest();
 }
 
-type Subject = Pick<Claim, 'type' | 'userId' | 'messageId' | 'body'>;
+type MessageSubject = Pick<Claim, 'type' | 'userId' | 'messageId' | 'body'>;
 
 const NOBODY = '[user]';
 /** A shorter id stands in other words, too. */
@@ -35,17 +35,17 @@ export function loggedUser({ type, userId }: Pick<Claim, 'type' | 'userId'>): st
 }
 
 /** A deletion finds attempts by the user they are logged for: the former id of an alias must not stand in them. */
-export function loggedMessageId(claim: Subject): string {
+export function loggedMessageId(claim: MessageSubject): string {
   return claim.type === 'alias' ? without(claim.messageId, hiddenUser(claim)) : claim.messageId;
 }
 
 /** An endpoint's answer, without the user of a notice or the former id of an alias: receivers like to repeat ids. */
-export function loggedResponse(claim: Subject, response: string | null): string | null {
+export function loggedResponse(claim: MessageSubject, response: string | null): string | null {
   if (response === null || (claim.type !== 'delete' && claim.type !== 'alias')) return response;
   return without(response, hiddenUser(claim));
 }
 
-function hiddenUser({ type, userId, body }: Subject): string | null {
+function hiddenUser({ type, userId, body }: MessageSubject): string | null {
   return type === 'delete' ? userId : (usersIn(type, null, body)[0] ?? null);
 }
 

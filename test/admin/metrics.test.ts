@@ -19,6 +19,7 @@ const PARTS = {
   storeTime: () => 0,
   deliveries: new Tally(() => 0),
   eventLog: null,
+  live: { allStates: async () => [], currentState: async () => null },
   clock: { now: () => 1_000_000, monotonic: () => 0 },
   destinations: () => [
     {
@@ -40,8 +41,6 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
     oldestUntried: async () => [{ destination: 'crm', since: 940_000 }],
     lastSuccesses: async () => [{ key: 'vips', members: 12, at: 940_000 }],
     ping: async () => undefined,
-    liveSources: async () => [LIVE],
-    liveSource: async () => LIVE,
     backlog: async () => [{ destination: 'crm', pending: 7, dead: 3, queued: 5, heldOut: 2 }],
     orphans: async () => [{ destination: 'gone', pending: 5, since: null, unknownFor: 0 }],
     endpoints: async () => [
@@ -55,13 +54,15 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
       },
     ],
   };
-  const store = new Proxy(answers, {
-    get(target, verb) {
-      asked.push(String(verb));
-      return Reflect.get(target, verb);
-    },
-  });
-  const metrics = createMetrics({ ...PARTS, store });
+  const watched = <T extends object>(port: T): T =>
+    new Proxy(port, {
+      get(target, verb) {
+        asked.push(String(verb));
+        return Reflect.get(target, verb);
+      },
+    });
+  const live = watched({ allStates: async () => [LIVE], currentState: async () => LIVE });
+  const metrics = createMetrics({ ...PARTS, store: watched(answers), live });
   const text = await metrics.registry.metrics();
   t.match(text, /^rollcall_backlog\{destination="crm"\} 7$/m);
   t.match(text, /^rollcall_dead_letters\{destination="crm"\} 3$/m);
@@ -79,8 +80,16 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
   t.match(text, /^rollcall_store_up 1$/m);
   t.notMatch(text, /^rollcall_event_log_bytes/m, 'no log is kept');
   t.equal(asked.filter((verb) => verb === 'backlog').length, 1, 'once for all gauges');
-  const live = ['liveSource', 'liveSources'];
-  const asks = ['backlog', 'endpoints', 'lastSuccesses', ...live, 'oldestUntried', 'orphans', 'ping'];
+  const asks = [
+    'allStates',
+    'backlog',
+    'currentState',
+    'endpoints',
+    'lastSuccesses',
+    'oldestUntried',
+    'orphans',
+    'ping',
+  ];
   t.same([...new Set(asked)].toSorted(), asks);
 });
 
@@ -98,7 +107,6 @@ t.test('a scrape says how audiences stand, and what never had a delivery or a ru
     ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing },
     lastSuccesses: async () => ['calm', 'frozen', 'vips'].map((key) => ({ key, members: 12, at: 900_000 })),
     ping: async () => undefined,
-    ...{ liveSources: nothing, liveSource: async () => null },
   };
   const failure = { do: 'repair', run: 'r1', code: 'sql_failed', reason: '', since: 700_000 } as const;
   const live = { lag: 2_000, progress: null, ids: 0, due: 0, hold: null };
@@ -145,9 +153,8 @@ t.test('a scrape of a store that does not answer says so, and what the process i
   const fails = async () => Promise.reject(new Error('gone'));
   const store = {
     ...{ backlog: fails, orphans: fails, endpoints: fails, oldestUntried: fails, lastSuccesses: fails, ping: fails },
-    ...{ liveSources: fails, liveSource: fails },
   };
-  const metrics = createMetrics({ ...PARTS, store });
+  const metrics = createMetrics({ ...PARTS, store, live: { allStates: fails, currentState: fails } });
   metrics.accepted('shop', { accepted: 3, duplicates: 0, suppressed: 0 }, 4);
   const text = await metrics.registry.metrics();
   t.match(text, /^rollcall_store_up 0$/m);
@@ -160,7 +167,6 @@ t.test('deliveries and attempts are counted by destination, as Prometheus counts
   const store = {
     ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
     ping: async () => undefined,
-    ...{ liveSources: nothing, liveSource: async () => null },
   };
   const deliveries = new Tally(() => 2_000);
   const metrics = createMetrics({ ...PARTS, store, deliveries });
@@ -211,7 +217,6 @@ t.test('runs are counted by what became of them, with their time, and failures b
   const store = {
     ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
     ping: async () => undefined,
-    ...{ liveSources: nothing, liveSource: async () => null },
   };
   const keys = ['vips'];
   const metrics = createMetrics({ ...PARTS, store, keys: () => keys });

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/client/clock.ts';
+import type { ClientClock } from '../../src/client/clock.ts';
 
 interface Timer {
   at: number;
@@ -7,7 +7,7 @@ interface Timer {
 }
 
 /** A clock that moves only when told. Its random numbers are all 0.5. */
-export class ManualClock implements Clock {
+export class ManualClock implements ClientClock {
   private time = Date.parse('2026-01-02T03:04:05.678Z');
   private timers: Timer[] = [];
   private uuids = 0;

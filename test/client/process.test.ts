@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { Client } from '../../src/client/index.ts';
-import { Processes, type System, thisSystem } from '../../src/client/node/process.ts';
+import { OwnerProcesses, type ProcessSystem, thisSystem } from '../../src/client/node/process.ts';
 import { folder } from './folder.ts';
 import { deadEndpoint, service } from './service.ts';
 
@@ -17,7 +17,7 @@ const HOUR = 3_600_000;
 const NOW = Date.parse('2026-01-02T03:04:05.678Z');
 
 /** A Linux machine that was booted a day ago. */
-class Machine implements System {
+class Machine implements ProcessSystem {
   pid: number;
   startedAt = NOW - HOUR;
   boot = 'boot-1';
@@ -71,11 +71,11 @@ class Mac extends Machine {
 }
 
 t.test('a process is another one if its boot, its container, its pid or its start differ', (t) => {
-  const claim = new Processes(new Machine(70, 500)).claim();
+  const claim = new OwnerProcesses(new Machine(70, 500)).claim();
   const reader = (change: (machine: Machine) => void) => {
     const machine = new Machine(71, 900);
     change(machine);
-    return new Processes(machine).isGone(claim);
+    return new OwnerProcesses(machine).isGone(claim);
   };
   t.equal(
     reader((m) => m.running.set(70, { started: 500 })),
@@ -121,31 +121,31 @@ t.test('a process is another one if its boot, its container, its pid or its star
     false,
     'somebody has its pid, and nobody may look who',
   );
-  t.equal(new Processes(new Machine(70, 500)).isGone(claim), false, 'is this one');
-  t.equal(new Processes(new Machine(70, 501)).isGone(claim), true, 'had the pid of this one');
+  t.equal(new OwnerProcesses(new Machine(70, 500)).isGone(claim), false, 'is this one');
+  t.equal(new OwnerProcesses(new Machine(70, 501)).isGone(claim), true, 'had the pid of this one');
   t.end();
 });
 
 t.test('without /proc, times tell', (t) => {
   const machine = new Mac(70, 0);
-  const claim = new Processes(machine).claim();
+  const claim = new OwnerProcesses(machine).claim();
   t.match(claim, { scope: '0', started: 0 });
   const gone = (claimed: number, age: string | undefined) => {
     const reader = new Mac(71, 0);
     reader.running.set(70, { started: 0 });
     if (age !== undefined) reader.ages.set(70, age);
-    return new Processes(reader).isGone({ ...claim, claimed });
+    return new OwnerProcesses(reader).isGone({ ...claim, claimed });
   };
   t.equal(gone(NOW - HOUR, '   01:00:05\n'), false, 'started before it took the file');
   t.equal(gone(NOW - HOUR, '59:30'), true, 'started later');
   t.equal(gone(NOW - HOUR, '2-00:00:00'), false);
   t.equal(gone(NOW - HOUR, undefined), false, 'nobody knows, and it may live');
   t.equal(gone(NOW - 25 * HOUR, '2-00:00:00'), true, 'taken before the boot');
-  const own = new Processes(machine);
+  const own = new OwnerProcesses(machine);
   t.equal(own.isGone({ ...claim, claimed: machine.startedAt + 1 }), false);
   t.equal(own.isGone({ ...claim, claimed: machine.startedAt - 1 }), true, 'this pid, before this process');
   const alone = new Mac(71, 0);
-  t.equal(new Processes(alone).isGone(claim), true, 'nobody has that pid');
+  t.equal(new OwnerProcesses(alone).isGone(claim), true, 'nobody has that pid');
   t.end();
 });
 
@@ -155,7 +155,7 @@ t.test('ps says when a process started', { skip: hasPs ? false : 'ps is not inst
   const missing = (): never => {
     throw new Error('no /proc');
   };
-  const reader = new Processes({ ...thisSystem, read: missing, link: missing });
+  const reader = new OwnerProcesses({ ...thisSystem, read: missing, link: missing });
   const claim = reader.claim();
   t.equal(claim.scope, '0');
   const child = spawn(process.execPath, ['-e', 'process.stdin.resume()']);
@@ -163,7 +163,7 @@ t.test('ps says when a process started', { skip: hasPs ? false : 'ps is not inst
   await once(child, 'spawn');
   const { pid = 0 } = child;
   t.equal(reader.isGone({ ...claim, pid, claimed: Date.now() }), false, 'started before the file was taken');
-  const justBooted = new Processes({ ...thisSystem, read: missing, link: missing, uptime: () => 10 * HOUR });
+  const justBooted = new OwnerProcesses({ ...thisSystem, read: missing, link: missing, uptime: () => 10 * HOUR });
   t.equal(justBooted.isGone({ ...claim, pid, claimed: Date.now() - HOUR }), true, 'started after');
   const ended = once(child, 'exit');
   child.kill();

@@ -1,14 +1,14 @@
 import fs from 'node:fs';
 import fc from 'fast-check';
 import t from 'tap';
-import type { Clock } from '../../src/client/clock.ts';
+import type { ClientClock } from '../../src/client/clock.ts';
 import { Client, type Loss } from '../../src/client/index.ts';
 import { systemClock } from '../../src/client/node/clock.ts';
 import { folder } from './folder.ts';
 import { type Received, service, success } from './service.ts';
 
 /** Back-offs are over at once; deadlines, which are set in steps of 3,750 and 2,500 ms, never come. */
-const impatient: Clock = {
+const impatient: ClientClock = {
   ...systemClock,
   after(ms, callback) {
     if (ms === 3_750 || ms === 2_500) return () => {};

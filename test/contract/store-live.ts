@@ -17,69 +17,69 @@ export const liveCases: Cases = {
   'live state is built page by page, says how far it is, and counts what it keeps': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
-    const state = await store.beginLive('personas', '[]', '7', false, fence);
+    const state = await store.live.beginState('personas', '[]', '7', false, fence);
     const page = { fence, state, epoch, total: 3, changes: [] };
-    t.match(await store.liveSource('personas'), { state, isBuilding: true, done: 0, total: 0, position: '7' });
-    await store.addLiveAudience('vips', 'personas', '', 'new', fence);
+    t.match(await store.live.currentState('personas'), { state, isBuilding: true, done: 0, total: 0, position: '7' });
+    await store.live.addAudience('vips', 'personas', '', 'new', fence);
     const changes = [{ key: 'vips', user: 'ann', current: 'true' }];
-    await store.fillLive({ ...page, rows: [row('u:ann', 'ann', 50), row('u:bob', 'bob')], changes, done: 2 });
-    t.match(await store.liveSource('personas'), { isBuilding: true, done: 2, total: 3, ids: 2, due: 1 });
-    await store.fillLive({ ...page, rows: [row('a:x', null)], done: 3 });
-    await store.endLive(state, 40, fence);
-    t.match(await store.liveSource('personas'), { isBuilding: false, at: 40, ids: 3, due: 1 });
-    t.equal(await store.liveNext('personas'), null);
-    t.same(await store.liveMembers(['ann', 'bob'], ['vips']), [
+    await store.live.fillState({ ...page, rows: [row('u:ann', 'ann', 50), row('u:bob', 'bob')], changes, done: 2 });
+    t.match(await store.live.currentState('personas'), { isBuilding: true, done: 2, total: 3, ids: 2, due: 1 });
+    await store.live.fillState({ ...page, rows: [row('a:x', null)], done: 3 });
+    await store.live.endBuild(state, 40, fence);
+    t.match(await store.live.currentState('personas'), { isBuilding: false, at: 40, ids: 3, due: 1 });
+    t.equal(await store.live.nextState('personas'), null);
+    t.same(await store.live.membersOf(['ann', 'bob'], ['vips']), [
       { key: 'vips', user: 'ann', current: 'true', told: null, since: 0 },
     ]);
-    const strays = () => store.liveStrays(state, 'vips', '', 10);
-    await store.rewriteLive(state, [row('u:bob', 'bob', 60)], ['u:ann']);
-    t.match(await store.liveSource('personas'), { ids: 2, due: 1 });
+    const strays = () => store.live.strayMembers(state, 'vips', '', 10);
+    await store.live.rewriteRows(state, [row('u:bob', 'bob', 60)], ['u:ann']);
+    t.match(await store.live.currentState('personas'), { ids: 2, due: 1 });
     t.same(await strays(), { users: ['ann'], last: 'ann' }, 'a member of whom nothing is kept');
-    await store.rewriteLive(state, [row('u:ann', 'ann', null, '{}')], []);
+    await store.live.rewriteRows(state, [row('u:ann', 'ann', null, '{}')], []);
     t.same(await strays(), { users: ['ann'], last: 'ann' }, 'to be there is not enough');
-    t.same(await store.livePersons(state, '', 10), ['bob']);
-    await store.rewriteLive(state, [row('u:ann', 'ann')], []);
+    t.same(await store.live.personsAfter(state, '', 10), ['bob']);
+    await store.live.rewriteRows(state, [row('u:ann', 'ann')], []);
     t.same(await strays(), { users: [], last: 'ann' });
-    t.same(await store.liveStrays(state, 'vips', 'ann', 10), { users: [], last: null });
+    t.same(await store.live.strayMembers(state, 'vips', 'ann', 10), { users: [], last: null });
   },
 
   'the longest id and key have room in all that is kept': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
-    const state = await store.beginLive('personas', '[]', '7', false, fence);
+    const state = await store.live.beginState('personas', '[]', '7', false, fence);
     const [user, key] = [LONGEST_ID, LONGEST_NAME];
-    await store.addLiveAudience(key, 'personas', '', null, fence);
+    await store.live.addAudience(key, 'personas', '', null, fence);
     const rows = [row(`u:${user}`, user, 50), row(`a:${user}`, user)];
     const page = { fence, state, epoch, rows, done: 2, total: 2 };
-    await store.fillLive({ ...page, changes: [{ key, user, current: 'true' }] });
-    await store.endLive(state, 40, fence);
+    await store.live.fillState({ ...page, changes: [{ key, user, current: 'true' }] });
+    await store.live.endBuild(state, 40, fence);
     for (const [version, current] of [
       [1, 'false'],
       [2, 'true'],
     ] as const) {
-      const { revision = 0 } = (await store.liveSource('personas')) ?? {};
-      await store.commitLive({
+      const { revision = 0 } = (await store.live.currentState('personas')) ?? {};
+      await store.live.commitStep({
         ...{ fence, state, revision, epoch, position: '8', at: 60, rows: [], gone: [], contents: [] },
         ...{ serves: false, named: null, more: { ids: 0, due: 0 }, holds: [] },
         changes: [{ key, user, current, version, cause: null }],
         told: [{ key, from: version - 1, to: version, members: 0, record: '{}' }],
       });
     }
-    t.match(await store.liveMembers([user], [key]), [{ user, current: 'true', told: 'true', since: 2 }]);
-    await store.saveLivePlan('p', { key, toVersion: 3, record: '{}' });
-    await store.addToLivePlan('p', [{ position: 1, user, value: null, told: null }]);
-    t.match(await store.livePlanRows('p', 0, 1), [{ user }]);
+    t.match(await store.live.membersOf([user], [key]), [{ user, current: 'true', told: 'true', since: 2 }]);
+    await store.live.savePlan('p', { key, toVersion: 3, record: '{}' });
+    await store.live.addToPlan('p', [{ position: 1, user, value: null, told: null }]);
+    t.match(await store.live.planRows('p', 0, 1), [{ user }]);
   },
 
   'a build ends only if nobody changed meanwhile what it was made of': async (t, store) => {
     const fence = await led(store);
-    const state = await store.beginLive('personas', '[]', '7', false, fence);
-    await store.rebuildLive();
-    await t.rejects(store.endLive(state, 40, fence), { code: 'live_moved' });
-    t.match(await store.liveSource('personas'), { isBuilding: true });
-    const next = await store.beginLive('personas', '[]', '9', false, fence);
-    await store.endLive(next, 40, fence);
-    t.match(await store.liveSource('personas'), { state: next, isBuilding: false, position: '9' });
+    const state = await store.live.beginState('personas', '[]', '7', false, fence);
+    await store.live.rebuildAll();
+    await t.rejects(store.live.endBuild(state, 40, fence), { code: 'live_moved' });
+    t.match(await store.live.currentState('personas'), { isBuilding: true });
+    const next = await store.live.beginState('personas', '[]', '9', false, fence);
+    await store.live.endBuild(next, 40, fence);
+    t.match(await store.live.currentState('personas'), { state: next, isBuilding: false, position: '9' });
   },
 
   'what is stale serves until another state has taken its place and everybody was looked at by that one': async (
@@ -89,51 +89,51 @@ export const liveCases: Cases = {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const source = async () => {
-      const known = await store.liveSource('personas');
+      const known = await store.live.currentState('personas');
       if (known === null) throw new Error('no state');
       return known;
     };
     const step = async (state: number, serves: boolean) => {
-      const { revision = 0 } = (await store.liveSources()).find((each) => each.state === state) ?? {};
-      await store.commitLive({
+      const { revision = 0 } = (await store.live.allStates()).find((each) => each.state === state) ?? {};
+      await store.live.commitStep({
         ...{ fence, state, serves, revision, epoch, position: '10', at: 60, rows: [], contents: [], gone: [] },
         ...{ named: null, more: { ids: 0, due: 0 }, changes: [], told: [], holds: [] },
       });
     };
-    const state = await store.beginLive('personas', '[]', '7', false, fence);
-    await store.renewLive(null);
-    await t.rejects(store.endLive(state, 40, fence), { code: 'live_moved' }, 'what is being built begins anew');
-    const first = await store.beginLive('personas', '[]', '7', false, fence);
-    await store.endLive(first, 40, fence);
+    const state = await store.live.beginState('personas', '[]', '7', false, fence);
+    await store.live.renewStates(null);
+    await t.rejects(store.live.endBuild(state, 40, fence), { code: 'live_moved' }, 'what is being built begins anew');
+    const first = await store.live.beginState('personas', '[]', '7', false, fence);
+    await store.live.endBuild(first, 40, fence);
     const { revision } = await source();
-    await store.renewLive('shop');
+    await store.live.renewStates('shop');
     t.match(await source(), { isStale: false, revision }, 'those of another source are left alone');
-    await store.renewLive('personas');
+    await store.live.renewStates('personas');
     t.match(await source(), { state: first, isBuilding: false, isStale: true, revision: revision + 1 });
     await step(first, false);
-    const next = await store.beginLive('personas', '[]', '9', true, fence);
-    await store.endLive(next, 50, fence);
+    const next = await store.live.beginState('personas', '[]', '9', true, fence);
+    await store.live.endBuild(next, 50, fence);
     await step(next, true);
     t.match(await source(), { state: next, isBuilding: false, isStale: false, isUnseen: true });
     await step(next, false);
-    await store.seenLive(next, fence);
+    await store.live.markSeen(next, fence);
     t.match(await source(), { state: next, isUnseen: false });
-    await store.renewLive(null);
-    await store.seenLive(next, fence);
+    await store.live.renewStates(null);
+    await store.live.markSeen(next, fence);
     t.match(await source(), { isStale: true }, 'to have been seen does not end that');
-    await store.dropLiveSource('personas', fence);
-    t.equal(await store.liveSource('personas'), null, 'a source where nothing is live has no state');
-    while (await store.clearLive('personas', 10));
-    t.same(await store.liveSources(), []);
+    await store.live.dropSource('personas', fence);
+    t.equal(await store.live.currentState('personas'), null, 'a source where nothing is live has no state');
+    while (await store.live.clearOver('personas', 10));
+    t.same(await store.live.allStates(), []);
   },
 
   'a page of a build that was computed before a deletion began is not written': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
-    const state = await store.beginLive('personas', '[]', '7', false, fence);
+    const state = await store.live.beginState('personas', '[]', '7', false, fence);
     const page = { fence, state, rows: [row('u:ann', 'ann')], changes: [], done: 1, total: 1 };
-    await t.rejects(store.fillLive({ ...page, epoch: epoch - 1 }), { code: 'epoch_moved' });
-    t.same(await store.liveRows(state, ['u:ann']), []);
+    await t.rejects(store.live.fillState({ ...page, epoch: epoch - 1 }), { code: 'epoch_moved' });
+    t.same(await store.live.rowsOfIds(state, ['u:ann']), []);
   },
 
   'a state that is built beside another one serves once it takes over, and what is over is removed': async (
@@ -143,32 +143,32 @@ export const liveCases: Cases = {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const fill = (state: number, rows: readonly LiveRow[]) =>
-      store.fillLive({ ...{ fence, state, epoch, rows }, changes: [], done: 1, total: 1 });
-    const first = await store.beginLive('personas', '[1]', '7', false, fence);
+      store.live.fillState({ ...{ fence, state, epoch, rows }, changes: [], done: 1, total: 1 });
+    const first = await store.live.beginState('personas', '[1]', '7', false, fence);
     await fill(first, [row('u:ann', 'ann'), row('u:bob', 'bob')]);
-    await store.endLive(first, 40, fence);
-    const abandoned = await store.beginLive('personas', '[2]', '8', true, fence);
+    await store.live.endBuild(first, 40, fence);
+    const abandoned = await store.live.beginState('personas', '[2]', '8', true, fence);
     await fill(abandoned, [row('u:ann', 'ann')]);
-    const next = await store.beginLive('personas', '[2]', '9', true, fence);
+    const next = await store.live.beginState('personas', '[2]', '9', true, fence);
     await fill(next, [row('u:cleo', 'cleo')]);
-    await store.endLive(next, 50, fence);
-    t.match(await store.liveSource('personas'), { state: first, asked: '[1]' }, 'the first one goes on serving');
-    t.match(await store.liveNext('personas'), { state: next, isBuilding: false });
-    const { revision = 0 } = (await store.liveNext('personas')) ?? {};
+    await store.live.endBuild(next, 50, fence);
+    t.match(await store.live.currentState('personas'), { state: first, asked: '[1]' }, 'the first one goes on serving');
+    t.match(await store.live.nextState('personas'), { state: next, isBuilding: false });
+    const { revision = 0 } = (await store.live.nextState('personas')) ?? {};
     const step = {
       ...{ fence, revision, epoch, position: '10', at: 60, rows: [], gone: [], more: { ids: 0, due: 0 } },
       ...{ changes: [], told: [], holds: [], named: null, contents: [] },
     };
-    await store.commitLive({ ...step, state: next, serves: true });
-    t.match(await store.liveSource('personas'), { state: next, asked: '[2]', position: '10' });
-    t.equal(await store.liveNext('personas'), null);
-    await t.rejects(store.commitLive({ ...step, state: first, serves: false }), { code: 'live_moved' });
-    while (await store.clearLive('personas', 1));
+    await store.live.commitStep({ ...step, state: next, serves: true });
+    t.match(await store.live.currentState('personas'), { state: next, asked: '[2]', position: '10' });
+    t.equal(await store.live.nextState('personas'), null);
+    await t.rejects(store.live.commitStep({ ...step, state: first, serves: false }), { code: 'live_moved' });
+    while (await store.live.clearOver('personas', 1));
     t.same(
-      (await store.liveSources()).map(({ state }) => state),
+      (await store.live.allStates()).map(({ state }) => state),
       [next],
     );
-    for (const state of [first, abandoned]) t.same(await store.liveRows(state, ['u:ann', 'u:bob']), []);
-    t.equal((await store.liveRows(next, ['u:cleo'])).length, 1);
+    for (const state of [first, abandoned]) t.same(await store.live.rowsOfIds(state, ['u:ann', 'u:bob']), []);
+    t.equal((await store.live.rowsOfIds(next, ['u:cleo'])).length, 1);
   },
 };

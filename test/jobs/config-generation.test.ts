@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { type OpenEngine, openEngine } from '../../jobs/engines/open.ts';
 import type { Sync } from '../../jobs/index.ts';
-import type { Log } from '../../jobs/run/run-context.ts';
+import type { JobLog } from '../../jobs/run/run-context.ts';
 import { audience, createRig, destination, type Rig, type TestConfig, values } from './helpers/rig.ts';
 
 const OLD = "select unnest(['ann', 'bob']) as user_id";
@@ -15,7 +15,7 @@ function process(
 ): { readonly sync: Sync; readonly said: string[] } {
   const config = { ...rig.config, ...changes };
   const said: string[] = [];
-  const log: Log = { debug() {}, info() {}, warn: (_fields, text) => void said.push(text), error() {} };
+  const log: JobLog = { debug() {}, info() {}, warn: (_fields, text) => void said.push(text), error() {} };
   return { sync: rig.another({ config: () => config, log, ...(open ? { openEngine: open } : {}) }), said };
 }
 

@@ -28,7 +28,7 @@ t.test('while the log is read for a new definition, the others go on, and it goe
 
   await t.test('members come, leave by time alone and are deleted during a build', async (t) => {
     app = await opened(service, receiver.url, [BUYERS, VIEWERS], [ORDERS]);
-    const build = holdUp(app, 'fillLive');
+    const build = holdUp(app, 'fillState');
     await app.start({ collect: true, schedules: true });
     await build.reached;
     service.advance(40 * HOUR);
@@ -62,7 +62,7 @@ t.test('while the log is read for a new definition, the others go on, and it goe
   });
 
   await t.test('a deletion for some sources stops nobody, and what was done there counts no more', async (t) => {
-    const build = holdUp(app, 'fillLive');
+    const build = holdUp(app, 'fillState');
     const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: ['shop'], userIds: ['dan'] });
     while ((await app.regulations.find(id))?.status !== 'FINISHED') await pause(30);
     await build.reached;
@@ -80,7 +80,7 @@ t.test('while the log is read for a new definition, the others go on, and it goe
   await t.test('so it is while people are looked at for a definition that asks for nothing more', async (t) => {
     await app.close();
     app = await opened(service, receiver.url, [BUYERS, EITHER]);
-    const sweep = holdUp(app, 'livePersons', true);
+    const sweep = holdUp(app, 'personsAfter', true);
     await app.start({ collect: true, schedules: true });
     await send(app, [did('Order', 'finn')]);
     await heard('buyers', ['cleo', 'eve', 'finn']);
@@ -142,8 +142,9 @@ async function opened(
 }
 
 /** Has a verb of the store wait; `isEmpty`: until then it says that there is more to do, and nothing of it. */
-function holdUp(app: App, verb: 'fillLive' | 'livePersons', isEmpty = false) {
-  const original = app.store[verb] as (...given: unknown[]) => Promise<unknown>;
+function holdUp(app: App, verb: 'fillState' | 'personsAfter', isEmpty = false) {
+  const { live } = app.store;
+  const original = live[verb] as (...given: unknown[]) => Promise<unknown>;
   let arrive = () => {};
   let goOn = () => {};
   const reached = new Promise<void>((resolve) => {
@@ -156,12 +157,12 @@ function holdUp(app: App, verb: 'fillLive' | 'livePersons', isEmpty = false) {
   void gate.then(() => {
     isOpen = true;
   });
-  Object.assign(app.store, {
+  Object.assign(live, {
     [verb]: async (...given: unknown[]) => {
       arrive();
       if (isEmpty && !isOpen) return [''];
       await gate;
-      return original.apply(app.store, given);
+      return original.apply(live, given);
     },
   });
   return { reached, goOn };
@@ -175,7 +176,7 @@ async function standings(app: App) {
 /** Waits until there are so many. */
 async function stateCount(app: App, wanted = 1): Promise<number> {
   for (;;) {
-    const states = await app.store.liveSources();
+    const states = await app.store.live.allStates();
     if (states.length === wanted) return wanted;
     await pause(50);
   }

@@ -79,6 +79,7 @@ async function forgetDays({ store }: App, { clock, folder }: LoggingService): Pr
   for (;;) {
     const keeper = new EventLogKeeper({
       store,
+      live: store.live,
       clock,
       log: silentLogger,
       folder: `${folder}/events`,

@@ -18,11 +18,11 @@ async function forgotten(user: string, rows: readonly LiveRow[]) {
   const several = rows.filter(({ links }) => JSON.parse(links).length > 1);
   await forgetKept(
     {
-      liveSources: async () => [state],
-      liveRows: async (_state, raws) => rows.filter(({ raw }) => raws.includes(raw)),
-      liveRowsOf: async (_state, persons) => rows.filter(({ person }) => persons.includes(person ?? '')),
-      liveShared: async (_state, after) => several.filter(({ raw }) => raw > after),
-      rewriteLive: async (_state, left, gone) => {
+      allStates: async () => [state],
+      rowsOfIds: async (_state, raws) => rows.filter(({ raw }) => raws.includes(raw)),
+      rowsOfPersons: async (_state, persons) => rows.filter(({ person }) => persons.includes(person ?? '')),
+      sharedRows: async (_state, after) => several.filter(({ raw }) => raw > after),
+      rewriteRows: async (_state, left, gone) => {
         done = { left: Object.fromEntries(left.map(({ raw, due }) => [raw, due])), gone };
       },
     },

@@ -74,8 +74,8 @@ t.test('a live audience knows the members of one by SQL as they were last synced
     await caughtUp(app);
     await delivered(app);
     t.same(receiver.state('loyal'), { new: true });
-    const states = await app.store.liveSources();
-    for (const { state } of states) t.same(await app.store.liveRows(state, ['u:ann']), []);
+    const states = await app.store.live.allStates();
+    for (const { state } of states) t.same(await app.store.live.rowsOfIds(state, ['u:ann']), []);
   });
 
   await t.test('one that is retired has no members', async (t) => {

@@ -57,8 +57,10 @@ t.test('a restored copy goes on with live audiences, without those who were dele
     while ([...(await membersOf(restored, key)).keys()].join() !== wanted) await pause(30);
   };
   const isKept = async (raw: string) => {
-    const states = await restored.store.liveSources();
-    return (await Promise.all(states.map(({ state }) => restored.store.liveRows(state, [raw])))).flat().length > 0;
+    const states = await restored.store.live.allStates();
+    return (
+      (await Promise.all(states.map(({ state }) => restored.store.live.rowsOfIds(state, [raw])))).flat().length > 0
+    );
   };
   await heard('buyers', 'bob,cleo');
   while (await isKept('u:ann')) await pause(30);

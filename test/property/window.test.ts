@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { Failure } from '../../src/deliver/endpoint/answers.ts';
+import type { EndpointFailure } from '../../src/deliver/endpoint/answers.ts';
 import { Window } from '../../src/deliver/endpoint/window.ts';
 
 const step = fc.oneof(
@@ -8,7 +8,7 @@ const step = fc.oneof(
   fc.record({ do: fc.constant('succeed' as const), ms: fc.integer({ min: 0, max: 5_000 }) }),
   fc.record({
     do: fc.constant('fail' as const),
-    failure: fc.constantFrom<Failure>('fault', 'overload', 'silence', 'unreachable'),
+    failure: fc.constantFrom<EndpointFailure>('fault', 'overload', 'silence', 'unreachable'),
     again: fc.boolean(),
   }),
   fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 40_000 }) }),
@@ -59,7 +59,7 @@ interface Flow {
 }
 
 /** Rounds of an endpoint that fails some of its answers by chance. */
-function flow(seed: number, failure: Failure, share: number, rounds: number, processes = 1): Flow {
+function flow(seed: number, failure: EndpointFailure, share: number, rounds: number, processes = 1): Flow {
   const random = generator(seed);
   const window = new Window({ pausedAt: null, deadSince: null, share: { of: processes, leads: true } });
   // Its first answer is one, so that it is known to be up.

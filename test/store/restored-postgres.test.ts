@@ -115,7 +115,7 @@ await t.test('a restored log is without who was deleted since the dump, and keep
   };
   const keeper = (of: Store) => {
     const parts = { folder: join(folder, 'events'), keep: () => 400 * 24 * HOUR, log: { info() {}, warn: fail } };
-    return new EventLogKeeper({ ...parts, store: of, clock: { ...clock, now: () => now } });
+    return new EventLogKeeper({ ...parts, store: of, live: of.live, clock: { ...clock, now: () => now } });
   };
   const log = (to: Store, messageId: string, userId: string) => {
     const at = new Date(now).toISOString();

@@ -5,7 +5,7 @@ import { commitPlan } from './commit.ts';
 import { examineClickhouse } from './examine.ts';
 import { lookupUsers, readHistory, readMemberPage, readMembers, readRunChangePage, readRunChanges } from './readers.ts';
 import { dropSnapshot, forgetUsers, prune, scrub } from './removing.ts';
-import { openSession, type Session } from './session.ts';
+import { type ClickHouse, openSession } from './session.ts';
 import { previewPlan, readChanges, stageInto, traitColumns } from './stage.ts';
 import {
   createRegistry,
@@ -95,7 +95,7 @@ export async function openClickhouse(
 }
 
 /** The plan's row comes last: without it there is no plan, and what was begun is removed by the next run. */
-async function stage(session: Session, request: StageRequest) {
+async function stage(session: ClickHouse, request: StageRequest) {
   const { plan, key, leasedAt } = request;
   await dropLeftovers(session, key, leasedAt);
   const begun = { plan, key, leasedAt, staged: null };

@@ -1,6 +1,6 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { Staged } from '../port.ts';
-import type { Session } from './session.ts';
+import type { ClickHouse } from './session.ts';
 import { latestStates, readPlan, readSnapshot, tablesOf, writeSnapshot } from './tables.ts';
 import { literal, whole } from './types.ts';
 
@@ -10,7 +10,7 @@ import { literal, whole } from './types.ts';
  *
  * @throws RollcallError `snapshot_lost`, `snapshot_moved`
  */
-export async function commitPlan(session: Session, plan: string): Promise<void> {
+export async function commitPlan(session: ClickHouse, plan: string): Promise<void> {
   const row = await readPlan(session, plan);
   if (!row) throw new RollcallError('snapshot_lost', `The plan ${plan} is gone from its engine.`);
   const { staged, leasedAt } = row;
@@ -36,19 +36,22 @@ export async function commitPlan(session: Session, plan: string): Promise<void> 
 }
 
 /** Makes the table anew: it may have rows of an earlier life of the key, or of a snapshot that never came to be. */
-async function createStates(session: Session, states: string): Promise<void> {
+async function createStates(session: ClickHouse, states: string): Promise<void> {
   await session.run(`DROP TABLE IF EXISTS ${states}`);
   await session.run(`CREATE TABLE ${states} (user_id String, version UInt64, present Bool, value Nullable(String))
     ENGINE = ReplacingMergeTree ORDER BY (user_id, version)`);
 }
 
 /** Rows of a commit that was cut off and whose plan was given up. */
-async function removeStrays(session: Session, states: string, version: number): Promise<void> {
+async function removeStrays(session: ClickHouse, states: string, version: number): Promise<void> {
   const [row] = await session.rows(`SELECT count() FROM ${states} WHERE version > ${version}`);
   if (whole(row?.[0]) > 0) await session.run(`DELETE FROM ${states} WHERE version > ${version}`);
 }
 
-async function planned(session: Session, plan: string): Promise<{ readonly users: number; readonly growth: number }> {
+async function planned(
+  session: ClickHouse,
+  plan: string,
+): Promise<{ readonly users: number; readonly growth: number }> {
   const [row] = await session.rows(`SELECT count(), countIf(now AND NOT was), countIf(was AND NOT now)
     FROM ${tablesOf(session).plan(plan)} WHERE user_id IS NOT NULL`);
   const [users = 0, entered = 0, exited = 0] = (row ?? []).map(whole);
@@ -57,7 +60,7 @@ async function planned(session: Session, plan: string): Promise<{ readonly users
 
 /** Keeps what members were until now, where that ends, for those who ask later. */
 async function remember(
-  session: Session,
+  session: ClickHouse,
   { key, plan, fromVersion, toVersion }: Staged,
   leasedAt: number,
 ): Promise<void> {
@@ -70,7 +73,7 @@ async function remember(
 }
 
 /** Users who were taken out of the plan while it was committed: a deletion takes them out of plans first, and of all else then. */
-async function leaveOut(session: Session, { key, plan, toVersion }: Staged): Promise<void> {
+async function leaveOut(session: ClickHouse, { key, plan, toVersion }: Staged): Promise<void> {
   const tables = tablesOf(session);
   const gone = `user_id NOT IN (SELECT user_id FROM ${tables.plan(plan)} WHERE user_id IS NOT NULL)`;
   await session.run(`DELETE FROM ${tables.states(key)} WHERE version = ${toVersion} AND ${gone}`);

@@ -1,13 +1,13 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { Remark } from '../../../src/kernel/remark.ts';
-import type { Session } from './session.ts';
+import type { ClickHouse } from './session.ts';
 import { plainName } from './tables.ts';
 
 const RIGHTS = ['CREATE TABLE', 'DROP TABLE', 'SELECT', 'INSERT', 'ALTER DELETE', 'ALTER UPDATE'];
 /** Engines of databases on one server. */
 const OF_ONE_SERVER = new Set(['Atomic', 'Ordinary', 'Memory']);
 
-export async function examineClickhouse(session: Session): Promise<readonly Remark[]> {
+export async function examineClickhouse(session: ClickHouse): Promise<readonly Remark[]> {
   const { database } = session;
   const [row = []] = await session.rows(`SELECT version(), currentUser(), getSetting('readonly')`);
   const [version, user, readOnly] = row.map(String);
@@ -28,14 +28,14 @@ export async function examineClickhouse(session: Session): Promise<readonly Rema
   return [...remarks, { state: 'ok', message: `ClickHouse ${version}` }];
 }
 
-async function missingRights(session: Session, rights: readonly string[]): Promise<string[]> {
+async function missingRights(session: ClickHouse, rights: readonly string[]): Promise<string[]> {
   const missing: string[] = [];
   for (const right of rights) if (!(await isGranted(session, right))) missing.push(right);
   return missing;
 }
 
 /** Servers before 24.10 can't be asked: their errors come with the first run. */
-async function isGranted(session: Session, right: string): Promise<boolean> {
+async function isGranted(session: ClickHouse, right: string): Promise<boolean> {
   try {
     const [row] = await session.rows(`CHECK GRANT ${right} ON ${session.database}.*`);
     return Number(row?.[0] ?? 1) === 1;

@@ -1,5 +1,5 @@
 import type { Interval, MemberBatch, RunChange, Standing } from '../port.ts';
-import type { Session } from './session.ts';
+import type { ClickHouse } from './session.ts';
 import { latestStates, readPlan, readSnapshot, tablesOf } from './tables.ts';
 import { literal, literals, whole } from './types.ts';
 
@@ -7,7 +7,7 @@ type Value = string | null;
 
 /** These users in the snapshot, and then in the plan, if one is named. */
 export async function lookupUsers(
-  session: Session,
+  session: ClickHouse,
   key: string,
   users: readonly string[],
   plan?: string,
@@ -35,7 +35,7 @@ export async function lookupUsers(
 const LOOKED_UP = 10_000;
 
 /** The members of a snapshot, in no order, a batch at a time. */
-export async function* readMembers(session: Session, key: string): AsyncGenerator<MemberBatch> {
+export async function* readMembers(session: ClickHouse, key: string): AsyncGenerator<MemberBatch> {
   const { version } = await readSnapshot(session, key);
   if (version === 0) return;
   const latest = latestStates(tablesOf(session).states(key), version);
@@ -49,7 +49,7 @@ const LOOKED_AT = 2_000;
 
 /** Members after a user, in the order of their ids: their states are sorted by user, so that little more is read than the page. */
 export async function readMemberPage(
-  session: Session,
+  session: ClickHouse,
   key: string,
   after: string,
   limit: number,
@@ -81,7 +81,7 @@ function toMembers(rows: readonly (readonly unknown[])[]): MemberBatch {
 
 /** Changes of a version, in no order. */
 export async function* readRunChanges(
-  session: Session,
+  session: ClickHouse,
   key: string,
   version: number,
 ): AsyncGenerator<readonly RunChange[]> {
@@ -90,7 +90,7 @@ export async function* readRunChanges(
 }
 
 export async function readRunChangePage(
-  session: Session,
+  session: ClickHouse,
   key: string,
   version: number,
   after: string,
@@ -101,7 +101,7 @@ export async function readRunChangePage(
 }
 
 /** States that ended with a version, beside those that began. */
-async function changesQuery(session: Session, key: string, version: number, condition: string): Promise<string> {
+async function changesQuery(session: ClickHouse, key: string, version: number, condition: string): Promise<string> {
   const tables = tablesOf(session);
   const current = await readSnapshot(session, key);
   const past = (edge: 'since' | 'until', began: 0 | 1) => `SELECT user_id, ${began === 1 ? 'value' : 'NULL'} AS value,
@@ -123,7 +123,7 @@ function toChanges(rows: readonly (readonly unknown[])[]): readonly RunChange[] 
 }
 
 /** A user's states in the past, oldest first. */
-export async function readHistory(session: Session, key: string, user: string): Promise<readonly Interval[]> {
+export async function readHistory(session: ClickHouse, key: string, user: string): Promise<readonly Interval[]> {
   const rows = await session.rows(`SELECT value, since, until FROM ${tablesOf(session).history} FINAL
     WHERE key = ${literal(key)} AND user_id = ${literal(user)} ORDER BY ended_at, until, since`);
   return rows.map(([value, since, until]) => ({ value: value as Value, since: whole(since), until: whole(until) }));

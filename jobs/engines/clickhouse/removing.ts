@@ -1,4 +1,4 @@
-import type { Session } from './session.ts';
+import type { ClickHouse } from './session.ts';
 import { latestStates, readPlans, readSnapshot, stateKeys, tablesOf, writeSnapshot } from './tables.ts';
 import { literals, whole } from './types.ts';
 
@@ -6,7 +6,7 @@ import { literals, whole } from './types.ts';
  * Takes users out: of plans first, so that a commit that is under way notices; of snapshots then, and of the history last.
  */
 export async function forgetUsers(
-  session: Session,
+  session: ClickHouse,
   users: readonly string[],
   keys: readonly string[] | null,
 ): Promise<void> {
@@ -21,7 +21,7 @@ export async function forgetUsers(
   await session.run(`DELETE FROM ${tables.history} WHERE ${theirs} AND ${scope}`);
 }
 
-async function forgetStates(session: Session, key: string, theirs: string): Promise<void> {
+async function forgetStates(session: ClickHouse, key: string, theirs: string): Promise<void> {
   const states = tablesOf(session).states(key);
   const [found] = await session.rows(`SELECT count() FROM ${states} WHERE ${theirs}`);
   if (whole(found?.[0]) === 0) return;
@@ -32,7 +32,7 @@ async function forgetStates(session: Session, key: string, theirs: string): Prom
 }
 
 /** Rewrites what holds rows that are deleted and only hidden by a mask. */
-export async function scrub(session: Session, scope: 'all' | 'plans'): Promise<void> {
+export async function scrub(session: ClickHouse, scope: 'all' | 'plans'): Promise<void> {
   const tables = tablesOf(session);
   const plans = (await readPlans(session, 'true')).filter(({ staged }) => staged !== null);
   const all = scope === 'all' ? [...(await stateKeys(session, null)).map(tables.states), tables.history] : [];
@@ -41,7 +41,7 @@ export async function scrub(session: Session, scope: 'all' | 'plans'): Promise<v
   }
 }
 
-export async function dropSnapshot(session: Session, key: string): Promise<void> {
+export async function dropSnapshot(session: ClickHouse, key: string): Promise<void> {
   const { version, members, change } = await readSnapshot(session, key);
   if (version > 0) await writeSnapshot(session, key, { version, members }, change, true);
   await session.run(`DROP TABLE IF EXISTS ${tablesOf(session).states(key)}`);
@@ -51,7 +51,7 @@ export async function dropSnapshot(session: Session, key: string): Promise<void>
 const SLACK = 10_000;
 
 /** Forgets the past before a time, in milliseconds since 1970, and what later versions have replaced, once it is most of a table. */
-export async function prune(session: Session, before: number): Promise<void> {
+export async function prune(session: ClickHouse, before: number): Promise<void> {
   const tables = tablesOf(session);
   const old = `ended_at < ${Math.floor(before)}`;
   const [found] = await session.rows(`SELECT count() FROM ${tables.history} WHERE ${old}`);
@@ -59,7 +59,7 @@ export async function prune(session: Session, before: number): Promise<void> {
   for (const key of await stateKeys(session, null)) await compact(session, key);
 }
 
-async function compact(session: Session, key: string): Promise<void> {
+async function compact(session: ClickHouse, key: string): Promise<void> {
   const states = tablesOf(session).states(key);
   const { version } = await readSnapshot(session, key);
   const [counts] = await session.rows(`SELECT count(), uniq(user_id) FROM ${states} WHERE version <= ${version}`);

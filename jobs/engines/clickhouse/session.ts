@@ -8,7 +8,7 @@ import { interruptedBy } from '../insist.ts';
 import { literal } from './types.ts';
 
 /** The part of `@clickhouse/client` that is used. It is installed by whoever has such an engine. */
-interface Client {
+interface ClickhouseClient {
   query(request: Request & { readonly format: 'JSONCompactEachRow' }): Promise<{
     stream(): AsyncIterable<readonly { readonly text: string }[]> & { destroy(): void };
   }>;
@@ -23,7 +23,7 @@ interface Request {
 }
 
 interface Package {
-  createClient(options: object): Client;
+  createClient(options: object): ClickhouseClient;
 }
 
 const PACKAGE = '@clickhouse/client';
@@ -77,7 +77,7 @@ const PROGRESS = 20_000;
 const PROGRESS_HEADERS = 1_000;
 
 /** One client's way to a ClickHouse. */
-export interface Session {
+export interface ClickHouse {
   /** Where our tables are, as a name of SQL. */
   readonly database: string;
   rows(sql: string, signal?: AbortSignal): Promise<unknown[][]>;
@@ -95,7 +95,7 @@ interface SessionOptions {
 }
 
 /** @throws RollcallError `engine_unreachable` where the client is not installed */
-export async function openSession(config: ClickhouseConfig, options: SessionOptions): Promise<Session> {
+export async function openSession(config: ClickhouseConfig, options: SessionOptions): Promise<ClickHouse> {
   const { createClient } = await load(options.folder);
   const { url, settings, database } = config;
   const longest = Math.max(options.timeout ?? 0, STATEMENT) + GRACE;

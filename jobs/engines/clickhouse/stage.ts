@@ -3,19 +3,19 @@ import { latestKnown } from '../freshness.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { LONGEST_VALUE } from '../sql/plan-query.ts';
 import { singleStatement } from '../sql/statement.ts';
-import { isIncomplete, type Session } from './session.ts';
+import { type ClickHouse, isIncomplete } from './session.ts';
 import { readSnapshot, tablesOf } from './tables.ts';
 import { bare, idText, isIdType, jsonText, jsonType, literal, moment, name, whole } from './types.ts';
 
 /** The rows of a definition, once its columns are known. */
-interface Described {
+interface DescribedStage {
   /** A query of (id, value): text, null where unusable. */
   readonly fresh: string;
   readonly traits: readonly TraitColumn[];
   readonly newest: string | null;
 }
 
-interface Column {
+interface StagedColumn {
   readonly name: string;
   readonly type: string;
 }
@@ -23,7 +23,7 @@ interface Column {
 const runsDefinition = ({ action }: StageRequest) => action === 'sync' || action === 'resync';
 
 /** Runs the definition and compares it with the snapshot, into this table; gives the counts. */
-export async function stageInto(session: Session, request: StageRequest, table: string): Promise<Staged> {
+export async function stageInto(session: ClickHouse, request: StageRequest, table: string): Promise<Staged> {
   return saying(request, async () => {
     const snapshot = await readSnapshot(session, request.key);
     const described = await describedFor(session, request);
@@ -41,7 +41,7 @@ export async function stageInto(session: Session, request: StageRequest, table: 
 
 /** The same by one query that writes nothing, with the first rows of each sort. */
 export async function previewPlan(
-  session: Session,
+  session: ClickHouse,
   request: StageRequest,
   snapshot: Snapshot,
   size: number,
@@ -63,11 +63,16 @@ export async function previewPlan(
   });
 }
 
-export async function traitColumns(session: Session, definition: Definition): Promise<readonly TraitColumn[]> {
+export async function traitColumns(session: ClickHouse, definition: Definition): Promise<readonly TraitColumn[]> {
   return saying(definition, async () => (await describe(session, definition)).traits);
 }
 
-export async function readChanges(session: Session, plan: string, after: number, limit: number): Promise<ChangeBatch> {
+export async function readChanges(
+  session: ClickHouse,
+  plan: string,
+  after: number,
+  limit: number,
+): Promise<ChangeBatch> {
   const rows = `SELECT n, user_id, now, value FROM ${tablesOf(session).plan(plan)} WHERE user_id IS NOT NULL AND n > ${after}`;
   return toBatch(await session.rows(`${rows} ORDER BY n LIMIT ${limit}`));
 }
@@ -92,17 +97,21 @@ async function saying<T>({ key, signal }: Definition, work: () => Promise<T>): P
   }
 }
 
-const describedFor = (session: Session, request: StageRequest) =>
+const describedFor = (session: ClickHouse, request: StageRequest) =>
   runsDefinition(request) ? describe(session, request) : null;
 
-async function newestOf(session: Session, described: Described | null, { signal }: Definition): Promise<object> {
+async function newestOf(
+  session: ClickHouse,
+  described: DescribedStage | null,
+  { signal }: Definition,
+): Promise<object> {
   if (!described?.newest) return {};
   const [row] = await session.rows(described.newest, signal);
   return { newest: row?.[0] === null || row === undefined ? null : whole(row[0]) };
 }
 
 /** @throws RollcallError `column_missing`, `column_type` */
-async function describe(session: Session, definition: Definition): Promise<Described> {
+async function describe(session: ClickHouse, definition: Definition): Promise<DescribedStage> {
   const statement = singleStatement(definition.sql, moment(definition.asOf), true);
   const found = await session.rows(`DESCRIBE TABLE (\n${statement}\n)`, definition.signal);
   const columns = found.map(([column, type]) => ({ name: String(column), type: String(type) }));
@@ -141,7 +150,7 @@ interface Field {
   readonly trait: TraitColumn;
 }
 
-function fieldOf(column: Column, key: string): Field {
+function fieldOf(column: StagedColumn, key: string): Field {
   const text = jsonText(name(column.name), column.type);
   if (text !== null) return { text, trait: { key, ...jsonType(column.type) } };
   const message = `The column ${column.name} is a ${bare(column.type)}, which JSON can't hold. Cast it in the SQL.`;
@@ -161,7 +170,7 @@ function traitRows(statement: string, id: string, fields: readonly Field[]): str
       SELECT ${id} AS user, ${texts.join(', ')} FROM (\n${statement}\n)))`;
 }
 
-function newestQuery(statement: string, column: Column, latest: number): string {
+function newestQuery(statement: string, column: StagedColumn, latest: number): string {
   const newest = `ifNull(maxOrNullIf(time, time <= ${moment(latest)}), maxOrNull(time))`;
   return `SELECT toUnixTimestamp64Milli(${newest})
     FROM (SELECT toDateTime64(${name(column.name)}, 3, 'UTC') AS time FROM (\n${statement}\n))`;
@@ -172,7 +181,7 @@ function newestQuery(statement: string, column: Column, latest: number): string 
  * snapshot's, which spills to disk where a join's table would have to fit into memory. Users who stay as they are fold into one
  * row without an id, and so do rows without a usable id.
  */
-function planQuery(request: StageRequest, fresh: string | null, { version }: Snapshot, session: Session): string {
+function planQuery(request: StageRequest, fresh: string | null, { version }: Snapshot, session: ClickHouse): string {
   const { action, kind, key } = request;
   const known = `SELECT toNullable(user_id) AS id, value, 0 AS fresh, present, version
     FROM ${tablesOf(session).states(key)} WHERE version <= ${version}`;
@@ -207,7 +216,7 @@ function counted(
   request: StageRequest,
   snapshot: Snapshot,
   groups: readonly (readonly unknown[])[],
-  described: Described | null,
+  described: DescribedStage | null,
   newest: object,
 ): Staged {
   const found = new Map(groups.map(([was, now, folded, users, rows]) => [group(was, now, folded), { users, rows }]));

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Snapshot, Staged } from '../port.ts';
-import type { Session } from './session.ts';
+import type { ClickHouse } from './session.ts';
 import { literal, literals, whole } from './types.ts';
 
 /**
@@ -16,7 +16,7 @@ interface Tables {
   plan(plan: string): string;
 }
 
-export function tablesOf({ database }: Session): Tables {
+export function tablesOf({ database }: ClickHouse): Tables {
   return {
     plans: `${database}.plans`,
     snapshots: `${database}.snapshots`,
@@ -32,7 +32,7 @@ function suffix(text: string): string {
 }
 
 /** Rows are replaced by those with a higher `change`. */
-export async function createRegistry(session: Session): Promise<void> {
+export async function createRegistry(session: ClickHouse): Promise<void> {
   const { database } = session;
   const { plans, snapshots, history } = tablesOf(session);
   // Plans come last.
@@ -48,7 +48,7 @@ export async function createRegistry(session: Session): Promise<void> {
     change UInt64) ENGINE = ReplacingMergeTree(change) ORDER BY plan`);
 }
 
-export async function hasRegistry(session: Session): Promise<boolean> {
+export async function hasRegistry(session: ClickHouse): Promise<boolean> {
   const [row] = await session.rows(
     `SELECT count() FROM system.tables WHERE database = ${plainName(session.database)} AND name = 'plans'`,
   );
@@ -62,7 +62,7 @@ interface SnapshotRow extends Snapshot {
   readonly change: number;
 }
 
-export async function readSnapshot(session: Session, key: string): Promise<SnapshotRow> {
+export async function readSnapshot(session: ClickHouse, key: string): Promise<SnapshotRow> {
   const { snapshots } = tablesOf(session);
   const [row] = await session.rows(
     `SELECT version, members, gone, change FROM ${snapshots} WHERE key = ${literal(key)} ORDER BY change DESC LIMIT 1`,
@@ -73,7 +73,7 @@ export async function readSnapshot(session: Session, key: string): Promise<Snaps
 
 /** @param change - of the row that this one replaces */
 export async function writeSnapshot(
-  session: Session,
+  session: ClickHouse,
   key: string,
   { version, members }: Snapshot,
   change: number,
@@ -92,7 +92,7 @@ interface PlanRow {
 }
 
 /** @param condition - on plan, key and leased_at */
-export async function readPlans(session: Session, condition: string): Promise<readonly PlanRow[]> {
+export async function readPlans(session: ClickHouse, condition: string): Promise<readonly PlanRow[]> {
   const rows = await session.rows(
     `SELECT plan, key, leased_at, staged FROM ${tablesOf(session).plans} FINAL WHERE gone = 0 AND ${condition}`,
   );
@@ -104,14 +104,14 @@ export async function readPlans(session: Session, condition: string): Promise<re
   }));
 }
 
-export async function readPlan(session: Session, plan: string): Promise<(PlanRow & { staged: Staged }) | null> {
+export async function readPlan(session: ClickHouse, plan: string): Promise<(PlanRow & { staged: Staged }) | null> {
   const [row] = await readPlans(session, `plan = ${literal(plan)}`);
   return row?.staged ? { ...row, staged: row.staged } : null;
 }
 
 /** A plan is being made, is whole, and is gone, in this order; the name of one that is gone may come again. */
 export async function writePlan(
-  session: Session,
+  session: ClickHouse,
   { plan, key, leasedAt, staged }: PlanRow,
   gone = false,
 ): Promise<void> {
@@ -121,19 +121,19 @@ export async function writePlan(
     (SELECT max(change) + 1 FROM ${plans} WHERE plan = ${literal(plan)})`);
 }
 
-export async function dropPlan(session: Session, row: PlanRow): Promise<void> {
+export async function dropPlan(session: ClickHouse, row: PlanRow): Promise<void> {
   await session.run(`DROP TABLE IF EXISTS ${tablesOf(session).plan(row.plan)}`);
   await writePlan(session, { ...row, staged: null }, true);
 }
 
 /** Plans of earlier runs of this key, those that were never finished too. */
-export async function dropLeftovers(session: Session, key: string, leasedAt: number): Promise<void> {
+export async function dropLeftovers(session: ClickHouse, key: string, leasedAt: number): Promise<void> {
   const leftovers = await readPlans(session, `key = ${literal(key)} AND leased_at < ${leasedAt}`);
   for (const row of leftovers) await dropPlan(session, row);
 }
 
 /** Keys that have a snapshot, or may have the beginnings of one. */
-export async function stateKeys(session: Session, keys: readonly string[] | null): Promise<readonly string[]> {
+export async function stateKeys(session: ClickHouse, keys: readonly string[] | null): Promise<readonly string[]> {
   const scope = keys === null ? '' : ` AND key IN ${literals(keys)}`;
   const rows = await session.rows(`SELECT key FROM ${tablesOf(session).snapshots} FINAL WHERE gone = 0${scope}`);
   return rows.map(([key]) => String(key));

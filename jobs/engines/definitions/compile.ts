@@ -1,5 +1,5 @@
 import type { Condition } from '../../../src/definition/conditions.ts';
-import type { Value } from '../../../src/definition/definition.ts';
+import type { TraitValue } from '../../../src/definition/definition.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { conditionQuery } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
@@ -9,7 +9,10 @@ import { postgresDefinitions } from './postgres.ts';
 import { valueQuery } from './value.ts';
 
 /** A definition as it is configured: as SQL, or short. */
-export type Definition = { readonly sql: string } | { readonly when: Condition } | { readonly value: Value };
+export type ConfiguredDefinition =
+  | { readonly sql: string }
+  | { readonly when: Condition }
+  | { readonly value: TraitValue };
 
 const DIALECTS: Readonly<Record<'duckdb' | 'postgres', DefinitionDialect>> = {
   duckdb: duckdbDefinitions,
@@ -23,9 +26,9 @@ const DIALECTS: Readonly<Record<'duckdb' | 'postgres', DefinitionDialect>> = {
  * @throws RollcallError `sql_failed` when an audience that it names is no single statement
  */
 export function compile(
-  definition: Definition,
+  definition: ConfiguredDefinition,
   type: keyof typeof DIALECTS,
-  audience: (key: string) => Definition,
+  audience: (key: string) => ConfiguredDefinition,
 ): string {
   const dialect = DIALECTS[type];
   if ('sql' in definition) return definition.sql;

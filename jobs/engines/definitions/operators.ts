@@ -1,4 +1,4 @@
-import type { Filter } from '../../../src/definition/definition.ts';
+import type { PlaceFilter } from '../../../src/definition/definition.ts';
 import type { OperandOf, OperatorName, Test } from '../../../src/definition/operators.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
@@ -29,7 +29,7 @@ export function passesAll(value: string, tests: readonly Test[], dialect: Defini
 }
 
 /** Conditions that filters make of the columns of an event. */
-export function filterConditions(filters: readonly Filter[], dialect: DefinitionDialect): readonly string[] {
+export function filterConditions(filters: readonly PlaceFilter[], dialect: DefinitionDialect): readonly string[] {
   return filters.map(({ part, path, tests }) => passesAll(dialect.at(part, path), tests, dialect));
 }
 

@@ -1,9 +1,9 @@
-import type { Value } from '../../../src/definition/definition.ts';
+import type { TraitValue } from '../../../src/definition/definition.ts';
 import type { TraitColumn } from '../port.ts';
 
-const NUMBERS: ReadonlySet<Value['operator']> = new Set(['count', 'sum', 'average', 'min', 'max', 'uniqueCount']);
+const NUMBERS: ReadonlySet<TraitValue['operator']> = new Set(['count', 'sum', 'average', 'min', 'max', 'uniqueCount']);
 
 /** The type of a short definition's values. Values that were sent in events are text, numbers and booleans. */
-export function valueColumn(key: string, { operator }: Value): TraitColumn {
+export function valueColumn(key: string, { operator }: TraitValue): TraitColumn {
   return { key, type: NUMBERS.has(operator) ? 'number' : 'scalar', isList: operator === 'uniqueList' };
 }

@@ -1,19 +1,19 @@
-import { LONGEST_LIST, type Value } from '../../../src/definition/definition.ts';
+import { LONGEST_LIST, type TraitValue } from '../../../src/definition/definition.ts';
 import { activityConditions, byPerson, inOrder, RAW_PERSON } from './activity.ts';
 import type { DefinitionDialect } from './dialect.ts';
 
-type PropertyValue = Exclude<Value, { readonly operator: 'count' }>;
+type PropertyValue = Exclude<TraitValue, { readonly operator: 'count' }>;
 type Operator = PropertyValue['operator'];
 
 /** A query of (user_id, value) for each person who has one. */
-export function valueQuery(value: Value, dialect: DefinitionDialect): string {
+export function valueQuery(value: TraitValue, dialect: DefinitionDialect): string {
   if (value.operator === 'count') return countQuery(value, dialect);
   if (isNumeric(value.operator)) return numericQuery(value, value.operator, dialect);
   if (value.operator === 'first' || value.operator === 'last') return extremeQuery(value, dialect);
   return distinctQuery(value, dialect);
 }
 
-function countQuery({ activity }: Value, dialect: DefinitionDialect): string {
+function countQuery({ activity }: TraitValue, dialect: DefinitionDialect): string {
   const done = `SELECT ${RAW_PERSON}, count(*) AS times
     FROM ${dialect.view('tracks')}
     WHERE ${activityConditions(activity, dialect)}

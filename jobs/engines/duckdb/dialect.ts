@@ -1,5 +1,5 @@
 import { MAX_ID_BYTES } from '../../../src/message-types.ts';
-import { type Dialect, literal, name, type ValueType, whiteSpace } from '../sql/plan-query.ts';
+import { literal, name, type SqlDialect, type ValueType, whiteSpace } from '../sql/plan-query.ts';
 import { toldValue } from './values.ts';
 
 const ID_TYPE = /^(VARCHAR|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|UUID|ENUM\b.*)$/;
@@ -9,7 +9,7 @@ const BLANK = `[${whiteSpace((code) => `\\x{${code}}`)}]*`;
 const INCOMPLETE =
   /No magic bytes found at end|too small to be a Parquet file|unexpected end of data|unterminated quote|not a GZIP stream|Error when sniffing file|Invalid TType|TProtocolException|Snappy|ZSTD/;
 
-export const duckdbDialect: Dialect = {
+export const duckdbDialect: SqlDialect = {
   // Few ids start with a space or beyond ASCII: only they pay for the pattern. No other database takes a NUL in a text.
   unusable: (id) =>
     `strlen(${id}) > ${MAX_ID_BYTES} OR contains(${id}, chr(0)) OR ((${id} < '!' OR ${id} > '~') AND regexp_full_match(${id}, '${BLANK}'))`,

@@ -6,7 +6,7 @@ import type { Remark } from '../../../src/kernel/remark.ts';
 import type { LoggedEvents } from '../../event-log-access.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
-import type { Session } from '../sql/session.ts';
+import type { SqlSession } from '../sql/session.ts';
 import { createRegistry, hasRegistry } from '../sql/tables.ts';
 import { duckdbDialect } from './dialect.ts';
 import { emptyFile } from './empty-files.ts';
@@ -75,7 +75,7 @@ export async function openDuckdb(
   return { ...(shared && !nothingYet ? withFileLock(engine, config.path) : engine), examine: () => examine(session) };
 }
 
-async function examine(session: Session): Promise<readonly Remark[]> {
+async function examine(session: SqlSession): Promise<readonly Remark[]> {
   const [[version, memory, threads] = []] = await session.rows(
     "SELECT version(), current_setting('memory_limit'), current_setting('threads')::varchar",
   );

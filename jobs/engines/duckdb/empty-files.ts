@@ -1,4 +1,4 @@
-import type { Session } from '../sql/session.ts';
+import type { SqlSession } from '../sql/session.ts';
 
 /** Files that are read by their names: `FROM 'x.csv'`, `FROM read_csv('x.csv', …)`, `FROM read_json(['x.json', …])`. */
 const FILE = /\b(?:from|join)\s+(?:(?<reader>read_\w+)\s*\(\s*\[?\s*)?(?<file>'(?:[^']|'')*')/gi;
@@ -7,7 +7,7 @@ const FILE = /\b(?:from|join)\s+(?:(?<reader>read_\w+)\s*\(\s*\[?\s*)?(?<file>'(
  * Why SQL does not fit its columns, where it reads a file without rows: DuckDB takes the types of a CSV or JSON file from its
  * rows, and has text for a column that has none. Null for other failures.
  */
-export async function emptyFile(session: Session, error: Error, sql: string): Promise<string | null> {
+export async function emptyFile(session: SqlSession, error: Error, sql: string): Promise<string | null> {
   if (!error.message.startsWith('Binder Error')) return null;
   for (const { groups = {} } of sql.matchAll(FILE)) {
     const { reader, file } = groups;

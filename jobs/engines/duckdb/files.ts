@@ -6,7 +6,7 @@ import { RollcallError } from '../../../src/kernel/errors.ts';
 
 const LOCK_RETRY = 200;
 
-export interface OpenOptions {
+export interface OpenFileOptions {
   readonly path: string;
   readonly readOnly: boolean;
   readonly settings: DuckdbSettings;
@@ -16,7 +16,7 @@ export interface OpenOptions {
 }
 
 /** A file, and how to let go of it; again is harmless. */
-export interface Held {
+export interface HeldFile {
   /** A connection whose names are those of the file. */
   connect(): Promise<DuckDBConnection>;
   release(): Promise<void>;
@@ -40,7 +40,7 @@ const files = new Map<string, Shared>();
  *
  * @throws RollcallError `engine_unreachable`, naming the process that holds the file
  */
-export async function holdFile({ path, readOnly, settings, patience, clock }: OpenOptions): Promise<Held> {
+export async function holdFile({ path, readOnly, settings, patience, clock }: OpenFileOptions): Promise<HeldFile> {
   for (const start = clock.monotonic(); ; ) {
     try {
       if (path === ':memory:') return await share(path, begin(path, readOnly, settings));
@@ -71,7 +71,7 @@ function begin(path: string, readOnly: boolean, settings: DuckdbSettings): Share
   return { readOnly, settings, database, sessions: 0, closed: null };
 }
 
-async function share(path: string, shared: Shared): Promise<Held> {
+async function share(path: string, shared: Shared): Promise<HeldFile> {
   shared.sessions += 1;
   let isHere = true;
   /** The last one closes the file. */

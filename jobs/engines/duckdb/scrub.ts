@@ -1,5 +1,5 @@
 import type { Clock } from '../../../src/kernel/clock.ts';
-import type { Session } from '../sql/session.ts';
+import type { SqlSession } from '../sql/session.ts';
 
 /** A block is 256 KB: this many random numbers of 8 bytes, which don't compress. */
 const NUMBERS_PER_BLOCK = 32_768;
@@ -15,7 +15,7 @@ const RETRY = 20;
  * Overwrites what deleted rows left in the file. DuckDB marks rows as deleted and leaves them in their blocks, and
  * freed blocks keep their content. So the tables are written anew, and all free blocks are filled with noise once.
  */
-export async function scrubFile(session: Session, clock: Clock, tables: readonly string[]): Promise<void> {
+export async function scrubFile(session: SqlSession, clock: Clock, tables: readonly string[]): Promise<void> {
   for (const table of tables) await rewrite(session, table);
   // Each checkpoint frees blocks of the one before.
   await checkpoint(session, clock);
@@ -37,7 +37,7 @@ export async function scrubFile(session: Session, clock: Clock, tables: readonly
   await checkpoint(session, clock);
 }
 
-async function checkpoint(session: Session, clock: Clock): Promise<void> {
+async function checkpoint(session: SqlSession, clock: Clock): Promise<void> {
   for (const start = clock.monotonic(); ; await clock.sleep(RETRY)) {
     try {
       await session.run('CHECKPOINT');
@@ -49,7 +49,7 @@ async function checkpoint(session: Session, clock: Clock): Promise<void> {
   }
 }
 
-async function rewrite(session: Session, table: string): Promise<void> {
+async function rewrite(session: SqlSession, table: string): Promise<void> {
   const name = table.slice(table.indexOf('.') + 1);
   await session.run('BEGIN');
   try {
@@ -64,12 +64,12 @@ async function rewrite(session: Session, table: string): Promise<void> {
 }
 
 /** Bytes of the file's blocks for metadata that hold nothing any more. */
-async function freeMetadata(session: Session): Promise<number> {
+async function freeMetadata(session: SqlSession): Promise<number> {
   const [row] = await session.rows('SELECT sum(free_blocks) FROM pragma_metadata_info()');
   return Number(row?.[0] ?? 0) * METADATA_BLOCK;
 }
 
-async function freeBlocks(session: Session): Promise<number> {
+async function freeBlocks(session: SqlSession): Promise<number> {
   const [row] = await session.rows(
     'SELECT free_blocks FROM pragma_database_size() WHERE database_name = current_database()',
   );

@@ -1,14 +1,14 @@
 import { type DuckDBConnection, DuckDBDataChunk, type DuckDBResult, LIST, listValue, VARCHAR } from '@duckdb/node-api';
 import { RollcallError } from '../../../src/kernel/errors.ts';
-import type { Session } from '../sql/session.ts';
-import { type Held, holdFile, type OpenOptions } from './files.ts';
+import type { SqlSession } from '../sql/session.ts';
+import { type HeldFile, holdFile, type OpenFileOptions } from './files.ts';
 import { type DuckdbType, duckdbType } from './types.ts';
 
 /** Failures that no other SQL would cure. */
 const EXHAUSTED = /No space left on device|Out of Memory Error/;
 const INTERRUPTED = /^INTERRUPT/;
 
-export interface DuckdbSession extends Session {
+export interface DuckdbSession extends SqlSession {
   /** Adds rows to a temporary table whose columns are all text: a list for each column. */
   append(table: string, columns: readonly (readonly string[])[]): Promise<void>;
 }
@@ -21,7 +21,7 @@ const CHUNK = 2_048;
  *
  * @throws RollcallError `engine_unreachable`, naming the process that holds the file
  */
-export async function openSession(options: OpenOptions): Promise<DuckdbSession> {
+export async function openSession(options: OpenFileOptions): Promise<DuckdbSession> {
   const held = await holdFile(options);
   try {
     return duckdbSession(held, await held.connect());
@@ -31,7 +31,7 @@ export async function openSession(options: OpenOptions): Promise<DuckdbSession> 
   }
 }
 
-function duckdbSession(held: Held, connection: DuckDBConnection): DuckdbSession {
+function duckdbSession(held: HeldFile, connection: DuckDBConnection): DuckdbSession {
   async function query(...parameters: Parameters<DuckDBConnection['run']>) {
     try {
       return await connection.run(...parameters);

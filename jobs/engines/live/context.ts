@@ -1,13 +1,13 @@
-import type { Value } from '../../../src/definition/definition.ts';
-import type { LiveRecords } from '../../../src/store/live.ts';
+import type { TraitValue } from '../../../src/definition/definition.ts';
+import type { LiveState } from '../../../src/store/live.ts';
 
 /** The store that keeps live membership, and the definitions as they are configured now. */
 export interface LiveContext {
-  readonly store: LiveRecords;
+  readonly store: LiveState;
   /** Hash of an audience's live definition; null where it has none. */
   readonly hashOf: (key: string) => string | null;
   /** The value that a trait is defined by; null for an audience. */
-  readonly definedValue: (key: string) => Value | null;
+  readonly definedValue: (key: string) => TraitValue | null;
   readonly kindOf: (key: string) => 'audience' | 'trait';
   readonly now: () => number;
 }

@@ -38,8 +38,8 @@ export function openLive({ forget, ...live }: LiveEngineOptions): Engine {
     changes: (plan, after, limit) => readPlan(live, plan, after, limit),
     commit: (plan) => commitPlan(live, plan),
     cut: (plan, after) => cutPlan(store, plan, after),
-    discard: (plan) => store.dropLivePlan(plan),
-    drop: (key) => store.dropLive(key),
+    discard: (plan) => store.dropPlan(plan),
+    drop: (key) => store.dropAudience(key),
     lookup: (key, users, plan) => lookupUsers(live, key, users, plan),
     members: (key) => eachMember(live, key),
     memberPage: (key, after, limit) => memberPage(live, key, after, limit),
@@ -47,9 +47,9 @@ export function openLive({ forget, ...live }: LiveEngineOptions): Engine {
     runChangePage: (key, version, after, limit) => changedBy(live, key, version, after, limit),
     history: (key, user) => readHistory(live, key, user),
     causes: (key, user) => readCauses(store, key, user),
-    prune: (before) => store.pruneLive(before),
+    prune: (before) => store.pruneChanges(before),
     async forget(users, keys = null) {
-      await store.forgetLive(users, keys);
+      await store.forgetUsers(users, keys);
       if (keys === null) await forget(users);
     },
     scrub: async () => undefined,
@@ -69,8 +69,8 @@ async function commitPlan({ store, now }: LiveContext, plan: string): Promise<vo
   let after = 0;
   for await (const rows of planRows(store, plan)) {
     const last = rows.at(-1)?.position ?? after;
-    await store.tellLivePlan(plan, after, last, now());
+    await store.tellPlan(plan, after, last, now());
     after = last;
   }
-  await store.advanceLive(key, toVersion);
+  await store.advanceAudience(key, toVersion);
 }

@@ -1,11 +1,11 @@
-import type { LiveAudience, LiveMember, LiveRecords, LiveWhich } from '../../../src/store/live.ts';
+import type { LiveAudience, LiveMember, LiveState, LiveWhich } from '../../../src/store/live.ts';
 import type { Cause, Interval, MemberBatch, RunChange, Standing } from '../port.ts';
 import { type LiveContext, PAGE, shown } from './context.ts';
 import { planRows } from './plan.ts';
 
 /** The audience as the store has it; null until it is computed for the first time. */
-export async function readAudience(store: LiveRecords, key: string): Promise<LiveAudience | null> {
-  return (await store.liveAudiences()).find((audience) => audience.key === key) ?? null;
+export async function readAudience(store: LiveState, key: string): Promise<LiveAudience | null> {
+  return (await store.audiences()).find((audience) => audience.key === key) ?? null;
 }
 
 /** Pages of users, in the order of their ids, each read with the last one before it. */
@@ -22,9 +22,9 @@ async function* pages<T>(
   }
 }
 
-export function memberPages(store: LiveRecords, key: string, which: LiveWhich): AsyncGenerator<readonly LiveMember[]> {
+export function memberPages(store: LiveState, key: string, which: LiveWhich): AsyncGenerator<readonly LiveMember[]> {
   return pages(
-    (after) => store.livePage(key, which, after, PAGE),
+    (after) => store.memberPage(key, which, after, PAGE),
     ({ user }) => user,
   );
 }
@@ -40,15 +40,15 @@ export async function* eachMember(live: LiveContext, key: string): AsyncGenerato
 }
 
 export async function memberPage(live: LiveContext, key: string, after: string, limit: number): Promise<MemberBatch> {
-  return batchOf(live, key, await live.store.livePage(key, 'told', after, limit));
+  return batchOf(live, key, await live.store.memberPage(key, 'told', after, limit));
 }
 
 /** Users who entered, left or changed with a version. */
 export async function changedBy(
   live: LiveContext,
-  ...[key, version, after, limit]: Parameters<LiveRecords['liveChangedBy']>
+  ...[key, version, after, limit]: Parameters<LiveState['changedBy']>
 ): Promise<readonly RunChange[]> {
-  const page = await live.store.liveChangedBy(key, version, after, limit);
+  const page = await live.store.changedBy(key, version, after, limit);
   return page.map(({ user, current, told }): RunChange => {
     const change = current === null ? 'exited' : told === null ? 'entered' : 'changed';
     return { userId: user, change, value: shown(live, key, current) };
@@ -71,12 +71,12 @@ export async function lookupUsers(
 ): Promise<ReadonlyMap<string, Standing>> {
   const { store } = live;
   const found = new Map<string, Standing>();
-  for (const { user, told, since } of await store.liveMembers(users, [key])) {
+  for (const { user, told, since } of await store.membersOf(users, [key])) {
     const isKnown = told !== null || since > 0;
     if (isKnown) found.set(user, { present: told !== null, value: shown(live, key, told), since });
   }
   if (plan === undefined) return found;
-  const { toVersion = 0 } = (await store.livePlan(plan)) ?? {};
+  const { toVersion = 0 } = (await store.findPlan(plan)) ?? {};
   for await (const rows of planRows(store, plan)) {
     for (const { user, value } of rows) {
       if (!users.includes(user)) continue;
@@ -87,12 +87,12 @@ export async function lookupUsers(
 }
 
 export async function readHistory(live: LiveContext, key: string, user: string): Promise<readonly Interval[]> {
-  const past = await live.store.livePast(key, user);
+  const past = await live.store.pastValues(key, user);
   return past.map(({ value, since, until }) => ({ value: shown(live, key, value), since, until }));
 }
 
-export async function readCauses(store: LiveRecords, key: string, user: string): Promise<readonly Cause[]> {
-  const causes = await store.liveCauses(key, user);
+export async function readCauses(store: LiveState, key: string, user: string): Promise<readonly Cause[]> {
+  const causes = await store.causesOf(key, user);
   return causes.map(({ cause, ...rest }) => {
     const by = cause === null ? {} : JSON.parse(cause);
     return 'audience' in by

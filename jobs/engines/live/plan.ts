@@ -1,4 +1,4 @@
-import type { LivePlanRow, LiveRecords } from '../../../src/store/live.ts';
+import type { LivePlanRow, LiveState } from '../../../src/store/live.ts';
 import type { ChangeBatch, Staged } from '../port.ts';
 import { type LiveContext, PAGE, shown } from './context.ts';
 
@@ -9,17 +9,17 @@ export interface StagedLive extends Staged {
 }
 
 /** Counts of a plan's rows. */
-interface Tally {
+interface PlanTally {
   entered: number;
   exited: number;
   changed: number;
   total: number;
 }
 
-export const noRows = (): Tally => ({ entered: 0, exited: 0, changed: 0, total: 0 });
+export const noRows = (): PlanTally => ({ entered: 0, exited: 0, changed: 0, total: 0 });
 
 /** Adds rows to the counts. A plan that doesn't move the snapshot changes nobody. */
-export function count(tally: Tally, rows: readonly LivePlanRow[], { moves }: Pick<StagedLive, 'moves'>): void {
+export function count(tally: PlanTally, rows: readonly LivePlanRow[], { moves }: Pick<StagedLive, 'moves'>): void {
   tally.total += rows.length;
   if (!moves) return;
   for (const { told, value } of rows) {
@@ -29,15 +29,15 @@ export function count(tally: Tally, rows: readonly LivePlanRow[], { moves }: Pic
   }
 }
 
-export async function readStaged(store: LiveRecords, plan: string): Promise<StagedLive | null> {
-  const found = await store.livePlan(plan);
+export async function readStaged(store: LiveState, plan: string): Promise<StagedLive | null> {
+  const found = await store.findPlan(plan);
   return found === null || found.record === '' ? null : (JSON.parse(found.record) as StagedLive);
 }
 
 /** Pages of a plan's rows, in order. */
-export async function* planRows(store: LiveRecords, plan: string): AsyncGenerator<readonly LivePlanRow[]> {
+export async function* planRows(store: LiveState, plan: string): AsyncGenerator<readonly LivePlanRow[]> {
   for (let after = 0; ; ) {
-    const rows = await store.livePlanRows(plan, after, PAGE);
+    const rows = await store.planRows(plan, after, PAGE);
     const last = rows.at(-1);
     if (last === undefined) return;
     yield rows;
@@ -47,8 +47,8 @@ export async function* planRows(store: LiveRecords, plan: string): AsyncGenerato
 
 /** No more than a page at once, since all deliveries wait for the store meanwhile. */
 export async function readPlan(live: LiveContext, plan: string, after: number, limit: number): Promise<ChangeBatch> {
-  const { key = '' } = (await live.store.livePlan(plan)) ?? {};
-  return changesOf(live, key, await live.store.livePlanRows(plan, after, Math.min(limit, PAGE)));
+  const { key = '' } = (await live.store.findPlan(plan)) ?? {};
+  return changesOf(live, key, await live.store.planRows(plan, after, Math.min(limit, PAGE)));
 }
 
 export function changesOf(live: LiveContext, key: string, rows: readonly LivePlanRow[]): ChangeBatch {
@@ -61,13 +61,13 @@ export function changesOf(live: LiveContext, key: string, rows: readonly LivePla
 }
 
 /** Removes rows after this position, and counts the rest again. */
-export async function cutPlan(store: LiveRecords, plan: string, after: number): Promise<void> {
-  const found = await store.livePlan(plan);
+export async function cutPlan(store: LiveState, plan: string, after: number): Promise<void> {
+  const found = await store.findPlan(plan);
   const staged = await readStaged(store, plan);
   if (!found || !staged) return;
-  await store.cutLivePlan(plan, after);
+  await store.cutPlan(plan, after);
   const tally = noRows();
   for await (const rows of planRows(store, plan)) count(tally, rows, staged);
   const members = staged.before + tally.entered - tally.exited;
-  await store.saveLivePlan(plan, { ...found, record: JSON.stringify({ ...staged, ...tally, members }) });
+  await store.savePlan(plan, { ...found, record: JSON.stringify({ ...staged, ...tally, members }) });
 }

@@ -9,10 +9,10 @@ import { changesOf, count, noRows, type StagedLive } from './plan.ts';
 export async function stagePlan(live: LiveContext, request: StageRequest): Promise<StagedLive> {
   const { store } = live;
   const { plan, key, toVersion } = request;
-  for (const old of await store.livePlansOf(key)) await store.dropLivePlan(old);
-  await store.saveLivePlan(plan, { key, toVersion, record: '' });
-  const staged = await computePlan(live, request, (rows) => store.addToLivePlan(plan, rows));
-  await store.saveLivePlan(plan, { key, toVersion, record: JSON.stringify(staged) });
+  for (const old of await store.plansOf(key)) await store.dropPlan(old);
+  await store.savePlan(plan, { key, toVersion, record: '' });
+  const staged = await computePlan(live, request, (rows) => store.addToPlan(plan, rows));
+  await store.savePlan(plan, { key, toVersion, record: JSON.stringify(staged) });
   return staged;
 }
 

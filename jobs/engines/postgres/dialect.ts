@@ -1,5 +1,5 @@
 import { MAX_ID_BYTES } from '../../../src/message-types.ts';
-import { type Dialect, literal, name, type ValueType, whiteSpace } from '../sql/plan-query.ts';
+import { literal, name, type SqlDialect, type ValueType, whiteSpace } from '../sql/plan-query.ts';
 
 const ID_TYPE = /^(text|character varying|character|name|citext|smallint|integer|bigint|uuid|enum)$/;
 const BLANK = `'^[${whiteSpace((code) => `\\u${code}`)}]*$'`;
@@ -8,7 +8,7 @@ const INFINITIES = ['infinity', '-infinity'];
 /** bad_copy_file_format and io_error, as foreign tables over files raise them. */
 const INCOMPLETE = new Set(['22P04', '58030']);
 
-export const postgresDialect: Dialect = {
+export const postgresDialect: SqlDialect = {
   // Few ids start with a space or beyond ASCII: only they pay for the pattern. Other encodings don't have all of it.
   unusable: (id) =>
     `octet_length(${id}) > ${MAX_ID_BYTES} OR (${id} < '!' OR ${id} > '~') AND CASE getdatabaseencoding() WHEN 'UTF8' THEN ${id} ~ ${BLANK} ELSE ${id} ~ '^\\s*$' END`,

@@ -1,7 +1,13 @@
 import pg from 'pg';
 import { RollcallError } from '../../../src/kernel/errors.ts';
-import { beginWith, connectionTo, ownsSession, PLAIN, type Settings } from '../../../src/store/postgres-session.ts';
-import type { Session } from '../sql/session.ts';
+import {
+  beginWith,
+  connectionTo,
+  ownsSession,
+  PLAIN,
+  type SessionSettings,
+} from '../../../src/store/postgres-session.ts';
+import type { SqlSession } from '../sql/session.ts';
 import { createCanceller } from './cancel.ts';
 import { valueType } from './dialect.ts';
 
@@ -15,7 +21,7 @@ const BATCH = 5_000;
 /** Our own clock comes first: this is for statements whose process is gone or stalled. */
 const GRACE = 30_000;
 /** Settings of every session of ours. */
-const SETTINGS: Settings = {
+const SETTINGS: SessionSettings = {
   TimeZone: 'UTC',
   extra_float_digits: 0,
   client_min_messages: 'warning',
@@ -26,7 +32,7 @@ const SETTINGS: Settings = {
   quote_all_identifiers: 'off',
 };
 /** How soon the server notices that the process that asked is gone, where it can: servers before 14 know no such setting. */
-const NOTICE_DEATH: Settings = { client_connection_check_interval: '10s' };
+const NOTICE_DEATH: SessionSettings = { client_connection_check_interval: '10s' };
 /** Found last, so that tables of the same names go before. */
 const SEE_EVENTS = "SELECT current_setting('search_path') || ', rollcall_events' AS path";
 /** May not be in one. */
@@ -47,7 +53,7 @@ interface SessionOptions {
 export async function openSession(
   url: string,
   options: SessionOptions = {},
-): Promise<Session & { readonly isPooled: boolean }> {
+): Promise<SqlSession & { readonly isPooled: boolean }> {
   const host = URL.parse(url)?.host ?? 'the database';
   const { client, config, settings, isOwn } = await guarded(host, () => connect(url, options));
   let isOver = false;
@@ -151,7 +157,7 @@ async function connect(url: string, { timeout, seesEvents = false }: SessionOpti
 }
 
 /** Settings that this server knows, where it is asked for them. */
-async function moreSettings(client: pg.Client, seesEvents: boolean): Promise<Settings> {
+async function moreSettings(client: pg.Client, seesEvents: boolean): Promise<SessionSettings> {
   const knowsDeath = await client.query(beginWith(NOTICE_DEATH)).then(
     () => true,
     () => false,

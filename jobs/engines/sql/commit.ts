@@ -1,7 +1,7 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { Staged } from '../port.ts';
 import { hasPlaces, literal } from './plan-query.ts';
-import type { Session, SqlDatabase } from './session.ts';
+import type { SqlDatabase, SqlSession } from './session.ts';
 import {
   createSnapshotTables,
   HISTORY,
@@ -66,7 +66,7 @@ async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<numb
 }
 
 /** Keeps what members were until now, where that ends, for those who ask later. */
-async function remember(session: Session, staged: Staged): Promise<void> {
+async function remember(session: SqlSession, staged: Staged): Promise<void> {
   const { key, toVersion, plan } = staged;
   await session.run(`INSERT INTO ${HISTORY}
     SELECT ${literal(key)}, ended.user_id, ended.value, ended.since, ${toVersion},

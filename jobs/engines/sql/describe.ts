@@ -1,7 +1,7 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import { latestKnown } from '../freshness.ts';
 import type { Definition, TraitColumn } from '../port.ts';
-import { type Column, type Dialect, freshAudience, freshTrait, newestValue } from './plan-query.ts';
+import { type Column, freshAudience, freshTrait, newestValue, type SqlDialect } from './plan-query.ts';
 
 /** The rows of a definition, once its columns are known. */
 export interface Described {
@@ -21,7 +21,7 @@ export function describe(
   definition: Definition,
   statement: string,
   columns: readonly Column[],
-  dialect: Dialect,
+  dialect: SqlDialect,
 ): Described {
   const userId = columns.find((column) => column.name.toLowerCase() === 'user_id');
   if (!userId) {

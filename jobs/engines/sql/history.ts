@@ -1,5 +1,5 @@
 import type { Interval, MemberBatch, RunChange } from '../port.ts';
-import { type Dialect, literal } from './plan-query.ts';
+import { literal, type SqlDialect } from './plan-query.ts';
 import type { SqlDatabase } from './session.ts';
 import { HISTORY, hasHistory, membersTable, readSnapshot } from './tables.ts';
 
@@ -30,7 +30,7 @@ export async function readMemberPage(
 }
 
 /** @param rows - a query that ends with its condition */
-function pageOf({ prefix, binary }: Dialect, rows: string, after: string, limit: number): string {
+function pageOf({ prefix, binary }: SqlDialect, rows: string, after: string, limit: number): string {
   const [id, begin] = [`user_id${binary}`, literal(after)];
   const behind = after === '' ? '' : ` AND ${prefix(id)} >= ${prefix(begin)} AND ${id} > ${begin}`;
   const order = [...new Set([prefix(id), id])].join(', ');

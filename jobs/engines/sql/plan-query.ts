@@ -18,7 +18,7 @@ export interface Column extends ValueType {
 }
 
 /** Where a dialect writes things its own way. */
-export interface Dialect {
+export interface SqlDialect {
   /** A condition that holds for text that is no id: too long, of white space only, or that other databases would not take. */
   unusable(expression: string): string;
   /**
@@ -50,7 +50,7 @@ export interface Dialect {
 }
 
 /** The tables of one key. */
-export interface Tables {
+export interface KeyTables {
   /** (user_id, value, since); null while there is no snapshot. */
   readonly members: string | null;
   /** (user_id, since): who left and has not come back. */
@@ -94,7 +94,7 @@ export function hasPlaces(action: Action, fromVersion: number): boolean {
  * fold into one row without an id, and so do rows without a usable id, so that one pass over the data gives the changes and
  * all the counts.
  */
-export function planQuery(request: StageRequest, fresh: string, tables: Tables, dialect: Dialect): string {
+export function planQuery(request: StageRequest, fresh: string, tables: KeyTables, dialect: SqlDialect): string {
   const isFirst = tables.members === null && (request.action === 'sync' || request.action === 'resync');
   return isFirst ? firstRows(request, fresh, dialect) : dialect.numbered(planRows(request, fresh, tables, dialect));
 }
@@ -103,7 +103,7 @@ export function planQuery(request: StageRequest, fresh: string, tables: Tables, 
  * Without a snapshot there is nothing to compare with. What is the same for all is not sorted with them. A trait's rows are
  * folded by user already.
  */
-function firstRows({ kind }: StageRequest, fresh: string, dialect: Dialect): string {
+function firstRows({ kind }: StageRequest, fresh: string, dialect: SqlDialect): string {
   const source = `SELECT *, row_number() OVER () AS place FROM (${fresh}) AS fresh`;
   const [value, users] =
     kind === 'trait'
@@ -117,7 +117,7 @@ function firstRows({ kind }: StageRequest, fresh: string, dialect: Dialect): str
     FROM (${dialect.numbered(users)}) AS users`;
 }
 
-function planRows(request: StageRequest, fresh: string, tables: Tables, dialect: Dialect): string {
+function planRows(request: StageRequest, fresh: string, tables: KeyTables, dialect: SqlDialect): string {
   const members = tables.members ?? NO_ROWS;
   const leavers = tables.leavers ?? NO_ROWS;
   switch (request.action) {
@@ -139,7 +139,7 @@ function planRows(request: StageRequest, fresh: string, tables: Tables, dialect:
   }
 }
 
-function difference(request: StageRequest, fresh: string, members: string, dialect: Dialect): string {
+function difference(request: StageRequest, fresh: string, members: string, dialect: SqlDialect): string {
   return request.kind === 'trait'
     ? traitDifference(request, fresh, members, dialect)
     : audienceDifference(request, fresh, members, dialect);
@@ -149,7 +149,7 @@ function difference(request: StageRequest, fresh: string, members: string, diale
  * Rows are not folded by user before the join: that would be the dearest step of all. An id that the snapshot has is usable, so
  * that only those of newcomers are looked at. A sync names those who change: of the others `was` tells who stay.
  */
-function audienceDifference({ action }: StageRequest, fresh: string, members: string, dialect: Dialect): string {
+function audienceDifference({ action }: StageRequest, fresh: string, members: string, dialect: SqlDialect): string {
   const [known, now, keys] =
     action === 'resync'
       ? ['members.user_id', 'found AND (was OR id IS NOT NULL)', 'id, was, found']
@@ -163,7 +163,7 @@ function audienceDifference({ action }: StageRequest, fresh: string, members: st
     GROUP BY ${keys}`;
 }
 
-function traitDifference({ action }: StageRequest, fresh: string, members: string, { opaque }: Dialect): string {
+function traitDifference({ action }: StageRequest, fresh: string, members: string, { opaque }: SqlDialect): string {
   const stays =
     action === 'resync'
       ? 'FALSE'
@@ -179,7 +179,7 @@ function traitDifference({ action }: StageRequest, fresh: string, members: strin
 }
 
 /** An audience's definition as (id): ids as text, unusable ones too. */
-export function freshAudience(statement: string, userId: string, dialect: Dialect): string {
+export function freshAudience(statement: string, userId: string, dialect: SqlDialect): string {
   return `SELECT ${idText(userId, dialect)} AS id FROM (\n${statement}\n) AS definition`;
 }
 
@@ -191,7 +191,7 @@ export function freshTrait(
   statement: string,
   userId: string,
   fields: readonly { readonly key: string; readonly value: string }[],
-  dialect: Dialect,
+  dialect: SqlDialect,
 ): string {
   const nothing = fields.map(({ value }) => `${value} IS NULL`).join(' AND ');
   return `SELECT id, max(value${dialect.binary}) AS value, count(*) AS rows
@@ -217,10 +217,10 @@ export function newestValue(statement: string, column: Column, latest: number): 
     WHERE isfinite(moment)`;
 }
 
-function idText(userId: string, { binary }: Dialect): string {
+function idText(userId: string, { binary }: SqlDialect): string {
   return `CAST(${name(userId)} AS varchar)${binary}`;
 }
 
-function usable(id: string, dialect: Dialect): string {
+function usable(id: string, dialect: SqlDialect): string {
   return `CASE WHEN ${dialect.unusable(id)} THEN NULL ELSE ${id} END`;
 }

@@ -1,8 +1,8 @@
 import { interruptedBy } from '../insist.ts';
-import type { Column, Dialect } from './plan-query.ts';
+import type { Column, SqlDialect } from './plan-query.ts';
 
 /** One session of a database. */
-export interface Session {
+export interface SqlSession {
   /** Rows as arrays; `texts` is the statement's `$1`, a list of text. */
   rows(sql: string, texts?: readonly string[]): Promise<unknown[][]>;
   /** As `rows`, by column: the way to read much. */
@@ -20,8 +20,8 @@ export interface Session {
 
 /** The part of an SQL engine that differs from the common statements. */
 export interface SqlDatabase {
-  readonly dialect: Dialect;
-  readonly session: Session;
+  readonly dialect: SqlDialect;
+  readonly session: SqlSession;
   /** False where nothing may be written: plans then are temporary tables. */
   readonly writable: boolean;
   /** The event log, where there is one that has to be shown to each session. */
@@ -45,7 +45,7 @@ export interface SqlDatabase {
   scrub(tables: readonly string[]): Promise<void>;
 }
 
-export async function transaction<T>(session: Session, work: () => Promise<T>): Promise<T> {
+export async function transaction<T>(session: SqlSession, work: () => Promise<T>): Promise<T> {
   await session.run('BEGIN');
   try {
     const result = await work();
@@ -59,9 +59,9 @@ export async function transaction<T>(session: Session, work: () => Promise<T>): 
 
 /** Does the work with a session that ends what it is doing, and begins nothing new, once the signal aborts. */
 export function interruptible<T>(
-  session: Session,
+  session: SqlSession,
   signal: AbortSignal | undefined,
-  work: (session: Session) => Promise<T>,
+  work: (session: SqlSession) => Promise<T>,
 ): Promise<T> {
   if (!signal) return work(session);
   return interruptedBy(
@@ -71,7 +71,7 @@ export function interruptible<T>(
   );
 }
 
-function obeying(session: Session, signal: AbortSignal): Session {
+function obeying(session: SqlSession, signal: AbortSignal): SqlSession {
   const unless = <A extends unknown[], R>(statement: (...args: A) => Promise<R>) => {
     return async (...args: A) => {
       signal.throwIfAborted();

@@ -1,8 +1,8 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { type Described, describe } from './describe.ts';
-import { hasPlaces, planQuery, type Tables } from './plan-query.ts';
-import { interruptible, type Session, type SqlDatabase } from './session.ts';
+import { hasPlaces, type KeyTables, planQuery } from './plan-query.ts';
+import { interruptible, type SqlDatabase, type SqlSession } from './session.ts';
 import { readStatement } from './statement.ts';
 import { leaversTable, membersTable, planTable, previewTable, readSnapshot } from './tables.ts';
 
@@ -27,7 +27,7 @@ export async function previewPlan(database: SqlDatabase, request: StageRequest, 
   }
 }
 
-async function sampleOf(session: Session, table: string, size: number): Promise<ChangeBatch> {
+async function sampleOf(session: SqlSession, table: string, size: number): Promise<ChangeBatch> {
   const some = (condition: string) =>
     `(SELECT n, user_id, now, value FROM ${table} WHERE user_id IS NOT NULL AND ${condition} LIMIT ${size})`;
   const all = [ENTERED, EXITED, 'was = now'].map(some).join(' UNION ALL ');
@@ -38,7 +38,7 @@ async function sampleOf(session: Session, table: string, size: number): Promise<
 export async function stagePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
   const { session, dialect } = database;
   const snapshot = await readSnapshot(database, request.key);
-  const tables: Tables =
+  const tables: KeyTables =
     snapshot.version === 0
       ? { members: null, leavers: null }
       : { members: membersTable(request.key), leavers: leaversTable(request.key) };
@@ -59,7 +59,7 @@ export async function stagePlan(database: SqlDatabase, request: StageRequest, ta
   }
 }
 
-async function newestOf(session: Session, query: string): Promise<number | null> {
+async function newestOf(session: SqlSession, query: string): Promise<number | null> {
   const [row] = await session.rows(query);
   const newest = row?.[0] ?? null;
   return newest === null ? null : Number(newest);
@@ -100,7 +100,7 @@ export async function traitColumns(database: SqlDatabase, definition: Definition
   }
 }
 
-async function count(session: Session, request: StageRequest, table: string, snapshot: Snapshot) {
+async function count(session: SqlSession, request: StageRequest, table: string, snapshot: Snapshot) {
   const counts = [ENTERED, EXITED, KEPT, LEAVERS].map(
     (users) => `count(*) FILTER (WHERE user_id IS NOT NULL AND ${users})`,
   );
@@ -132,7 +132,7 @@ async function count(session: Session, request: StageRequest, table: string, sna
 
 /** At most `limit` rows of a plan after position `after`; fewer where it has values that are long. */
 export async function readChanges(
-  session: Session,
+  session: SqlSession,
   plan: string,
   after: number,
   limit: number,
@@ -156,7 +156,7 @@ export async function readChanges(
 const PAGE_BITS = 8 * 16_000_000;
 
 /** @param sizes - a query for positions and the sizes of their values */
-async function lastThatFits(session: Session, sizes: string, end: number): Promise<number> {
+async function lastThatFits(session: SqlSession, sizes: string, end: number): Promise<number> {
   const [[all] = []] = await session.rows(`SELECT sum(bits) FROM (${sizes}) AS sizes`);
   if (Number(all ?? 0) <= PAGE_BITS) return end;
   let bits = 0;
@@ -173,7 +173,7 @@ async function lastThatFits(session: Session, sizes: string, end: number): Promi
 const FEW = 1_000;
 
 /** @param most - how many rows there may be */
-async function readBatch(session: Session, sql: string, most: number): Promise<ChangeBatch> {
+async function readBatch(session: SqlSession, sql: string, most: number): Promise<ChangeBatch> {
   if (most > FEW) return toBatch(await session.byColumn(sql));
   const rows = await session.rows(sql);
   return toBatch([0, 1, 2, 3].map((column) => rows.map((row) => row[column])));

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Snapshot, Staged, StageRequest } from '../port.ts';
 import { literal } from './plan-query.ts';
-import { type Session, type SqlDatabase, transaction } from './session.ts';
+import { type SqlDatabase, type SqlSession, transaction } from './session.ts';
 
 /** States of members that are over: who was one from which version to which, and when the latter was computed. */
 export const HISTORY = 'rollcall.history';
@@ -48,7 +48,7 @@ const TRIES = 10;
  * Creates the tables that hold all others, once. Databases fail `CREATE … IF NOT EXISTS` where two sessions come at the
  * same moment; by the next try one of them is through.
  */
-export async function createRegistry(session: Session, tuned: readonly string[] = []): Promise<void> {
+export async function createRegistry(session: SqlSession, tuned: readonly string[] = []): Promise<void> {
   for (let tries = 1; !(await hasRegistry(session)); tries += 1) {
     try {
       await transaction(session, () => tryCreate(session, tuned));
@@ -59,7 +59,7 @@ export async function createRegistry(session: Session, tuned: readonly string[] 
 }
 
 /** Looks before it creates: who may not create a schema may use the one that an administrator made. */
-async function tryCreate(session: Session, tuned: readonly string[]): Promise<void> {
+async function tryCreate(session: SqlSession, tuned: readonly string[]): Promise<void> {
   const schemas = await session.rows(`SELECT 1 FROM information_schema.schemata WHERE schema_name = 'rollcall'`);
   if (schemas.length === 0) await session.run('CREATE SCHEMA IF NOT EXISTS rollcall');
   for (const statement of [...REGISTRY, ...tuned]) await session.run(statement);
@@ -71,10 +71,10 @@ async function isPrepared({ session, writable }: SqlDatabase): Promise<boolean> 
 }
 
 /** Sessions that have found the tables; nobody takes them away. */
-const found = new WeakSet<Session>();
+const found = new WeakSet<SqlSession>();
 
 /** Whether Rollcall has been here before. */
-export async function hasRegistry(session: Session): Promise<boolean> {
+export async function hasRegistry(session: SqlSession): Promise<boolean> {
   if (found.has(session)) return true;
   const tables = await session.rows(
     `SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'rollcall' AND tablename = 'plans'`,
@@ -95,20 +95,20 @@ export async function readStaged(database: SqlDatabase, plan: string): Promise<S
   return row ? (JSON.parse(String(row[0])) as Staged) : null;
 }
 
-export async function dropLeftovers(session: Session, { key, leasedAt }: StageRequest): Promise<void> {
+export async function dropLeftovers(session: SqlSession, { key, leasedAt }: StageRequest): Promise<void> {
   const leftovers = await session.rows(
     `SELECT plan FROM rollcall.plans WHERE key = ${literal(key)} AND leased_at < ${leasedAt}`,
   );
   for (const [plan] of leftovers) await dropPlan(session, String(plan));
 }
 
-export async function dropPlan(session: Session, plan: string): Promise<void> {
+export async function dropPlan(session: SqlSession, plan: string): Promise<void> {
   await session.run(`DROP TABLE IF EXISTS ${planTable(plan)}`);
   await session.run(`DELETE FROM rollcall.plans WHERE plan = ${literal(plan)}`);
 }
 
 /** The tables that hold user ids. */
-export async function dataTables(session: Session): Promise<readonly string[]> {
+export async function dataTables(session: SqlSession): Promise<readonly string[]> {
   const keys = await session.rows('SELECT key FROM rollcall.snapshots');
   const plans = await session.rows('SELECT plan FROM rollcall.plans');
   return [
@@ -122,7 +122,7 @@ export async function dataTables(session: Session): Promise<readonly string[]> {
  * Holds a plan, or those of these keys, until the transaction ends: a snapshot is not moved by a plan that users are
  * being taken out of.
  */
-export async function holdPlans(session: Session, condition: string): Promise<void> {
+export async function holdPlans(session: SqlSession, condition: string): Promise<void> {
   await session.run(`UPDATE rollcall.plans SET staged = staged${condition}`);
 }
 
@@ -133,12 +133,12 @@ export async function createSnapshotTables({ session, dialect }: SqlDatabase, ke
   await session.run(`CREATE TABLE ${leaversTable(key)} (${id}, since bigint NOT NULL)`);
 }
 
-export async function dropSnapshot(session: Session, key: string): Promise<void> {
+export async function dropSnapshot(session: SqlSession, key: string): Promise<void> {
   await session.run(`DELETE FROM rollcall.snapshots WHERE key = ${literal(key)}`);
   await dropSnapshotTables(session, key);
 }
 
-async function dropSnapshotTables(session: Session, key: string): Promise<void> {
+async function dropSnapshotTables(session: SqlSession, key: string): Promise<void> {
   await session.run(`DROP TABLE IF EXISTS ${membersTable(key)}`);
   await session.run(`DROP TABLE IF EXISTS ${leaversTable(key)}`);
 }

@@ -1,6 +1,6 @@
 import type { Standing } from '../port.ts';
 import { literal } from './plan-query.ts';
-import type { Session, SqlDatabase } from './session.ts';
+import type { SqlDatabase, SqlSession } from './session.ts';
 import { HISTORY, holdPlans, leaversTable, membersTable, planTable, readSnapshot, readStaged } from './tables.ts';
 
 const ASKED = 'user_id IN (SELECT unnest($1::varchar[]))';
@@ -54,7 +54,7 @@ function toStanding([user, present, value, since]: unknown[]): [string, Standing
 
 /** Takes users out of snapshots, leavers and plans. */
 export async function forgetUsers(
-  session: Session,
+  session: SqlSession,
   users: readonly string[],
   keys: readonly string[] | null,
 ): Promise<void> {

@@ -11,7 +11,7 @@ import { type AudienceParts, audienceRoutes } from './audiences.ts';
 import { type DeletionParts, deletionRoutes } from './deletions.ts';
 import { type DestinationParts, destinationRoutes } from './destinations.ts';
 import { type EndpointParts, endpointRoutes } from './endpoints.ts';
-import { type EventLogParts, eventLogRoutes } from './event-log.ts';
+import { type EventLogApiParts, eventLogRoutes } from './event-log.ts';
 import { type EventParts, eventRoutes } from './events.ts';
 import { type HistoryParts, historyRoutes } from './history.ts';
 import { type LetterParts, letterRoutes } from './letters.ts';
@@ -19,7 +19,7 @@ import { type MessageParts, messageRoutes } from './messages.ts';
 import { type OverviewParts, overviewRoutes } from './overview.ts';
 import { type RecordParts, recordRoutes } from './records.ts';
 import { type ApiRoutes, ordering } from './route.ts';
-import { type RunParts, runRoutes } from './runs.ts';
+import { type RunsApiParts, runRoutes } from './runs.ts';
 import { type SessionParts, sessionRoutes } from './session.ts';
 import { DONE, done } from './shapes.ts';
 
@@ -29,14 +29,14 @@ type ManagementOptions = AlertParts &
   DeletionParts &
   DestinationParts &
   EndpointParts &
-  EventLogParts &
+  EventLogApiParts &
   EventParts &
   HistoryParts &
   LetterParts &
   MessageParts &
   OverviewParts &
   RecordParts &
-  RunParts &
+  RunsApiParts &
   SessionParts & {
     readonly gate: Gate;
     readonly audit: Audit;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { OUTCOMES, type Store } from '../../store/port.ts';
+import { OUTCOMES, type Records } from '../../store/port.ts';
 import { attemptLine } from '../lines.ts';
 import { type ApiRoutes, reading } from './route.ts';
 import { cursorOf, given, instant, pageOf, paging, placeOf, time } from './shapes.ts';
@@ -22,7 +22,7 @@ export const attempt = z.object({
 });
 
 export interface AttemptParts {
-  readonly store: Pick<Store, 'attemptPage'>;
+  readonly store: Pick<Records, 'attemptPage'>;
 }
 
 export function attemptRoutes(routes: ApiRoutes, { store }: AttemptParts): void {

@@ -3,7 +3,7 @@ import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts
 import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
-import type { Store } from '../../store/port.ts';
+import type { Records } from '../../store/port.ts';
 import { audienceLine, planLine, storyLine } from '../lines.ts';
 import {
   asOf,
@@ -27,7 +27,7 @@ import type { Syncing } from './sync.ts';
 export interface AudienceParts {
   readonly sync: Syncing;
   readonly config: () => Config;
-  readonly store: Pick<Store, 'pausedAudiences' | 'pauseAudience' | 'resumeAudience'>;
+  readonly store: Pick<Records, 'pausedAudiences' | 'pauseAudience' | 'resumeAudience'>;
   readonly clock: Pick<Clock, 'now'>;
 }
 

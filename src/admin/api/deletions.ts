@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { REGULATION_TYPES, type Regulation, type Store } from '../../store/port.ts';
+import { REGULATION_TYPES, type Records, type Regulation } from '../../store/port.ts';
 import { deletionLine } from '../lines.ts';
 import { type ApiRoutes, reading } from './route.ts';
 import { cursorOf, given, pageOf, paging, placeOf, time } from './shapes.ts';
@@ -24,7 +24,7 @@ const deletion = z.object({
 });
 
 export interface DeletionParts {
-  readonly store: Pick<Store, 'regulations' | 'confirmed'>;
+  readonly store: Pick<Records, 'regulations' | 'confirmed'>;
 }
 
 export function deletionRoutes(routes: ApiRoutes, { store }: DeletionParts): void {

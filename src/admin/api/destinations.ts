@@ -35,7 +35,7 @@ const destinationDetail = destination.extend({
     .nullable(),
 });
 
-interface TestResult extends Omit<z.input<typeof testResult>, 'signatures'> {
+interface ApiTestResult extends Omit<z.input<typeof testResult>, 'signatures'> {
   readonly signatures: readonly string[];
 }
 
@@ -63,7 +63,7 @@ export interface DestinationParts {
   /** Those that are configured, and the hooks of alerts. */
   readonly destinations: () => readonly Destination[];
   /** Posts a test event to each endpoint of a destination, past the queue. */
-  readonly test: (destination: Destination) => Promise<readonly TestResult[]>;
+  readonly test: (destination: Destination) => Promise<readonly ApiTestResult[]>;
 }
 
 export function destinationRoutes(routes: ApiRoutes, { store, config, destinations, test }: DestinationParts): void {

@@ -22,7 +22,7 @@ const verified = z.object({
 type Summary = Omit<z.input<typeof summary>, 'kept'>;
 
 /** The event log, as the API looks at it. */
-export interface EventLogParts {
+export interface EventLogApiParts {
   readonly eventLog: {
     /** Null where none is kept. */
     summary(): Promise<Summary | null>;
@@ -34,8 +34,8 @@ export interface EventLogParts {
 const NONE = { events: null, bytes: null, from: null, to: null, files: null, unsealed: null };
 const tag = 'Event log';
 
-export function eventLogRoutes(routes: ApiRoutes, { eventLog }: EventLogParts): void {
-  let verifying: ReturnType<EventLogParts['eventLog']['verify']> | null = null;
+export function eventLogRoutes(routes: ApiRoutes, { eventLog }: EventLogApiParts): void {
+  let verifying: ReturnType<EventLogApiParts['eventLog']['verify']> | null = null;
   reading(routes, '/event-log', {
     summary: 'Size and span of the event log',
     tag,

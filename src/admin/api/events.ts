@@ -3,7 +3,7 @@ import { documented } from '../../http/schemas.ts';
 import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Logger } from '../../kernel/log.ts';
-import type { HistoryFilter, Store } from '../../store/port.ts';
+import type { HistoryFilter, Records } from '../../store/port.ts';
 import { type ApiRoutes, failures } from './route.ts';
 
 /** Topics in which something may have changed; each names the resources to ask for again. */
@@ -24,7 +24,7 @@ const BEHIND = 64 * 1024;
 
 export interface EventParts {
   readonly store: Pick<
-    Store,
+    Records,
     'backlog' | 'endpoints' | 'runs' | 'discards' | 'audits' | 'alerts' | 'regulations' | 'confirmed' | 'history'
   >;
   readonly clock: Pick<Clock, 'after' | 'monotonic'>;

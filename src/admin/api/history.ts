@@ -13,8 +13,8 @@ import {
   type HistoryStep,
   type HistorySubject,
   type HistorySum,
+  type Records,
   STEP_LENGTH,
-  type Store,
   stepOf,
 } from '../../store/port.ts';
 import { percentile } from '../percentile.ts';
@@ -64,7 +64,7 @@ const MOST_ADDED = 60;
 const USUAL: Readonly<Record<HistoryStep, number>> = { minute: 360, hour: 168, day: 400 };
 
 export interface HistoryParts {
-  readonly store: Pick<Store, 'history' | 'historySums'>;
+  readonly store: Pick<Records, 'history' | 'historySums'>;
   readonly clock: Pick<Clock, 'now'>;
 }
 

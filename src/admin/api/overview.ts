@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { CONCERNS } from '../../concern.ts';
 import type { Config } from '../../config/config.ts';
-import type { Standing } from '../concerns.ts';
+import type { ServiceStanding } from '../concerns.ts';
 import { sharedLook } from '../shared-look.ts';
 import { type ApiRoutes, reading } from './route.ts';
 import { time } from './shapes.ts';
@@ -39,7 +39,7 @@ const overview = z.object({
 export interface OverviewParts {
   readonly config: () => Config;
   /** How everything stands. */
-  readonly standing: () => Promise<Standing>;
+  readonly standing: () => Promise<ServiceStanding>;
 }
 
 export function overviewRoutes(routes: ApiRoutes, { config, standing }: OverviewParts): void {

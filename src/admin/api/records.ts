@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Config } from '../../config/config.ts';
-import type { Store } from '../../store/port.ts';
+import type { Records } from '../../store/port.ts';
 import { auditLine, discardLine } from '../lines.ts';
 import { listPaging, pageThrough } from './list.ts';
 import { type ApiRoutes, reading } from './route.ts';
@@ -29,7 +29,7 @@ const source = z.object({
 });
 
 export interface RecordParts {
-  readonly store: Pick<Store, 'discardPage' | 'audits'>;
+  readonly store: Pick<Records, 'discardPage' | 'audits'>;
   readonly config: () => Config;
 }
 

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ChangePlace } from '../../../jobs/index.ts';
 import { RollcallError } from '../../kernel/errors.ts';
-import { RUN_STATES, type Run, type Store } from '../../store/port.ts';
+import { type Records, RUN_STATES, type Run } from '../../store/port.ts';
 import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
@@ -24,12 +24,12 @@ const listing = z.object({
 const params = z.object({ run: z.string().describe('Its id.') });
 const tag = 'Runs';
 
-export interface RunParts {
-  readonly store: Pick<Store, 'run' | 'runs' | 'runProgress'>;
+export interface RunsApiParts {
+  readonly store: Pick<Records, 'run' | 'runs' | 'runProgress'>;
   readonly sync: Syncing;
 }
 
-export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
+export function runRoutes(routes: ApiRoutes, { store, sync }: RunsApiParts): void {
   reading(routes, '/runs', {
     summary: 'Sync runs, newest first',
     tag,
@@ -86,7 +86,7 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
   }
 }
 
-async function listRuns(store: RunParts['store'], { limit, cursor, key, state }: z.output<typeof listing>) {
+async function listRuns(store: RunsApiParts['store'], { limit, cursor, key, state }: z.output<typeof listing>) {
   const before = placeOf(cursor, /^[\w-]+$/);
   const filter = { ...given({ key, before }), ...(state ? { states: [state] } : {}) };
   const found = await store.runs({ ...filter, limit: limit + 1 });
@@ -100,7 +100,7 @@ function changePlaceOf(cursor: string | undefined): ChangePlace {
   return { position: Number(position), user };
 }
 
-async function theRun(store: RunParts['store'], id: string): Promise<Run> {
+async function theRun(store: RunsApiParts['store'], id: string): Promise<Run> {
   const found = await store.run(id);
   if (!found) throw new RollcallError('unknown_run', `There is no run ${id}.`);
   return found;

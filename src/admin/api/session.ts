@@ -3,7 +3,7 @@ import { RIGHTS } from '../../config/config.ts';
 import { documented, jsonSchema } from '../../http/schemas.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Gate } from '../guard.ts';
-import type { Session } from '../session.ts';
+import type { BrowserSessions } from '../session.ts';
 import { type ApiRoutes, failures } from './route.ts';
 
 const signIn = z.object({ token: z.string().min(1).max(10_000) });
@@ -17,7 +17,7 @@ const standing = z.object({
 });
 
 export interface SessionParts {
-  readonly session: Session;
+  readonly session: BrowserSessions;
   readonly serviceName: () => string;
   readonly version: string;
 }

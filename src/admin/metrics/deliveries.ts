@@ -1,5 +1,5 @@
 import { OUTCOMES, type Verdict } from '../../store/port.ts';
-import type { Instruments, Times } from './instruments.ts';
+import type { Instruments, TimeCounts } from './instruments.ts';
 
 /** What the process has counted of its deliveries since it started. */
 export interface DeliveryCounts {
@@ -10,14 +10,14 @@ export interface DeliveryCounts {
 interface DestinationCounts {
   readonly verdicts: Readonly<Record<Verdict['kind'], number>>;
   /** From acceptance to delivery. */
-  readonly took: Times;
+  readonly took: TimeCounts;
 }
 
 interface EndpointCounts {
   readonly destination: string;
   /** By their places in `OUTCOMES`. */
   readonly outcomes: readonly number[];
-  readonly took: Times;
+  readonly took: TimeCounts;
 }
 
 /** What goes out. Each is read with a scrape: a counter of prom-client costs more than all else that is counted of a delivery. */

@@ -1,11 +1,11 @@
 import type { Store } from '../../store/port.ts';
 import type { Instruments } from './instruments.ts';
 
-type EventLog = Store['events'];
+type MeasuredLog = Store['events'];
 
-export interface EventLogParts {
+export interface EventLogMetricsParts {
   /** Null where no log is kept. */
-  readonly eventLog: EventLog | null;
+  readonly eventLog: MeasuredLog | null;
   /** Milliseconds, as the tail has them. */
   readonly storeTime: () => number;
 }
@@ -17,8 +17,8 @@ export interface EventLogMetrics {
 }
 
 /** Gauges of a log that is not kept have no value. */
-export function eventLogMetrics(make: Instruments, { eventLog, storeTime }: EventLogParts): EventLogMetrics {
-  const gauge = (name: string, help: string, read: (log: EventLog) => Promise<number | null>) =>
+export function eventLogMetrics(make: Instruments, { eventLog, storeTime }: EventLogMetricsParts): EventLogMetrics {
+  const gauge = (name: string, help: string, read: (log: MeasuredLog) => Promise<number | null>) =>
     make.gauge(`event_log_${name}`, help, [], async (gauge) => {
       gauge.remove();
       const value = eventLog && (await read(eventLog));

@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /** How many took how long: by the bounds in milliseconds that they are within, the last beyond all of them; and their sum. */
-export interface Times {
+export interface TimeCounts {
   readonly bounds: readonly number[];
   readonly counts: readonly number[];
   readonly sum: number;
@@ -56,7 +56,7 @@ export class Instruments {
     name: string,
     help: string,
     labelName: string,
-    read: () => readonly (readonly [label: string, times: Times])[],
+    read: () => readonly (readonly [label: string, times: TimeCounts])[],
   ): void {
     const metric = new CountedHistogram(`rollcall_${name}`, help, labelName, read);
     // Its types know none but its own kinds of metrics.
@@ -89,7 +89,7 @@ class CountedHistogram {
   readonly help: string;
   readonly labelNames: readonly string[];
   private readonly label: string;
-  private readonly read: () => readonly (readonly [label: string, times: Times])[];
+  private readonly read: () => readonly (readonly [label: string, times: TimeCounts])[];
 
   constructor(name: string, help: string, label: string, read: CountedHistogram['read']) {
     this.name = name;
@@ -101,12 +101,12 @@ class CountedHistogram {
 
   async get() {
     const { name, help, type } = this;
-    const sums = new Map<string, Times>();
+    const sums = new Map<string, TimeCounts>();
     for (const [label, times] of this.read()) sums.set(label, added(sums.get(label), times));
     return { name, help, type, aggregator: 'sum', values: [...sums].flatMap((each) => this.values(...each)) };
   }
 
-  private values(label: string, { bounds, counts, sum }: Times) {
+  private values(label: string, { bounds, counts, sum }: TimeCounts) {
     const labels = { [this.label]: label };
     let count = 0;
     const buckets = counts.map((within, place) => {
@@ -126,7 +126,7 @@ class CountedHistogram {
   }
 }
 
-function added(one: Times | undefined, { bounds, counts, sum }: Times): Times {
+function added(one: TimeCounts | undefined, { bounds, counts, sum }: TimeCounts): TimeCounts {
   if (!one) return { bounds, counts, sum };
   return { bounds, counts: counts.map((count, place) => count + (one.counts[place] ?? 0)), sum: sum + one.sum };
 }

@@ -1,7 +1,7 @@
 import once from 'lodash/once.js';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { type DeliveryCounts, deliveryMetrics } from './deliveries.ts';
-import { type EventLogMetrics, type EventLogParts, eventLogMetrics } from './event-log.ts';
+import { type EventLogMetrics, type EventLogMetricsParts, eventLogMetrics } from './event-log.ts';
 import { Instruments } from './instruments.ts';
 import { type IntakeMetrics, intakeMetrics } from './intake.ts';
 import { type StoreParts, storeMetrics } from './store.ts';
@@ -12,7 +12,7 @@ export interface Metrics extends IntakeMetrics, SyncMetrics, EventLogMetrics {
   readonly registry: Registry;
 }
 
-type MetricsParts = StoreParts & SyncParts & EventLogParts & { readonly deliveries: DeliveryCounts };
+type MetricsParts = StoreParts & SyncParts & EventLogMetricsParts & { readonly deliveries: DeliveryCounts };
 
 /** Those of the process, whichever service in it is asked. They watch for as long as it lives, so they are made once. */
 const processMetrics = once(() => {

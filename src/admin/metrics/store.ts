@@ -6,10 +6,12 @@ import type { Instruments } from './instruments.ts';
 
 export interface StoreParts {
   /** Asked when the metrics are read. */
-  readonly store: Pick<
-    Store,
-    'backlog' | 'orphans' | 'endpoints' | 'oldestUntried' | 'lastSuccesses' | 'ping' | 'liveSources' | 'liveSource'
-  >;
+  readonly store: Pick<Store, 'backlog' | 'orphans' | 'endpoints' | 'oldestUntried' | 'lastSuccesses' | 'ping'>;
+  /** The kept state of live audiences, by source. */
+  readonly live: {
+    allStates(): Promise<readonly { readonly source: string }[]>;
+    currentState(source: string): Promise<{ readonly ids: number; readonly due: number } | null>;
+  };
   readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   readonly destinations: () => readonly Destination[];
   readonly audiences: () => Promise<readonly AudienceStatus[]>;
@@ -126,10 +128,10 @@ function audienceGauges(make: Instruments, { store, clock, audiences }: StorePar
   );
 }
 
-function liveGauges(make: Instruments, { store }: StoreParts): void {
+function liveGauges(make: Instruments, { live }: StoreParts): void {
   const sizes = shared(async () => {
-    const sources = new Set((await store.liveSources()).map(({ source }) => source));
-    return Promise.all([...sources].map(async (source) => ({ source, ...(await store.liveSource(source)) })));
+    const sources = new Set((await live.allStates()).map(({ source }) => source));
+    return Promise.all([...sources].map(async (source) => ({ source, ...(await live.currentState(source)) })));
   });
   make.gauge('live_ids', 'Ids of which live audiences keep something.', ['source'], async (gauge) => {
     for (const { source, ids = 0 } of await sizes()) gauge.set({ source }, ids);

@@ -26,8 +26,8 @@ const PATIENCE = 40;
 export function useSearch(path, query, enough) {
   const address = addressOf(path, { ...query, limit: enough });
   const [state, setState] = useState(/** @type {any} */ ({ rows: null, next: null, busy: true, error: null }));
-  const [turn, setTurn] = useState({ address, from: /** @type {any} */ (null) });
-  const from = turn.address === address ? turn.from : null;
+  const [start, setStart] = useState({ address, from: /** @type {any} */ (null) });
+  const from = start.address === address ? start.from : null;
   useEffect(() => {
     const ending = new AbortController();
     /** @param {any} next */
@@ -48,11 +48,11 @@ export function useSearch(path, query, enough) {
     };
     go().catch((error) => show((/** @type {any} */ last) => ({ ...last, busy: false, error })));
     return () => ending.abort();
-  }, [address, turn]);
+  }, [address, start]);
   return {
     ...state,
-    more: state.next !== null && !state.busy ? () => setTurn({ address, from: state }) : null,
-    again: () => setTurn({ address, from: null }),
+    more: state.next !== null && !state.busy ? () => setStart({ address, from: state }) : null,
+    again: () => setStart({ address, from: null }),
   };
 }
 

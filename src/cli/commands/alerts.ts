@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { alertLine } from '../../admin/lines.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { wholeNumber } from '../options.ts';
 import { table } from '../output/table.ts';
 import { note, print, printJson } from '../output/terminal.ts';
@@ -20,7 +20,7 @@ Examples:
 Alerts are what \`alerts\` of the configuration tells people: see docs/alerts.md. With --json an alert is
 {"alert","kind","subject","destination","audience","run","message","openedAt","closedAt","told"}.`;
 
-export function addAlerts(program: Command, context: Context): void {
+export function addAlerts(program: Command, context: CliContext): void {
   addAppOptions(program.command('alerts').description('show the alerts that are open, newest first'))
     .option('--all', 'also those that are over')
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
@@ -28,7 +28,7 @@ export function addAlerts(program: Command, context: Context): void {
     .action((options: AlertOptions) => alerts(options, context));
 }
 
-async function alerts({ all, limit, ...options }: AlertOptions, { terminal }: Context): Promise<void> {
+async function alerts({ all, limit, ...options }: AlertOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
     const found = await app.store.alerts({ ...(all ? {} : { isOpen: true }), limit });
     const lines = found.alerts.map((alert) => alertLine(alert, app.store.time));

@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import { asUser, syncOutcome } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { order } from '../order.ts';
 import { count, note } from '../output/terminal.ts';
-import { type AppCommandOptions, addAppOptions, type Opened } from '../with-app.ts';
+import { type AppCommandOptions, addAppOptions, type OpenedApp } from '../with-app.ts';
 
 const HELP = `
 Examples:
@@ -18,7 +18,7 @@ interface ApproveOptions extends AppCommandOptions {
   readonly yes?: boolean;
 }
 
-export function addApprove(program: Command, context: Context): void {
+export function addApprove(program: Command, context: CliContext): void {
   addAppOptions(program.command('approve').description('approve a held run: its changes are sent'))
     .argument('<run>', 'its id, as rollcall runs shows it')
     .option('-y, --yes', 'do not ask')
@@ -26,7 +26,7 @@ export function addApprove(program: Command, context: Context): void {
     .action((run: string, options: ApproveOptions) => approve(run, options, context));
 }
 
-async function approve(run: string, options: ApproveOptions, context: Context): Promise<void> {
+async function approve(run: string, options: ApproveOptions, context: CliContext): Promise<void> {
   await order(options, context, async ({ app }) => {
     if (await mayApprove(run, app, context.terminal, options.yes)) {
       const deed = { action: 'run.approve', target: run };
@@ -41,8 +41,8 @@ async function approve(run: string, options: ApproveOptions, context: Context): 
 /** A run that is not held is for the sync to refuse. */
 async function mayApprove(
   run: string,
-  { store }: Opened['app'],
-  terminal: Context['terminal'],
+  { store }: OpenedApp['app'],
+  terminal: CliContext['terminal'],
   yes?: boolean,
 ): Promise<boolean> {
   const held = await store.run(run);

@@ -5,7 +5,7 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
 import { withoutName } from '../../kernel/without-name.ts';
 import { asUser, cliUser } from '../as-user.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { hint } from '../options.ts';
 import { duration } from '../output/duration.ts';
 import { isPausedIn } from '../output/paused-since.ts';
@@ -50,7 +50,7 @@ Example:
 It runs at its next tick; \`rollcall sync big_spenders --once\` runs it at once. What has \`paused: true\` in the configuration
 stays paused.`;
 
-export function addAudiences(program: Command, context: Context): void {
+export function addAudiences(program: Command, context: CliContext): void {
   const command = program.command('audiences').description('show each audience and trait, pause and resume them');
   addAppOptions(
     command
@@ -67,15 +67,15 @@ export function addAudiences(program: Command, context: Context): void {
     addAppOptions(command.command(verb).description(description))
       .argument('<key...>', 'audiences and computed traits')
       .addHelpText('after', help)
-      .action((keys: string[], options: AppCommandOptions) => turn(verb, keys, options, context));
+      .action((keys: string[], options: AppCommandOptions) => pauseOrResume(verb, keys, options, context));
   }
 }
 
-async function turn(
+async function pauseOrResume(
   verb: 'pause' | 'resume',
   keys: readonly string[],
   options: AppCommandOptions,
-  { terminal }: Context,
+  { terminal }: CliContext,
 ): Promise<void> {
   await withApp(options, { terminal, makesStore: true }, async ({ app, config }) => {
     const known = [...config.audiences, ...config.traits].map(({ key }) => key);
@@ -98,7 +98,7 @@ async function turn(
   });
 }
 
-async function audiences(keys: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
+async function audiences(keys: readonly string[], options: AppCommandOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
     const statuses = chosen(keys, await app.sync.audiences());
     if (options.json) for (const status of statuses) printJson(terminal, audienceLine(status));

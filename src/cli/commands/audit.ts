@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { auditLine } from '../../admin/lines.ts';
 import { suggestion } from '../../kernel/spelling.ts';
 import type { AuditRecord } from '../../store/port.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';
 import { table } from '../output/table.ts';
 import { note, print, printJson, type Terminal } from '../output/terminal.ts';
@@ -23,7 +23,7 @@ Examples:
 Who is the name of a token, local without tokens, or cli:USER. Your users are never named. With --json a record is
 {"at","who","action","target","outcome"}: outcome is done, the code of what went wrong, or null while it goes on.`;
 
-export function addAudit(program: Command, context: Context): void {
+export function addAudit(program: Command, context: CliContext): void {
   addAppOptions(program.command('audit').description('who did what, newest first'))
     .option('--who <name>', 'only by them')
     .option('--action <action>', 'only this, such as run.approve')
@@ -33,7 +33,7 @@ export function addAudit(program: Command, context: Context): void {
     .action((options: AuditOptions) => audit(options, context));
 }
 
-async function audit({ who, action, since, limit, ...options }: AuditOptions, { terminal }: Context): Promise<void> {
+async function audit({ who, action, since, limit, ...options }: AuditOptions, { terminal }: CliContext): Promise<void> {
   const filter = {
     ...(who === undefined ? {} : { who }),
     ...(action === undefined ? {} : { action }),

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { Config, EngineConfig } from '../../config/config.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import type { EngineFile } from '../../store/copy/backup.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { note, print, printJson } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
@@ -22,14 +22,14 @@ With --json it prints {"folder","files"}; the name of a folder ends with /.
 
 Exit codes: 0 done, 1 failed (there is no FOLDER), 2 bad usage, such as a FOLDER that is not empty.`;
 
-export function addBackup(program: Command, context: Context): void {
+export function addBackup(program: Command, context: CliContext): void {
   addAppOptions(program.command('backup').description('copy store and engine files while the service runs'))
     .argument('<folder>', 'new or empty')
     .addHelpText('after', HELP)
     .action((folder: string, options: AppCommandOptions) => run(resolve(folder), options, context));
 }
 
-async function run(folder: string, options: AppCommandOptions, { terminal }: Context): Promise<void> {
+async function run(folder: string, options: AppCommandOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
     const { backup } = await import('../../store/copy/backup.ts');
     const known = [...config.audiences, ...config.traits, ...(await app.store.audiences())].map(({ key }) => key);

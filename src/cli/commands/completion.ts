@@ -1,6 +1,6 @@
 import { Argument, type Command } from 'commander';
 import { completionScript, SHELLS, type Shell } from '../completion-script.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { jsonOption } from '../options.ts';
 import { print, printJson } from '../output/terminal.ts';
 
@@ -12,7 +12,7 @@ Examples:
 
 It completes commands, options and their choices. Make it anew after an upgrade. With --json it prints {"shell","script"}.`;
 
-export function addCompletion(program: Command, { terminal }: Context): void {
+export function addCompletion(program: Command, { terminal }: CliContext): void {
   program
     .command('completion')
     .description('print a script that completes commands and options in your shell')

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { CONCERNS } from '../../concern.ts';
 import type { AlertsConfig, Config } from '../../config/config.ts';
 import { RollcallError } from '../../kernel/errors.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
 import { configOption, jsonOption, tokenOption } from '../options.ts';
 import { count, note, print, printJson } from '../output/terminal.ts';
@@ -14,7 +14,7 @@ Example:
 It asks the service at the listen address of the file, with --token, ROLLCALL_TOKEN or a token of the file that may operate.
 If listen.port is 0, send SIGHUP instead.`;
 
-export function addConfig(program: Command, context: Context): void {
+export function addConfig(program: Command, context: CliContext): void {
   const config = program.command('config').description('check the configuration, print its JSON Schema, or apply it');
   config
     .command('check')
@@ -51,12 +51,12 @@ interface JsonOption {
   readonly json?: boolean;
 }
 
-async function printSchema({ json }: JsonOption, { terminal }: Context): Promise<void> {
+async function printSchema({ json }: JsonOption, { terminal }: CliContext): Promise<void> {
   const { configJsonSchema } = await import('../../config/schema.ts');
   print(terminal, JSON.stringify(configJsonSchema(), null, json ? 0 : 2));
 }
 
-async function check({ config: file, json }: { config: string; json?: boolean }, context: Context): Promise<void> {
+async function check({ config: file, json }: { config: string; json?: boolean }, context: CliContext): Promise<void> {
   const { ConfigurationError, loadConfig } = await import('../../config/load.ts');
   const { showMistake } = await import('../../config/mistakes.ts');
   try {
@@ -100,7 +100,7 @@ function describeAlerts({ notify, rules }: ReturnType<typeof alertsOf>): string 
   return `Alerts go to ${hooks.join(', ') || 'the pages only'}: ${rules.join(', ') || 'no rule is on'}.`;
 }
 
-async function reload({ config: file, json, token: given }: ReloadOptions, { terminal }: Context): Promise<void> {
+async function reload({ config: file, json, token: given }: ReloadOptions, { terminal }: CliContext): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
   const { request } = await import('undici');
   const { listen, admin } = loadConfig(file);

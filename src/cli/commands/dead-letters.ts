@@ -6,9 +6,9 @@ import { systemClock } from '../../kernel/clock.ts';
 import { DEAD_REASONS, type DeadReason } from '../../kernel/dead-reasons.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
-import type { DeadLetter, DeadLetterFilter, Store } from '../../store/port.ts';
+import type { DeadLetter, DeadLetterFilter, Records } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { eachPage } from '../each-page.ts';
 import { noteUnsent } from '../note-unsent.ts';
 import { instantOption, placeOption, wholeNumber } from '../options.ts';
@@ -70,7 +70,7 @@ Example:
 
 Dropped letters cannot be brought back: \`dead-letters list --json --body\` with the same options keeps a copy.`;
 
-export function addDeadLetters(program: Command, context: Context): void {
+export function addDeadLetters(program: Command, context: CliContext): void {
   const command = program
     .command('dead-letters')
     .description('show what could not be delivered, send it again, or give it up');
@@ -104,7 +104,7 @@ function chosen(command: Command): Command {
   return filtered(command.argument('[id...]', 'ids, as the list shows them')).option('--all', 'all of them');
 }
 
-async function list(options: ListOptions, { terminal }: Context): Promise<void> {
+async function list(options: ListOptions, { terminal }: CliContext): Promise<void> {
   const { limit, after, body, json } = options;
   await withApp(options, { terminal }, async ({ app, config }) => {
     const filter = { ...filterOf(options), ...(after === undefined ? {} : { after }) };
@@ -137,7 +137,7 @@ async function list(options: ListOptions, { terminal }: Context): Promise<void> 
   });
 }
 
-async function replay(ids: readonly string[], options: ChosenOptions, context: Context): Promise<void> {
+async function replay(ids: readonly string[], options: ChosenOptions, context: CliContext): Promise<void> {
   const { terminal, setExitCode } = context;
   const watch = watchProgress(terminal, 'replayed');
   await withApp(options, { terminal }, async ({ app, config }) => {
@@ -162,7 +162,7 @@ async function replay(ids: readonly string[], options: ChosenOptions, context: C
   });
 }
 
-function reportReplay({ replayed, superseded, left }: ReplayResult, { json }: ChosenOptions, { terminal }: Context) {
+function reportReplay({ replayed, superseded, left }: ReplayResult, { json }: ChosenOptions, { terminal }: CliContext) {
   const stayed = [...left.values()].reduce((sum, number) => sum + number, 0);
   if (json) printJson(terminal, { replayed, superseded, left: stayed });
   else {
@@ -172,7 +172,7 @@ function reportReplay({ replayed, superseded, left }: ReplayResult, { json }: Ch
   for (const [cause, number] of left) note(terminal, `${count(number, 'dead letter')} left: ${cause}`);
 }
 
-async function drop(ids: readonly string[], options: ChosenOptions, context: Context): Promise<void> {
+async function drop(ids: readonly string[], options: ChosenOptions, context: CliContext): Promise<void> {
   const { terminal } = context;
   const watch = watchProgress(terminal, 'dropped');
   await withApp(options, { terminal }, async ({ app, config }) => {
@@ -215,7 +215,7 @@ function watchProgress(terminal: Terminal, what: string) {
 }
 
 /** The letters that were asked for, a page at a time; those that die again meanwhile are left out. */
-function choose(store: Pick<Store, 'deadLetters'>, ids: readonly string[], options: ChosenOptions) {
+function choose(store: Pick<Records, 'deadLetters'>, ids: readonly string[], options: ChosenOptions) {
   const filter = filterOf(options);
   if (ids.length === 0 && Object.keys(filter).length === 0 && !options.all) {
     throw new RollcallError('bad_usage', 'Name dead letters by id or by an option. For all of them, add --all.');
@@ -237,7 +237,7 @@ function choose(store: Pick<Store, 'deadLetters'>, ids: readonly string[], optio
       }
     },
     /** Tells what was asked for and not found, or not reached. */
-    conclude(config: Config, { terminal, setExitCode }: Context): void {
+    conclude(config: Config, { terminal, setExitCode }: CliContext): void {
       if (terminal.signal.aborted) {
         const again = `--until ${new Date(until).toISOString()}`;
         note(terminal, `Interrupted: the same command goes on; with ${again} without those that died again.`);

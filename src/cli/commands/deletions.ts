@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { deletionLine } from '../../admin/lines.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { wholeNumber } from '../options.ts';
 import { stateColours } from '../output/state-colours.ts';
 import { table } from '../output/table.ts';
@@ -22,14 +22,14 @@ A destination confirms by taking the notice of each user and source. Ids of user
 With --json a request is {"id","type","status","sources","users","by","createdAt","finishedAt","notices"}, where notices are
 [{"destination","notices","confirmed","confirmedAt"}].`;
 
-export function addDeletions(program: Command, context: Context): void {
+export function addDeletions(program: Command, context: CliContext): void {
   addAppOptions(program.command('deletions').description('who asked for deletions, and which destinations confirmed'))
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
     .addHelpText('after', HELP)
     .action((options: DeletionOptions) => deletions(options, context));
 }
 
-async function deletions({ limit, ...options }: DeletionOptions, { terminal }: Context): Promise<void> {
+async function deletions({ limit, ...options }: DeletionOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app: { store } }) => {
     const found = await store.regulations({ limit: limit + 1 });
     const page = found.slice(0, limit);

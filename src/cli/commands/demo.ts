@@ -1,7 +1,7 @@
 import { relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { RollcallError } from '../../kernel/errors.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { jsonOption, wholeNumber } from '../options.ts';
 import { print } from '../output/terminal.ts';
 
@@ -25,7 +25,7 @@ Everything is kept in the folder, which you may delete afterwards. Its rollcall.
   $ rollcall runs -c rollcall-demo/rollcall.yaml
   $ rollcall events -c rollcall-demo/rollcall.yaml`;
 
-export function addDemo(program: Command, context: Context): void {
+export function addDemo(program: Command, context: CliContext): void {
   program
     .command('demo [folder]')
     .description('see it work: an example shop with its own data and receiver, in ./rollcall-demo')
@@ -36,7 +36,7 @@ export function addDemo(program: Command, context: Context): void {
     .action((folder: string | undefined, options: DemoOptions) => demo(folder ?? 'rollcall-demo', options, context));
 }
 
-async function demo(folder: string, options: DemoOptions, { terminal, setExitCode }: Context): Promise<void> {
+async function demo(folder: string, options: DemoOptions, { terminal, setExitCode }: CliContext): Promise<void> {
   const { once = false, port, json = false } = options;
   const { signal } = terminal;
   // Loaded only here: it brings the whole service, which no other command waits for.

@@ -8,13 +8,13 @@ import {
 } from '../../admin/destinations.ts';
 import { asUser } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { hint } from '../options.ts';
 import { duration } from '../output/duration.ts';
 import { stateColours } from '../output/state-colours.ts';
 import { table } from '../output/table.ts';
 import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
-import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
+import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
 const LIST_HELP = `
 Destinations of this configuration, of the processes that run, and of what waits in the store. A destination that no
@@ -35,7 +35,7 @@ interface DropOptions extends AppCommandOptions {
   readonly yes?: boolean;
 }
 
-export function addDestinations(program: Command, context: Context): void {
+export function addDestinations(program: Command, context: CliContext): void {
   const command = program.command('destinations').description('who serves each destination, and what waits for it');
   addAppOptions(command.command('list', { isDefault: true }).description('show destinations, also those that are gone'))
     .addHelpText('after', LIST_HELP)
@@ -47,7 +47,7 @@ export function addDestinations(program: Command, context: Context): void {
     .action((names: string[], options: DropOptions) => drop(names, options, context));
 }
 
-async function list(options: AppCommandOptions, { terminal }: Context): Promise<void> {
+async function list(options: AppCommandOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
     const statuses = await destinationStatuses(app.store, config);
     if (options.json) for (const status of statuses) printJson(terminal, status);
@@ -74,7 +74,7 @@ function statusTable(statuses: readonly DestinationStatus[], terminal: Terminal)
   return table(header, rows, { width: terminal.stdout.columns, flexible: ['destination'] });
 }
 
-async function drop(names: readonly string[], options: DropOptions, context: Context): Promise<void> {
+async function drop(names: readonly string[], options: DropOptions, context: CliContext): Promise<void> {
   const { terminal, setExitCode } = context;
   await withApp(options, { terminal }, async (opened) => {
     const statuses = await chosen(names, opened);
@@ -97,7 +97,7 @@ async function drop(names: readonly string[], options: DropOptions, context: Con
 }
 
 /** @throws RollcallError `bad_usage` where one is not gone: then none is dropped */
-async function chosen(names: readonly string[], { app, config }: Opened): Promise<readonly DestinationStatus[]> {
+async function chosen(names: readonly string[], { app, config }: OpenedApp): Promise<readonly DestinationStatus[]> {
   const statuses = await destinationStatuses(app.store, config);
   return [...new Set(names)].map((name) => goneDestination(statuses, name));
 }

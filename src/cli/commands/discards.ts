@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { discardLine } from '../../admin/lines.ts';
 import type { Discard } from '../../store/port.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { wholeNumber } from '../options.ts';
 import { table } from '../output/table.ts';
 import { note, print, printJson, type Terminal } from '../output/terminal.ts';
@@ -23,7 +23,7 @@ are kept; the metric rollcall_discards_total counts all. Samples contain no ids 
 /** Characters of a sample that fit into a line. */
 const SAMPLE_WIDTH = 160;
 
-export function addDiscards(program: Command, context: Context): void {
+export function addDiscards(program: Command, context: CliContext): void {
   addAppOptions(program.command('discards').description('show messages that collection refused, newest first'))
     .option('--source <id>', 'only of this source')
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 200)
@@ -31,7 +31,7 @@ export function addDiscards(program: Command, context: Context): void {
     .action((options: DiscardOptions) => discards(options, context));
 }
 
-async function discards(options: DiscardOptions, { terminal }: Context): Promise<void> {
+async function discards(options: DiscardOptions, { terminal }: CliContext): Promise<void> {
   const { source, limit } = options;
   await withApp(options, { terminal }, async ({ app, config }) => {
     const found = await app.store.discards({ limit: limit + 1, ...(source === undefined ? {} : { source }) });

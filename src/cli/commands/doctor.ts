@@ -7,7 +7,7 @@ import type { Config } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { withoutName } from '../../kernel/without-name.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { examineEndpoints } from '../doctor/endpoints.ts';
 import { examineEngines } from '../doctor/engines.ts';
 import { type Finding, failed, ok, warning } from '../doctor/finding.ts';
@@ -19,7 +19,7 @@ import { stateColours } from '../output/state-colours.ts';
 import { count, print, printJson, type Terminal } from '../output/terminal.ts';
 import { testable, testDestination } from '../test-event.ts';
 import { isUnmade, withoutMakingStore } from '../unmade-store.ts';
-import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
+import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
 const HELP = `
 Example:
@@ -49,7 +49,7 @@ interface DoctorOptions extends AppCommandOptions {
   readonly send?: boolean;
 }
 
-export function addDoctor(program: Command, context: Context): void {
+export function addDoctor(program: Command, context: CliContext): void {
   addAppOptions(
     program.command('doctor').description('look for what is wrong: configuration, folders, store, queries, endpoints'),
   )
@@ -58,7 +58,7 @@ export function addDoctor(program: Command, context: Context): void {
     .action((options: DoctorOptions) => doctor(options, context));
 }
 
-async function doctor(options: DoctorOptions, { terminal, setExitCode }: Context): Promise<void> {
+async function doctor(options: DoctorOptions, { terminal, setExitCode }: CliContext): Promise<void> {
   const colour = stateColours(terminal);
   const show = (finding: Finding) => {
     const { check, state, message } = finding;
@@ -132,7 +132,7 @@ async function* sendAll(config: Config): AsyncGenerator<Finding> {
   }
 }
 
-async function* examineStore(opened: Opened, options: DoctorOptions): AsyncGenerator<Finding> {
+async function* examineStore(opened: OpenedApp, options: DoctorOptions): AsyncGenerator<Finding> {
   const { app } = opened;
   const damage = await app.store.check(true);
   if (damage !== null) {
@@ -158,7 +158,7 @@ async function* examineStore(opened: Opened, options: DoctorOptions): AsyncGener
 }
 
 /** What needs a person, if it is not checked above. */
-async function* concerns({ app }: Opened, options: DoctorOptions): AsyncGenerator<Finding> {
+async function* concerns({ app }: OpenedApp, options: DoctorOptions): AsyncGenerator<Finding> {
   for (const { kind, subject, message } of (await app.standing()).concerns) {
     const command = RULES[kind].command?.(subject);
     if (command === undefined) continue;
@@ -167,7 +167,7 @@ async function* concerns({ app }: Opened, options: DoctorOptions): AsyncGenerato
   }
 }
 
-async function* clock({ app }: Opened): AsyncGenerator<Finding> {
+async function* clock({ app }: OpenedApp): AsyncGenerator<Finding> {
   const ahead = await app.store.clockAhead();
   if (ahead === null) return;
   const by = duration(Math.abs(ahead));
@@ -193,7 +193,7 @@ function* connections({ destinations, sources, audiences, traits, alerts }: Conf
   }
 }
 
-async function* backlogs({ app, config }: Opened, options: DoctorOptions): AsyncGenerator<Finding> {
+async function* backlogs({ app, config }: OpenedApp, options: DoctorOptions): AsyncGenerator<Finding> {
   for (const { destination, url, state, since } of await endpointStatuses(app.store, app.destinations())) {
     const where = `${destination} ${url}`;
     if (state !== 'open')

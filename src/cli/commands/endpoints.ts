@@ -4,7 +4,7 @@ import { type EndpointStatus, endpointStatuses, pauseEndpoints, resumeEndpoints 
 import { attemptLine } from '../../admin/lines.ts';
 import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { eachPage } from '../each-page.ts';
 import { noteUnsent } from '../note-unsent.ts';
 import { hint, instantOption, wholeNumber } from '../options.ts';
@@ -70,7 +70,7 @@ const RESUMED: Readonly<Record<EndpointStatus['state'], string>> = {
 /** Characters of an endpoint's answer that fit into a line. */
 const ANSWER_WIDTH = 60;
 
-export function addEndpoints(program: Command, context: Context): void {
+export function addEndpoints(program: Command, context: CliContext): void {
   const command = program.command('endpoints').description('state of the endpoints');
   addAppOptions(command.command('list', { isDefault: true }).description('show each URL, its state and its backlog'))
     .addHelpText('after', LIST_HELP)
@@ -98,7 +98,7 @@ export function addEndpoints(program: Command, context: Context): void {
     .action((options: AttemptOptions) => attempts(options, context));
 }
 
-async function list(options: AppCommandOptions, { terminal }: Context): Promise<void> {
+async function list(options: AppCommandOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
     const statuses = await endpointStatuses(app.store, app.destinations());
     if (options.json) for (const status of statuses) printJson(terminal, status);
@@ -144,7 +144,7 @@ function endpointTable(statuses: readonly EndpointStatus[], terminal: Terminal):
   return table(header, rows, { width: terminal.stdout.columns, flexible: ['destination', 'url'] });
 }
 
-async function resume(names: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
+async function resume(names: readonly string[], options: AppCommandOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
     const deed = { action: 'endpoint.resume', target: names.join(' ') };
     const work = () => resumeEndpoints(app.store, app.destinations(), names);
@@ -155,7 +155,7 @@ async function resume(names: readonly string[], options: AppCommandOptions, { te
   });
 }
 
-async function pause(names: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
+async function pause(names: readonly string[], options: AppCommandOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal, makesStore: true }, async ({ app }) => {
     const deed = { action: 'endpoint.pause', target: names.join(' ') };
     const paused = await asUser(app, deed, () => pauseEndpoints(app.store, app.destinations(), names));
@@ -167,7 +167,7 @@ async function pause(names: readonly string[], options: AppCommandOptions, { ter
   });
 }
 
-async function attempts(options: AttemptOptions, { terminal }: Context): Promise<void> {
+async function attempts(options: AttemptOptions, { terminal }: CliContext): Promise<void> {
   const { destination, endpoint, delivery, message, user, outcome, since, limit } = options;
   const filter = {
     ...(destination === undefined ? {} : { destination }),

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { LogFault, LogSummary } from '../../events/summary.ts';
 import { RollcallError } from '../../kernel/errors.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { note, print, printJson } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
@@ -18,14 +18,14 @@ Examples:
 number differs); the exit code is then 1. A log in Postgres has no files: use the tools of Postgres.
 With --json the answer is {"events","bytes","from","to","files","unsealed"}, with --verify also "faults": [{"file","fault"}].`;
 
-export function addEvents(program: Command, context: Context): void {
+export function addEvents(program: Command, context: CliContext): void {
   addAppOptions(program.command('events').description('size and span of the event log'))
     .option('--verify', 'read every file, and say what is wrong')
     .addHelpText('after', HELP)
     .action((options: EventsOptions) => events(options, context));
 }
 
-async function events(options: EventsOptions, { terminal, setExitCode }: Context): Promise<void> {
+async function events(options: EventsOptions, { terminal, setExitCode }: CliContext): Promise<void> {
   const { summaryOf, verifyFiles } = await import('../../events/summary.ts');
   const { systemClock } = await import('../../kernel/clock.ts');
   await withApp(options, { terminal }, async ({ app, config }) => {

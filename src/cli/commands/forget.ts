@@ -4,10 +4,10 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
 import { deletes, REGULATION_TYPES, type Regulation, type RegulationType } from '../../store/port.ts';
 import { asUser, cliUser } from '../as-user.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { collect } from '../options.ts';
 import { count, note, print, printJson } from '../output/terminal.ts';
-import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
+import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
 const POLL_INTERVAL = 100;
 /** Polls without any change before the rest is left to the next start. */
@@ -31,7 +31,7 @@ interface ForgetOptions extends AppCommandOptions {
   readonly source?: readonly string[];
 }
 
-export function addForget(program: Command, context: Context): void {
+export function addForget(program: Command, context: CliContext): void {
   addAppOptions(program.command('forget').description('file a deletion request'))
     .argument('<user-id...>', 'at most 5000')
     .addOption(new Option('-t, --type <type>', 'kind of request').choices(REGULATION_TYPES).default('DELETE_ONLY'))
@@ -49,7 +49,7 @@ async function checkUsers(users: readonly string[]): Promise<void> {
   throw new RollcallError('bad_usage', `${JSON.stringify(users[place])} ${issue.message}.`);
 }
 
-async function forget(users: readonly string[], options: ForgetOptions, context: Context): Promise<void> {
+async function forget(users: readonly string[], options: ForgetOptions, context: CliContext): Promise<void> {
   const { terminal, setExitCode } = context;
   await checkUsers(users);
   await withApp(options, { terminal, makesStore: true }, async (opened) => {
@@ -76,7 +76,7 @@ async function forget(users: readonly string[], options: ForgetOptions, context:
 }
 
 /** The request, once it is carried out or the command is interrupted. */
-async function awaitRegulation(id: string, { app }: Opened, signal: AbortSignal): Promise<Regulation> {
+async function awaitRegulation(id: string, { app }: OpenedApp, signal: AbortSignal): Promise<Regulation> {
   for (;;) {
     const regulation = await app.regulations.find(id);
     if (regulation === null) throw new RollcallError('store_failed', `The request ${id} is gone.`);
@@ -89,7 +89,7 @@ async function awaitRegulation(id: string, { app }: Opened, signal: AbortSignal)
 /** Waits until each notice was posted once, or nothing has moved for some seconds: then the next start goes on. */
 async function awaitNotices(
   { id, type, sources, subjects, createdAt }: Regulation,
-  { app, config }: Opened,
+  { app, config }: OpenedApp,
   signal: AbortSignal,
 ): Promise<void> {
   if (!deletes(type)) return;

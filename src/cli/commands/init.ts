@@ -6,7 +6,7 @@ import { readUtf8 } from '../../config/load.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { ask, canAsk } from '../confirm.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { inShell, jsonOption, wholeNumber } from '../options.ts';
 import { note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { writing } from '../output/write-file.ts';
@@ -31,7 +31,7 @@ Nothing that exists is overwritten. An .env that is there gets the variables tha
 
 const SECRET_BYTES = 24;
 
-export function addInit(program: Command, context: Context): void {
+export function addInit(program: Command, context: CliContext): void {
   program
     .command('init [folder]')
     .description('start a project: configuration, secrets, sample data, an app that receives webhooks')
@@ -45,7 +45,7 @@ export function addInit(program: Command, context: Context): void {
     .action((folder: string | undefined, options: InitOptions) => init(folder ?? '.', options, context));
 }
 
-async function init(folder: string, options: InitOptions, { terminal }: Context): Promise<void> {
+async function init(folder: string, options: InitOptions, { terminal }: CliContext): Promise<void> {
   const root = resolve(folder);
   // A link that leads nowhere is there too.
   if (writing(() => lstatSync(join(root, 'rollcall.yaml'), { throwIfNoEntry: false }))) {

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Captured } from '../capture.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { collect, jsonOption, milliseconds, orVariable, wholeNumber } from '../options.ts';
 import { describeRequest } from '../output/describe-request.ts';
 import { aborted, hasColours, note, print, printJson } from '../output/terminal.ts';
@@ -12,14 +12,14 @@ interface ListenOptions {
   readonly port: number;
   readonly host: string;
   readonly secret: readonly string[];
-  readonly fail?: Failure;
+  readonly fail?: FailureShare;
   readonly slow: number;
   readonly maxBody: number;
   readonly json?: boolean;
 }
 
 /** Answers on purpose badly: this status, to this share of the requests. */
-interface Failure {
+interface FailureShare {
   readonly status: number;
   readonly share: number;
 }
@@ -35,7 +35,7 @@ With --json a request is {"at","method","path","headers","body","signature","sta
 verified, unsigned, signature_missing, signature_malformed, signature_mismatch, webhook_headers_missing,
 webhook_headers_malformed, webhook_signature_mismatch.`;
 
-export function addListen(program: Command, context: Context): void {
+export function addListen(program: Command, context: CliContext): void {
   program
     .command('listen')
     .description('receive webhooks for trying things out: verifies, prints, and can answer badly on purpose')
@@ -56,7 +56,7 @@ function secretOption(): Option {
   return orVariable(option, 'ROLLCALL_LISTEN_SECRET');
 }
 
-async function listen(options: ListenOptions, { terminal }: Context): Promise<void> {
+async function listen(options: ListenOptions, { terminal }: CliContext): Promise<void> {
   const { port, host, fail, slow, secret, maxBody } = options;
   const colour = hasColours(terminal.stdout);
   const { createCapture } = await import('../capture.ts');
@@ -83,7 +83,7 @@ async function listen(options: ListenOptions, { terminal }: Context): Promise<vo
   server.closeAllConnections();
 }
 
-function failure(text: string): Failure {
+function failure(text: string): FailureShare {
   const { status, share = '1' } = /^(?<status>[2-5]\d\d)(?::(?<share>0|1|0?\.\d+|1\.0+))?$/.exec(text)?.groups ?? {};
   if (status === undefined) throw new InvalidArgumentError('It must be a status and a share, such as 503:0.3.');
   return { status: Number(status), share: Number(share) };

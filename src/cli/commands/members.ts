@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { MemberBatch, Sync } from '../../../jobs/index.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { placeOption, wholeNumber } from '../options.ts';
 import { csvField, writeLines } from '../output/write-lines.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
@@ -26,7 +26,7 @@ interface MembersOptions extends AppCommandOptions {
 /** Members asked for at once where they come in order. */
 const PAGE = 5_000;
 
-export function addMembers(program: Command, context: Context): void {
+export function addMembers(program: Command, context: CliContext): void {
   addAppOptions(program.command('members').description('list the members of an audience, or the values of a trait'))
     .argument('<key>', 'audience or computed trait')
     .addOption(new Option('--csv', 'as CSV with a header').conflicts('json'))
@@ -36,7 +36,7 @@ export function addMembers(program: Command, context: Context): void {
     .action((key: string, options: MembersOptions) => members(key, options, context));
 }
 
-async function members(key: string, options: MembersOptions, { terminal }: Context): Promise<void> {
+async function members(key: string, options: MembersOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
     // An audience has none.
     const columns = (await app.store.audience(key))?.columns ?? [];

@@ -4,7 +4,7 @@ import { resendMessages } from '../../admin/resend-messages.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import { MESSAGE_STATES, type MessageRecord, type MessageState, type Store } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { eachPage } from '../each-page.ts';
 import { hint, instantOption, wholeNumber } from '../options.ts';
 import { stateColours } from '../output/state-colours.ts';
@@ -51,7 +51,7 @@ the value of now. A running service posts them; otherwise the next start does.
 With --json the result is {"resent","superseded"}: queued, and outdated by a newer change.
 Exit codes: 0 done, 1 nothing was sent, 2 bad usage or configuration.`;
 
-export function addMessages(program: Command, context: Context): void {
+export function addMessages(program: Command, context: CliContext): void {
   addAppOptions(program.command('messages').description('find messages, on their way and delivered'))
     .option('--user <id>', 'only of this user')
     .option('--message <id>', 'only with this message id')
@@ -71,7 +71,7 @@ export function addMessages(program: Command, context: Context): void {
     .action((ids: string[], options: AppCommandOptions) => resend(ids, options, context));
 }
 
-async function messages(options: MessageOptions, { terminal }: Context): Promise<void> {
+async function messages(options: MessageOptions, { terminal }: CliContext): Promise<void> {
   const { limit, json, body } = options;
   await withApp(options, { terminal }, async ({ app, config }) => {
     const found: MessageRecord[] = [];
@@ -129,7 +129,7 @@ function messageTable(messages: readonly MessageRecord[], terminal: Terminal): s
   return table(header, rows, { width: terminal.stdout.columns, flexible: ['destination', 'what', 'user', 'message'] });
 }
 
-async function resend(ids: readonly string[], options: AppCommandOptions, context: Context): Promise<void> {
+async function resend(ids: readonly string[], options: AppCommandOptions, context: CliContext): Promise<void> {
   const { terminal, setExitCode } = context;
   await withApp(options, { terminal }, async ({ app }) => {
     const { store } = app;

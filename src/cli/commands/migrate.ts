@@ -4,7 +4,7 @@ import type { StoreConfig } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { withProgress } from '../output/progress.ts';
 import { count, note, print, printJson } from '../output/terminal.ts';
@@ -40,7 +40,7 @@ earlier move had copied everything, and only had to put the file aside.
 
 Exit codes: 0 done, 1 failed (nothing was changed), 2 bad usage, which includes a store that is in use or not empty.`;
 
-export function addMigrate(program: Command, context: Context): void {
+export function addMigrate(program: Command, context: CliContext): void {
   program
     .command('migrate')
     .description("bring the store's tables to this version, or move it to Postgres")
@@ -54,7 +54,7 @@ export function addMigrate(program: Command, context: Context): void {
     .action((options: MigrateOptions) => run(options, context));
 }
 
-async function run({ from, to, ...options }: MigrateOptions, context: Context): Promise<void> {
+async function run({ from, to, ...options }: MigrateOptions, context: CliContext): Promise<void> {
   const isMove = from !== undefined || to !== undefined;
   if (isMove && options.restored) throw new RollcallError('bad_usage', '--restored goes without --from and --to.');
   if (options.withoutEventLog && !(from?.startsWith('sqlite:') && to !== undefined))
@@ -68,7 +68,7 @@ async function run({ from, to, ...options }: MigrateOptions, context: Context): 
 
 const WAITING = 'Others use the tables, such as a pg_dump. Waiting until they are done.';
 
-async function migrate({ config: file, json }: MigrateOptions, { terminal }: Context): Promise<void> {
+async function migrate({ config: file, json }: MigrateOptions, { terminal }: CliContext): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
   const applied = await applyMigrations(loadConfig(file).store, () => note(terminal, WAITING));
   if (json) printJson(terminal, { applied });
@@ -106,7 +106,7 @@ async function move(
   from: string,
   to: string,
   { json, withoutEventLog = false }: Output,
-  { terminal }: Context,
+  { terminal }: CliContext,
 ): Promise<void> {
   const { moveStore } = await import('../../store/copy/move.ts');
   const path = `sqlite:${resolve(from.slice('sqlite:'.length))}`;
@@ -117,7 +117,7 @@ async function move(
   else print(terminal, describe(moved.rows, moved.file, redactUrl(to)));
 }
 
-async function restored({ config: file, json }: MigrateOptions, { terminal }: Context): Promise<void> {
+async function restored({ config: file, json }: MigrateOptions, { terminal }: CliContext): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
   const { url } = loadConfig(file).store;
   if (url.startsWith('sqlite:'))

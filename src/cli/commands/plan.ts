@@ -3,7 +3,7 @@ import type { SyncPlan } from '../../../jobs/index.ts';
 import { planLine } from '../../admin/lines.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { AudienceRecord } from '../../store/port.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { hint, nowOption } from '../options.ts';
 import { howPaused, isPausedIn } from '../output/paused-since.ts';
@@ -26,7 +26,7 @@ Example:
 Nothing is written: neither store nor snapshot change. --json has samples as whole bodies; an audience that can't be planned
 is {"error":{"code","message","key"}}. --sql opens nothing; with --json it is {"key","kind","engine","sql"}.`;
 
-export function addPlan(program: Command, context: Context): void {
+export function addPlan(program: Command, context: CliContext): void {
   addAppOptions(program.command('plan').description('show what a sync would send; writes nothing'))
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .addOption(nowOption())
@@ -35,7 +35,11 @@ export function addPlan(program: Command, context: Context): void {
     .action((keys: string[], options: PlanOptions) => (options.sql ? showSql : plan)(keys, options, context));
 }
 
-async function showSql(keys: readonly string[], { config, now, json }: PlanOptions, context: Context): Promise<void> {
+async function showSql(
+  keys: readonly string[],
+  { config, now, json }: PlanOptions,
+  context: CliContext,
+): Promise<void> {
   const [{ loadConfig }, { shownSql }] = await Promise.all([
     import('../../config/load.ts'),
     import('../../../jobs/index.ts'),
@@ -47,7 +51,11 @@ async function showSql(keys: readonly string[], { config, now, json }: PlanOptio
   }
 }
 
-async function plan(keys: readonly string[], options: PlanOptions, { terminal, setExitCode }: Context): Promise<void> {
+async function plan(
+  keys: readonly string[],
+  options: PlanOptions,
+  { terminal, setExitCode }: CliContext,
+): Promise<void> {
   await withApp(options, { terminal, adapt: withoutMakingStore }, async ({ app, config }) => {
     const all = [...config.audiences, ...config.traits].filter(({ paused }) => !paused).map(({ key }) => key);
     const renamed: string[] = [];

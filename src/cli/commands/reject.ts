@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { asUser, syncOutcome } from '../as-user.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { order } from '../order.ts';
 import { type AppCommandOptions, addAppOptions } from '../with-app.ts';
 
@@ -10,7 +10,7 @@ Example:
 
 Nothing is sent; the next sync computes anew.`;
 
-export function addReject(program: Command, context: Context): void {
+export function addReject(program: Command, context: CliContext): void {
   addAppOptions(
     program.command('reject').description('reject a held run: nothing is sent, and the snapshot stays as it is'),
   )

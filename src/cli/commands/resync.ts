@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { asUser, syncOutcome } from '../as-user.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { nowOption } from '../options.ts';
 import { order } from '../order.ts';
 import { type AppCommandOptions, addAppOptions } from '../with-app.ts';
@@ -15,7 +15,7 @@ interface ResyncOptions extends AppCommandOptions {
   readonly now?: number;
 }
 
-export function addResync(program: Command, context: Context): void {
+export function addResync(program: Command, context: CliContext): void {
   addAppOptions(program.command('resync').description('send the whole membership again, leavers included'))
     .argument('<key>', 'audience or computed trait')
     .addOption(nowOption())

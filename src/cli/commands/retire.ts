@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import { asUser, syncOutcome } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { order } from '../order.ts';
 import { count, note } from '../output/terminal.ts';
-import { type AppCommandOptions, addAppOptions, type Opened } from '../with-app.ts';
+import { type AppCommandOptions, addAppOptions, type OpenedApp } from '../with-app.ts';
 
 const HELP = `
 Examples:
@@ -18,7 +18,7 @@ interface RetireOptions extends AppCommandOptions {
   readonly yes?: boolean;
 }
 
-export function addRetire(program: Command, context: Context): void {
+export function addRetire(program: Command, context: CliContext): void {
   addAppOptions(program.command('retire').description('send false to every member and forget the audience'))
     .argument('<key>', 'audience or computed trait, also one gone from the configuration')
     .option('-y, --yes', 'do not ask')
@@ -26,9 +26,9 @@ export function addRetire(program: Command, context: Context): void {
     .action((key: string, options: RetireOptions) => retire(key, options, context));
 }
 
-async function retire(key: string, options: RetireOptions, context: Context): Promise<void> {
+async function retire(key: string, options: RetireOptions, context: CliContext): Promise<void> {
   const { terminal, setExitCode } = context;
-  const work = async ({ app }: Opened) => {
+  const work = async ({ app }: OpenedApp) => {
     if (await mayRetire(key, app, terminal, options.yes)) {
       return asUser(app, { action: 'audience.retire', target: key }, () => app.sync.retire(key), syncOutcome);
     }
@@ -45,8 +45,8 @@ async function retire(key: string, options: RetireOptions, context: Context): Pr
 /** Nobody has to agree where no destination would hear of it. */
 async function mayRetire(
   key: string,
-  { store }: Opened['app'],
-  terminal: Context['terminal'],
+  { store }: OpenedApp['app'],
+  terminal: CliContext['terminal'],
   yes?: boolean,
 ): Promise<boolean> {
   const record = await store.audience(key);

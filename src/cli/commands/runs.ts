@@ -4,12 +4,12 @@ import { deliveryCounts } from '../../admin/lines.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
 import type { Run } from '../../store/port.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { placeOption, wholeNumber } from '../options.ts';
 import { decision, deliverySummary, runLines, runTable } from '../output/run-table.ts';
 import { note, print, printJson } from '../output/terminal.ts';
 import { writeLines } from '../output/write-lines.ts';
-import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
+import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
 interface RunsOptions extends AppCommandOptions {
   readonly limit?: number;
@@ -37,7 +37,7 @@ const LIMIT = 20;
 /** Changes asked for at once where they come in order. */
 const PAGE = 5_000;
 
-export function addRuns(program: Command, context: Context): void {
+export function addRuns(program: Command, context: CliContext): void {
   addAppOptions(program.command('runs').description('show the sync runs, newest first, or one run'))
     .argument('[key|run]', 'one audience or computed trait, or the id of one run')
     .option('-n, --limit <n>', `at most this many; ${LIMIT} runs, or all changes, unless given`, wholeNumber(1, 10_000))
@@ -48,7 +48,7 @@ export function addRuns(program: Command, context: Context): void {
     .action((name: string | undefined, options: RunsOptions) => runs(name, options, context));
 }
 
-async function runs(name: string | undefined, options: RunsOptions, context: Context): Promise<void> {
+async function runs(name: string | undefined, options: RunsOptions, context: CliContext): Promise<void> {
   const { terminal } = context;
   if (options.after !== undefined && !options.changes)
     throw new RollcallError('bad_usage', '--after goes with --changes only.');
@@ -73,7 +73,7 @@ async function runs(name: string | undefined, options: RunsOptions, context: Con
   });
 }
 
-async function showRun(run: Run, { app }: Opened, options: RunsOptions, { terminal }: Context): Promise<void> {
+async function showRun(run: Run, { app }: OpenedApp, options: RunsOptions, { terminal }: CliContext): Promise<void> {
   const progress = await app.store.runProgress(run.id);
   const [line] = runLines([run]);
   if (options.json) return printJson(terminal, { ...line, deliveries: deliveryCounts(progress) });
@@ -82,7 +82,12 @@ async function showRun(run: Run, { app }: Opened, options: RunsOptions, { termin
   else print(terminal, deliverySummary(progress, options));
 }
 
-async function showChanges(run: Run, { app }: Opened, options: RunsOptions, { terminal }: Context): Promise<void> {
+async function showChanges(
+  run: Run,
+  { app }: OpenedApp,
+  options: RunsOptions,
+  { terminal }: CliContext,
+): Promise<void> {
   const { id, key, state } = run;
   let total = 0;
   const show = async (changes: readonly RunChange[]) => {
@@ -124,9 +129,9 @@ async function inOrder(
  */
 async function explainNone(
   name: string | undefined,
-  { app, config }: Opened,
+  { app, config }: OpenedApp,
   options: RunsOptions,
-  { terminal }: Context,
+  { terminal }: CliContext,
 ): Promise<void> {
   const configured = [...config.audiences, ...config.traits].map(({ key }) => key);
   const known = [...new Set([...configured, ...(await app.store.audiences()).map(({ key }) => key)])];

@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { RollcallError } from '../../kernel/errors.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { aborted, note, printJson, type Terminal } from '../output/terminal.ts';
 import { isFull, untilRoom } from '../until-room.ts';
-import { type AppCommandOptions, type Opened, type OpenOptions, withApp } from '../with-app.ts';
+import { type AppCommandOptions, type OpenAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
 const SIGNALS = `
 It stops cleanly on SIGINT or SIGTERM, and nothing accepted is lost. A second signal ends it at once.
@@ -20,7 +20,7 @@ export interface ServeOptions extends AppCommandOptions {
   readonly yes?: boolean;
 }
 
-export function addServe(program: Command, context: Context): void {
+export function addServe(program: Command, context: CliContext): void {
   program
     .command('start')
     .description('run everything in one process: collection, delivery, schedules, pages')
@@ -42,8 +42,8 @@ export function addServe(program: Command, context: Context): void {
 export async function serve(
   options: ServeOptions,
   roles: Roles,
-  context: Context,
-  adapt: OpenOptions['adapt'] = (config) => config,
+  context: CliContext,
+  adapt: OpenAppOptions['adapt'] = (config) => config,
 ): Promise<void> {
   const { terminal } = context;
   // The working directory changes with the first try.
@@ -97,8 +97,8 @@ interface Roles {
 async function serveUntilEnd(
   options: ServeOptions,
   roles: Roles,
-  { terminal, hangUps }: Context & { readonly hangUps: HangUps },
-  adapt: NonNullable<OpenOptions['adapt']>,
+  { terminal, hangUps }: CliContext & { readonly hangUps: HangUps },
+  adapt: NonNullable<OpenAppOptions['adapt']>,
 ): Promise<void> {
   await withApp(options, { terminal, makesStore: true, talkative: true, adapt }, async (opened) => {
     const { app } = opened;
@@ -114,13 +114,13 @@ async function serveUntilEnd(
 }
 
 /** For people as it is; where the log is JSON, as a line of it, whatever is logged else. */
-function tell({ log }: Opened, terminal: Terminal, text: string): void {
+function tell({ log }: OpenedApp, terminal: Terminal, text: string): void {
   if (terminal.stderr.isTTY === true) note(terminal, text);
   else log.child({}, { level: 'info' }).info(text);
 }
 
 /** A mistake in the changed file is no reason to stop with what was right. */
-async function reload({ reload: apply, log }: Opened): Promise<void> {
+async function reload({ reload: apply, log }: OpenedApp): Promise<void> {
   try {
     await apply();
   } catch (error) {

@@ -5,17 +5,17 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
 import { asUser, syncOutcome } from '../as-user.ts';
 import { canAsk, confirm } from '../confirm.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { nowOption } from '../options.ts';
 import { pausedSince } from '../output/paused-since.ts';
 import { createProgress, NO_PROGRESS } from '../output/progress.ts';
 import { reportRuns, TOLD } from '../output/report-runs.ts';
 import { note } from '../output/terminal.ts';
-import { addAppOptions, type Opened, withApp } from '../with-app.ts';
+import { addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 import { renamesOption, type ServeOptions, serve } from './serve.ts';
 
-interface SyncOptions extends ServeOptions {
+interface SyncCommandOptions extends ServeOptions {
   readonly once?: boolean;
   readonly now?: number;
   readonly quiet?: boolean;
@@ -43,7 +43,7 @@ failed, …; deliveries are {"total","delivered","superseded","dead","waiting"}.
 Exit codes: 0 done, 1 a sync failed, 2 bad usage or configuration, 3 held by a guard, 4 done but not
 all delivered.`;
 
-export function addSync(program: Command, context: Context): void {
+export function addSync(program: Command, context: CliContext): void {
   addAppOptions(program.command('sync').description('compute who entered and left, and send the changes'))
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .option('--once', 'sync now, then exit')
@@ -51,12 +51,12 @@ export function addSync(program: Command, context: Context): void {
     .addOption(nowOption())
     .addOption(renamesOption())
     .addHelpText('after', SYNC_HELP)
-    .action((keys: string[], options: SyncOptions) =>
+    .action((keys: string[], options: SyncCommandOptions) =>
       options.once ? syncOnce(keys, options, context) : syncForever(keys, options, context),
     );
 }
 
-async function syncOnce(keys: readonly string[], options: SyncOptions, context: Context): Promise<void> {
+async function syncOnce(keys: readonly string[], options: SyncCommandOptions, context: CliContext): Promise<void> {
   const { terminal } = context;
   const progress = options.quiet ? NO_PROGRESS : createProgress(terminal);
   try {
@@ -83,8 +83,8 @@ async function syncOnce(keys: readonly string[], options: SyncOptions, context: 
 async function notePaused(
   keys: readonly string[],
   reports: readonly SyncReport[],
-  { app }: Opened,
-  { terminal }: Context,
+  { app }: OpenedApp,
+  { terminal }: CliContext,
 ): Promise<void> {
   const pauses = await app.store.pausedAudiences();
   const passedOver = (keys.length > 0 ? keys : pauses.map(({ key }) => key)).filter(
@@ -97,7 +97,7 @@ async function notePaused(
   }
 }
 
-const approveAsUser = (app: Opened['app'], run: string) =>
+const approveAsUser = (app: OpenedApp['app'], run: string) =>
   asUser(app, { action: 'run.approve', target: run }, () => app.sync.approve(run), syncOutcome);
 
 const outcomeOf = (reports: readonly SyncReport[]) =>
@@ -106,8 +106,8 @@ const outcomeOf = (reports: readonly SyncReport[]) =>
 /** On a terminal, what is held for its new name is asked about at once; elsewhere it stays held. */
 async function agreedTo(
   reports: readonly SyncReport[],
-  { app }: Opened,
-  { terminal }: Context,
+  { app }: OpenedApp,
+  { terminal }: CliContext,
 ): Promise<readonly SyncReport[]> {
   if (!canAsk(terminal)) return reports;
   const asked: SyncReport[] = [];
@@ -119,7 +119,7 @@ async function agreedTo(
   return asked;
 }
 
-async function syncForever(keys: readonly string[], options: SyncOptions, context: Context): Promise<void> {
+async function syncForever(keys: readonly string[], options: SyncCommandOptions, context: CliContext): Promise<void> {
   const misplaced = options.now !== undefined ? '--now' : options.quiet ? '--quiet' : null;
   if (misplaced !== null) throw new RollcallError('bad_usage', `${misplaced} goes with --once only.`);
   await serve(options, { collect: false, schedules: true }, context, (config) => pauseOthers(config, keys));

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { stateColours } from '../output/state-colours.ts';
 import { note, print, printJson } from '../output/terminal.ts';
@@ -24,7 +24,7 @@ interface TestOptions {
   readonly json?: boolean;
 }
 
-export function addTest(program: Command, context: Context): void {
+export function addTest(program: Command, context: CliContext): void {
   program
     .command('test')
     .description('post a signed test event to a destination, and say what comes back')
@@ -35,7 +35,7 @@ export function addTest(program: Command, context: Context): void {
     .action((name: string, options: TestOptions) => test(name, options, context));
 }
 
-async function test(name: string, options: TestOptions, { terminal, setExitCode }: Context): Promise<void> {
+async function test(name: string, options: TestOptions, { terminal, setExitCode }: CliContext): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
   const config = loadConfig(options.config);
   const destination = testable(config).find((each) => each.name === name);

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { note, print } from '../output/terminal.ts';
 import { writing } from '../output/write-file.ts';
 import { typesFile } from '../types-file.ts';
@@ -19,7 +19,7 @@ Example:
 With that file in a receiver's sources, a handler for an unknown audience or trait does not compile. The values of traits have
 their types. Definitions are checked in their engines, not run.`;
 
-export function addTypes(program: Command, context: Context): void {
+export function addTypes(program: Command, context: CliContext): void {
   addAppOptions(
     program.command('types').description("write the TypeScript types of audiences and traits, for receivers' handlers"),
   )
@@ -28,7 +28,7 @@ export function addTypes(program: Command, context: Context): void {
     .action((options: TypesOptions) => types(options, context));
 }
 
-async function types(options: TypesOptions, { terminal }: Context): Promise<void> {
+async function types(options: TypesOptions, { terminal }: CliContext): Promise<void> {
   // The work is done in the configuration's folder.
   const output = options.output === undefined ? null : resolve(options.output);
   const found = await withApp(options, { terminal, adapt: withoutMakingStore }, ({ app }) => app.sync.types());

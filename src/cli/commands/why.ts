@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import type { Change, Story, ToldDestination } from '../../../jobs/index.ts';
+import type { Story, StoryChange, ToldDestination } from '../../../jobs/index.ts';
 import { storyLine } from '../../admin/lines.ts';
-import type { Context } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { hint, instantOption } from '../options.ts';
 import { stateColours } from '../output/state-colours.ts';
 import { print, printJson, type Terminal } from '../output/terminal.ts';
@@ -25,7 +25,7 @@ With --json it is {"key","user","asOf","member","value","since","changes","unfin
 event is the {"messageId","type","event","timestamp"} that changed a live audience, or null; audience is the key of one by SQL whose
 sync did, or null; told is a list of {"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
 
-export function addWhy(program: Command, context: Context): void {
+export function addWhy(program: Command, context: CliContext): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
     .argument('<key>', 'audience or computed trait')
     .argument('<user>', 'user id')
@@ -34,7 +34,7 @@ export function addWhy(program: Command, context: Context): void {
     .action((key: string, user: string, options: WhyOptions) => why(key, user, options, context));
 }
 
-async function why(key: string, user: string, options: WhyOptions, { terminal }: Context): Promise<void> {
+async function why(key: string, user: string, options: WhyOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
     const story = await app.sync.why(key, user, { at: options.at });
     if (options.json) printJson(terminal, storyLine(story));
@@ -62,7 +62,7 @@ function standing({ key, user, asOf, member, value, since }: Story): string {
   return `${then}${user} ${what}${started}.`;
 }
 
-function changeText({ change, value, run, cause, told }: Change, terminal: Terminal): readonly string[] {
+function changeText({ change, value, run, cause, told }: StoryChange, terminal: Terminal): readonly string[] {
   const what = value === null ? change : `${change} ${change === 'changed' ? 'to' : 'with'} ${value}`;
   const tail = told.map((destination) => `    ${toldText(destination, terminal)}`);
   if (cause !== null) return [`- ${iso(cause.at)} ${what}, by ${causeText(cause)}`, ...tail];
@@ -73,7 +73,7 @@ function changeText({ change, value, run, cause, told }: Change, terminal: Termi
   return [head, ...tail];
 }
 
-function causeText({ event, audience }: NonNullable<Change['cause']>): string {
+function causeText({ event, audience }: NonNullable<StoryChange['cause']>): string {
   if (audience !== null) return `the sync of ${audience}`;
   if (event === null) return 'time alone';
   const { type, event: name, messageId, timestamp } = event;

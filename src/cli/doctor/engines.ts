@@ -2,11 +2,11 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { withoutName } from '../../kernel/without-name.ts';
 import { howPaused } from '../output/paused-since.ts';
 import { count } from '../output/terminal.ts';
-import type { Opened } from '../with-app.ts';
+import type { OpenedApp } from '../with-app.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
 
 /** Opens each engine, asks for its state, and runs the definitions as `rollcall plan` does, which leaves no trace. */
-export async function* examineEngines({ app, config }: Opened): AsyncGenerator<Finding> {
+export async function* examineEngines({ app, config }: OpenedApp): AsyncGenerator<Finding> {
   const unusable = new Set<string>();
   for (const name of Object.keys(config.engines)) {
     const check = `engine ${name}`;
@@ -29,7 +29,7 @@ export async function* examineEngines({ app, config }: Opened): AsyncGenerator<F
   }
 }
 
-async function tryDefinition(key: string, { sync }: Opened['app']): Promise<Finding> {
+async function tryDefinition(key: string, { sync }: OpenedApp['app']): Promise<Finding> {
   try {
     const [plan] = await sync.plan([key]);
     return plan?.held

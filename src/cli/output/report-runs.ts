@@ -5,9 +5,9 @@ import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Run, RunProgress, Store } from '../../store/port.ts';
 import { awaitRunAlerts } from '../await-alerts.ts';
-import { type Context, EXIT } from '../context.ts';
+import { type CliContext, EXIT } from '../context.ts';
 import { hint } from '../options.ts';
-import type { AppCommandOptions, Opened } from '../with-app.ts';
+import type { AppCommandOptions, OpenedApp } from '../with-app.ts';
 import type { ProgressView } from './progress.ts';
 import { decision, deliverySummary, runLines, runTable } from './run-table.ts';
 import { count, note, print, printJson } from './terminal.ts';
@@ -25,10 +25,10 @@ export const TOLD: readonly string[] = ['sync_failed', 'sync_held'];
  */
 export async function reportRuns(
   reports: readonly SyncReport[],
-  { app, config }: Opened,
+  { app, config }: OpenedApp,
   progress: ProgressView,
   options: AppCommandOptions,
-  context: Context,
+  context: CliContext,
 ): Promise<void> {
   const { terminal, setExitCode } = context;
   const { signal } = terminal;
@@ -56,7 +56,7 @@ export async function reportRuns(
   else reportUndelivered(outcome, options, context);
 }
 
-interface Outcome {
+interface SyncOutcome {
   /** Those of the reports, with the ones that failed. */
   readonly runs: readonly Run[];
   readonly deliveries: RunProgress;
@@ -65,9 +65,9 @@ interface Outcome {
   readonly store: Store;
 }
 
-interface Place {
+interface ReportParts {
   readonly store: Store;
-  readonly config: Opened['config'];
+  readonly config: OpenedApp['config'];
   /** Tells people what needs them. */
   readonly alert: () => Promise<void>;
   readonly progress: ProgressView;
@@ -75,7 +75,7 @@ interface Place {
 }
 
 /** Null once it is interrupted. */
-async function settle(reports: readonly SyncReport[], place: Place): Promise<Outcome | null> {
+async function settle(reports: readonly SyncReport[], place: ReportParts): Promise<SyncOutcome | null> {
   const { store, config, alert, progress, signal } = place;
   const runs = await withFailures(reports, store);
   const sent = runs.filter(({ state }) => state === 'done');
@@ -107,7 +107,7 @@ async function printLines(
   runs: readonly Run[],
   reports: readonly SyncReport[],
   store: Store | null,
-  { terminal }: Context,
+  { terminal }: CliContext,
 ): Promise<void> {
   const lines = runLines(runs);
   for (const [index, run] of runs.entries()) {
@@ -123,9 +123,9 @@ async function printLines(
 
 /** Deliveries that wait, and those that died in this sync. */
 function reportUndelivered(
-  { deliveries, deadBefore }: Outcome,
+  { deliveries, deadBefore }: SyncOutcome,
   options: AppCommandOptions,
-  { terminal, setExitCode }: Context,
+  { terminal, setExitCode }: CliContext,
 ): void {
   const { dead, waiting } = deliveryCounts(deliveries);
   const undelivered = dead + waiting - deadBefore;

@@ -44,14 +44,14 @@ export function printJson(terminal: Terminal, value: object): void {
 }
 
 /** Prints a failure: for people on stderr, with `--json` also as a line of its own, which no result looks like. */
-export function printError(terminal: Terminal, error: Failure, json = false): void {
+export function printError(terminal: Terminal, error: PrintedFailure, json = false): void {
   const { code, message } = error;
   if (json) printJson(terminal, { error });
   note(terminal, `${pc.createColors(hasColours(terminal.stderr)).red(code)}: ${message}`);
 }
 
 /** A failure as scripts read it. */
-interface Failure {
+interface PrintedFailure {
   readonly code: string;
   readonly message: string;
   /** Which audience or trait it is about, where it is about one. */

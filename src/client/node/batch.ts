@@ -1,4 +1,4 @@
-import { type Batch, MAX_BATCH_BYTES, MAX_BATCH_COUNT } from '../platform.ts';
+import { MAX_BATCH_BYTES, MAX_BATCH_COUNT, type SentBatch } from '../platform.ts';
 import { SEPARATOR } from '../queue.ts';
 import { version } from '../version.ts';
 
@@ -10,7 +10,7 @@ const TAIL_BYTES = tail(new Date(0).toISOString()).length;
 const SMALLEST = 8 * 1024;
 
 /** The body of one request, written as the messages come: nothing is joined, encoded or copied when it is sent. */
-export class BufferBatch implements Batch {
+export class BufferBatch implements SentBatch {
   readonly since: number;
   count = 0;
   #buffer: Buffer;

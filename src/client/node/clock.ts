@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../clock.ts';
+import type { ClientClock } from '../clock.ts';
 
-export const systemClock: Clock = {
+export const systemClock: ClientClock = {
   now: () => Date.now(),
   random: () => Math.random(),
   uuid: () => randomUUID(),

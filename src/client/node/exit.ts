@@ -5,7 +5,7 @@ const pending = new Set<Exiting>();
 
 const onBeforeExit = () => {
   for (const client of pending) void client.finish();
-  // One more turn, after which Node asks again: what is settled at once may bring new messages.
+  // One more pass of the event loop, after which Node asks again: what is settled at once may bring new messages.
   setImmediate(() => {});
 };
 

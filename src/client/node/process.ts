@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 
 /** The system's side, so that tests can be any machine. */
-export interface System {
+export interface ProcessSystem {
   readonly pid: number;
   /** Milliseconds since 1970. */
   now(): number;
@@ -24,7 +24,7 @@ export interface System {
 const os = () => process.getBuiltinModule('node:os');
 const children = () => process.getBuiltinModule('node:child_process');
 
-export const thisSystem: System = {
+export const thisSystem: ProcessSystem = {
   pid: process.pid,
   now: () => Date.now(),
   startedAt: Date.now() - process.uptime() * 1000,
@@ -37,7 +37,7 @@ export const thisSystem: System = {
 };
 
 /** A process, as the name of a file tells of it: a pid alone comes again, and each container counts its own. */
-export interface Owner {
+export interface SpoolOwner {
   pid: number;
   /** Which boot and which namespace of pids, as a hash; `0` where the system does not tell. */
   scope: string;
@@ -51,25 +51,25 @@ export interface Owner {
 const SLACK = 2_000;
 
 /** Tells whether the process that owns a file still lives. */
-export class Processes {
-  readonly #system: System;
+export class OwnerProcesses {
+  readonly #system: ProcessSystem;
   readonly #scope: string;
   readonly #started: number;
 
-  constructor(system: System = thisSystem) {
+  constructor(system: ProcessSystem = thisSystem) {
     this.#system = system;
     this.#started = this.#look(system.pid)?.started ?? 0;
     this.#scope = this.#started === 0 ? '0' : scopeOf(system);
   }
 
   /** This process as the owner of what it takes now. */
-  claim(): Owner {
+  claim(): SpoolOwner {
     const { pid } = this.#system;
     return { pid, scope: this.#scope, started: this.#started, claimed: this.#system.now() };
   }
 
   /** Another boot, or another container, that is not there any more: containers do not share a folder. */
-  isGone({ pid, scope, started, claimed }: Owner): boolean {
+  isGone({ pid, scope, started, claimed }: SpoolOwner): boolean {
     if (scope !== this.#scope) return true;
     if (scope === '0') return this.#isGoneByTimes(pid, claimed);
     if (pid === this.#system.pid) return started !== this.#started;
@@ -121,7 +121,7 @@ export class Processes {
   }
 }
 
-function scopeOf(system: System): string {
+function scopeOf(system: ProcessSystem): string {
   try {
     const boot = system.read('/proc/sys/kernel/random/boot_id').trim();
     const scope = `${boot} ${system.link('/proc/self/ns/pid')} ${timeNamespace(system)}`;
@@ -132,7 +132,7 @@ function scopeOf(system: System): string {
 }
 
 /** Start times count from a boot that a time namespace may shift. Kernels before 5.6 have none. */
-function timeNamespace(system: System): string {
+function timeNamespace(system: ProcessSystem): string {
   try {
     return system.link('/proc/self/ns/time');
   } catch {

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import type { Batch, Keeper, Kept } from '../platform.ts';
+import type { Keeper, KeptMessages, SentBatch } from '../platform.ts';
 import { SEPARATOR } from '../queue.ts';
 import { BufferBatch } from './batch.ts';
 import { systemClock } from './clock.ts';
-import { type Owner, Processes } from './process.ts';
+import { OwnerProcesses, type SpoolOwner } from './process.ts';
 
-type Leftover = Omit<Kept, 'keeper'>;
+type Leftover = Omit<KeptMessages, 'keeper'>;
 
 interface Entry {
   fd: number;
@@ -23,7 +23,7 @@ interface SpoolName {
   client: string;
   sequence: string;
   /** The process that has it; its pid is 0 for none. */
-  owner: Owner;
+  owner: SpoolOwner;
 }
 
 /**
@@ -36,13 +36,13 @@ export class Spool implements Keeper {
   readonly #folder: string;
   readonly #key: string;
   readonly #client = systemClock.uuid().slice(0, 8);
-  readonly #entries = new Map<Batch, Entry>();
-  readonly #processes: Processes;
+  readonly #entries = new Map<SentBatch, Entry>();
+  readonly #processes: OwnerProcesses;
   #sequence = 0;
   #broken = false;
 
   /** Makes the folder. @throws if that is impossible. */
-  constructor(folder: string, writeKey: string, processes = new Processes()) {
+  constructor(folder: string, writeKey: string, processes = new OwnerProcesses()) {
     this.#folder = folder;
     this.#processes = processes;
     this.#key = createHash('sha256').update(writeKey).digest('hex').slice(0, 16);
@@ -67,7 +67,7 @@ export class Spool implements Keeper {
     return leftover;
   }
 
-  append(batch: Batch, text: string): void {
+  append(batch: SentBatch, text: string): void {
     this.#attempt(() => {
       const line = Buffer.from(text + SEPARATOR);
       const entry = this.#entries.get(batch) ?? this.#create(batch);
@@ -82,7 +82,7 @@ export class Spool implements Keeper {
     });
   }
 
-  forget(batch: Batch): void {
+  forget(batch: SentBatch): void {
     const entry = this.#entries.get(batch);
     if (!entry) return;
     this.#entries.delete(batch);
@@ -103,7 +103,7 @@ export class Spool implements Keeper {
     this.#entries.clear();
   }
 
-  #create(batch: Batch): Entry {
+  #create(batch: SentBatch): Entry {
     const name: SpoolName = {
       key: this.#key,
       since: String(batch.since).padStart(13, '0'),

@@ -1,7 +1,7 @@
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions, request } from 'node:http';
 import { urlToHttpOptions } from 'node:url';
-import { type Clock, deadline } from '../clock.ts';
-import type { Answer, Body, Transport, TransportSettings } from '../platform.ts';
+import { type ClientClock, deadline } from '../clock.ts';
+import type { RequestBody, ServiceAnswer, Transport, TransportSettings } from '../platform.ts';
 import { version } from '../version.ts';
 
 // `import` of node:http reads all its exports, which loads the WebSocket of undici: 10 MB that nobody here needs.
@@ -15,7 +15,7 @@ const IDLE_TIMEOUT = 4_000;
 
 /** Posts request bodies over one kept connection. */
 export class HttpTransport implements Transport {
-  readonly #clock: Clock;
+  readonly #clock: ClientClock;
   readonly #timeout: number;
   readonly #agent: Agent;
   readonly #options: RequestOptions;
@@ -38,13 +38,13 @@ export class HttpTransport implements Transport {
     };
   }
 
-  post(body: Body): Promise<Answer> {
+  post(body: RequestBody): Promise<ServiceAnswer> {
     return new Promise((resolve) => {
       const request = this.#request(this.#options);
       this.#current = request;
       const giveUp = () => request.destroy(new Error(`no answer within ${this.#timeout} ms`));
       const stop = deadline(this.#clock, this.#timeout, giveUp);
-      const settle = (answer: Answer) => {
+      const settle = (answer: ServiceAnswer) => {
         stop();
         this.#current = undefined;
         resolve(answer);
@@ -70,7 +70,7 @@ export class HttpTransport implements Transport {
 }
 
 /** Once there is a status it decides, even if the rest of the answer is cut off. */
-function read(response: IncomingMessage, settle: (answer: Answer) => void): void {
+function read(response: IncomingMessage, settle: (answer: ServiceAnswer) => void): void {
   const chunks: Buffer[] = [];
   let bytes = 0;
   response.on('data', (chunk: Buffer) => {

@@ -1,4 +1,4 @@
-import { type Batch, MAX_BATCH_COUNT } from '../platform.ts';
+import { MAX_BATCH_COUNT, type SentBatch } from '../platform.ts';
 import { SEPARATOR } from '../queue.ts';
 import { version } from '../version.ts';
 
@@ -7,7 +7,7 @@ const tail = (sentAt: string) => `\n],"sentAt":"${sentAt}"}`;
 const TAIL_BYTES = tail(new Date(0).toISOString()).length;
 
 /** The body of one request as text. It holds the key, since a header for it would make browsers ask for leave first. */
-export class TextBatch implements Batch {
+export class TextBatch implements SentBatch {
   readonly since: number;
   bytes = 0;
   readonly #head: string;

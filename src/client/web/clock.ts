@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
+import type { ClientClock } from '../clock.ts';
 
-export const webClock: Clock = {
+export const webClock: ClientClock = {
   now: () => Date.now(),
   random: () => Math.random(),
   uuid,

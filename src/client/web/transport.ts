@@ -1,5 +1,5 @@
 import { type Fetch, type FetchInit, FetchTransport } from '../fetch.ts';
-import type { Answer, Body, TransportSettings } from '../platform.ts';
+import type { RequestBody, ServiceAnswer, TransportSettings } from '../platform.ts';
 import { SEPARATOR } from '../queue.ts';
 import { byteLength, TextBatch } from './batch.ts';
 import { isPage } from './page.ts';
@@ -30,7 +30,7 @@ export class WebTransport extends FetchTransport {
     this.#settings = settings;
   }
 
-  override async post(body: Body): Promise<Answer> {
+  override async post(body: RequestBody): Promise<ServiceAnswer> {
     this.#bytesUnderWay = typeof body === 'string' ? byteLength(body) : body.length;
     const answer = await super.post(body);
     this.#bytesUnderWay = 0;

@@ -1,5 +1,5 @@
 /** How an attempt failed, as far as that speaks of the endpoint. */
-export type Failure =
+export type EndpointFailure =
   /** An answer that may be the message's fault: 5xx but 503, 408, 425. */
   | 'fault'
   /** 429 or 503: the endpoint says that it has too much to do. */
@@ -25,7 +25,7 @@ export class Answers {
   private faults = 0;
 
   /** @param size - attempts that the window holds: fewer answers than that are less than a round */
-  add(failure: Failure | null, size: number): void {
+  add(failure: EndpointFailure | null, size: number): void {
     this.count += 1;
     if (failure === 'fault') this.faults += 1;
     else if (failure !== null) this.signs += 1;

@@ -1,14 +1,14 @@
 import type { Clock } from '../../kernel/clock.ts';
 import type { Logger } from '../../kernel/log.ts';
 import { backoff } from '../../kernel/retry.ts';
-import { type EndpointState, type Store, whyClosed } from '../../store/port.ts';
+import { type EndpointState, type Records, whyClosed } from '../../store/port.ts';
 import type { Loops } from '../loops.ts';
 
 const RETRY_BASE = 50;
 const RETRY_CAP = 5_000;
 
 interface EndpointStatesOptions {
-  readonly store: Pick<Store, 'endpoints' | 'markEndpoint'>;
+  readonly store: Pick<Records, 'endpoints' | 'markEndpoint'>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly loops: Pick<Loops, 'sleep' | 'isStopping'>;

@@ -6,9 +6,9 @@ import type { Batcher } from '../batcher.ts';
 import type { Exchange } from '../exchange.ts';
 import type { PreparedEndpoint } from '../request.ts';
 import type { Denial, SkipCause } from '../verdict.ts';
-import type { Failure } from './answers.ts';
+import type { EndpointFailure } from './answers.ts';
 import { isDenial, Refusals } from './refusals.ts';
-import type { Moment, Window } from './window.ts';
+import type { Window, WindowMoment } from './window.ts';
 
 /** How long a delivery is put off that waits for a paused endpoint only, in milliseconds. */
 const PAUSED_DELAY = 60_000;
@@ -166,7 +166,7 @@ export class Outlet {
     return Math.max(0, this.window.probeAt - this.clock.monotonic());
   }
 
-  get moment(): Moment {
+  get moment(): WindowMoment {
     return { steady: this.clock.monotonic(), store: this.clock.now() };
   }
 
@@ -180,7 +180,7 @@ export class Outlet {
 }
 
 /** The failure that an exchange shows of the endpoint; null for none. A refusal speaks of the message. */
-function failureOf({ outcome, status, error }: Exchange): Failure | null {
+function failureOf({ outcome, status, error }: Exchange): EndpointFailure | null {
   if (outcome === 'success' || outcome === 'refused') return null;
   if (status !== null) return status === 503 || status === 429 ? 'overload' : 'fault';
   return error !== null && BROKEN.has(error) ? 'silence' : 'unreachable';

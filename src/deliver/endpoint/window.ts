@@ -1,6 +1,6 @@
 import { backoff } from '../../kernel/retry.ts';
 import { type Share, WHOLE } from '../share.ts';
-import { Answers, type Failure } from './answers.ts';
+import { Answers, type EndpointFailure } from './answers.ts';
 
 /*
  * How many attempts may be in flight to one endpoint: congestion control, circuit breaker and ramp in one number, `limit`.
@@ -53,7 +53,7 @@ const PROBE_BASE = 1_000;
 const PROBE_CAP = 30_000;
 
 /** A point in time, by the steady clock, which counts here, and in the store's time, which is kept. */
-export interface Moment {
+export interface WindowMoment {
   readonly steady: number;
   readonly store: number;
 }
@@ -194,7 +194,7 @@ export class Window {
    * @param begun - how many had begun with the attempt itself: several failures of one round halve the window once
    * @param again - whether the message was tried before
    */
-  failed(begun: number, failure: Failure, again: boolean, at: Moment, random: number): void {
+  failed(begun: number, failure: EndpointFailure, again: boolean, at: WindowMoment, random: number): void {
     this.inFlight -= 1;
     if (!this.open) {
       // Attempts that were in flight when the endpoint died say nothing new.
@@ -223,7 +223,7 @@ export class Window {
   }
 
   /** The endpoint refuses everything: only probes go to it from now on. */
-  refuse(at: Moment, random: number): void {
+  refuse(at: WindowMoment, random: number): void {
     this.refusingSince = at.store;
     this.row = 0;
     this.probes = 0;

@@ -2,7 +2,7 @@ import { Client, Dispatcher } from 'undici';
 
 /**
  * One connection for each request in flight. The last used is taken first, so that those not needed become idle and are
- * closed. undici's own pool takes a connection to be busy for one more turn of the event loop, and so opens up to twice
+ * closed. undici's own pool takes a connection to be busy for one more pass of the event loop, and so opens up to twice
  * as many.
  */
 export class Connections extends Dispatcher {

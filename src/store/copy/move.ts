@@ -4,7 +4,7 @@ import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { StoreTime } from '../port.ts';
 import { hash, int2, int4, int8, text, uuid } from '../postgres/arrays.ts';
-import { Database, type Session } from '../postgres/database.ts';
+import { Database, type DatabaseSession } from '../postgres/database.ts';
 import { migratePostgres } from '../postgres/migrate.ts';
 import { remember } from '../postgres/queue/seen.ts';
 import { storeError } from '../sqlite/connection.ts';
@@ -34,7 +34,7 @@ interface Moved {
   readonly rows: Readonly<Record<string, number>> | null;
 }
 
-type Row = readonly SQLInputValue[];
+type MovedRow = readonly SQLInputValue[];
 const BATCH = 2_000;
 
 /**
@@ -97,7 +97,7 @@ function lock(source: DatabaseSync): void {
 
 interface Move {
   readonly source: DatabaseSync;
-  readonly session: Session;
+  readonly session: DatabaseSession;
   /** SQL for the time there. */
   readonly now: string;
   /** The time here. */
@@ -148,7 +148,7 @@ function stateOf(source: DatabaseSync): string {
 }
 
 /** Whether an earlier move was cut off after its last step there, and before the file was put aside. */
-async function isMovedAlready(source: DatabaseSync, session: Session, state: string): Promise<boolean> {
+async function isMovedAlready(source: DatabaseSync, session: DatabaseSession, state: string): Promise<boolean> {
   const rows = await session.rows<[string, string]>('SELECT key, value FROM rollcall.meta');
   const target = new Map(rows);
   if (target.get('store') !== metaOf(source, 'store')) return false;
@@ -159,7 +159,7 @@ async function isMovedAlready(source: DatabaseSync, session: Session, state: str
   );
 }
 
-async function refuseUnlessEmpty(session: Session): Promise<void> {
+async function refuseUnlessEmpty(session: DatabaseSession): Promise<void> {
   const used = ['delivery', 'dead_letter', 'seen', 'run', 'audience', 'attempt']
     .map((table) => `EXISTS (SELECT 1 FROM rollcall.${table})`)
     .join(' OR ');
@@ -172,7 +172,7 @@ async function copy({ source, session, now, time, onProgress }: Move, table: Mov
   const { name, columns, query } = table;
   const [there] = await session.rows<[number]>(`SELECT ${now}`);
   const ahead = (there?.[0] ?? 0) - time.now();
-  const columnOf = (rows: readonly Row[], place: number) => rows.map((row) => row[place] ?? null);
+  const columnOf = (rows: readonly MovedRow[], place: number) => rows.map((row) => row[place] ?? null);
   const casts = columns.map(([, type], place) => `$${place + 1}::${TYPES[type].sql}[]`).join(', ');
   const names = columns.map(([column]) => column).join(', ');
   const insert = `INSERT INTO rollcall.${name} (${names}) SELECT * FROM unnest(${casts})`;
@@ -232,7 +232,7 @@ function digitsOf(stored: Uint8Array): string[] {
 }
 
 /** No id is given out twice. */
-async function continueIds(source: DatabaseSync, session: Session): Promise<void> {
+async function continueIds(source: DatabaseSync, session: DatabaseSession): Promise<void> {
   const highest = {
     delivery: "SELECT max(seq) AS id FROM sqlite_sequence WHERE name = 'delivery'",
     delivered: 'SELECT max(id) AS id FROM delivered',
@@ -249,12 +249,12 @@ async function continueIds(source: DatabaseSync, session: Session): Promise<void
 const countOf = (source: DatabaseSync, sql: string) =>
   Number(source.prepare(`SELECT count(*) AS n FROM (${sql})`).get()?.['n']);
 
-function* batches(source: DatabaseSync, sql: string): Generator<Row[]> {
+function* batches(source: DatabaseSync, sql: string): Generator<MovedRow[]> {
   const statement = source.prepare(sql);
   statement.setReturnArrays(true);
-  let rows: Row[] = [];
+  let rows: MovedRow[] = [];
   for (const row of statement.iterate()) {
-    rows.push(row as unknown as Row);
+    rows.push(row as unknown as MovedRow);
     if (rows.length < BATCH) continue;
     yield rows;
     rows = [];

@@ -13,7 +13,7 @@ const WORK = '.work';
 const MEMORY = '512MB';
 
 /** Where a file of the log is to be, and a query for its events. */
-export interface Planned {
+export interface PlannedFile {
   readonly name: string;
   readonly source: string;
   readonly day: string;
@@ -100,7 +100,7 @@ export class Workbench {
   }
 
   /** A file for each source and day of what was loaded. */
-  async plan(): Promise<readonly Planned[]> {
+  async plan(): Promise<readonly PlannedFile[]> {
     await this.connection.run(`CREATE OR REPLACE TABLE events AS ${eventsOf('parts')}`);
     await this.connection.run('DROP TABLE parts');
     const groups = await this.rows('SELECT DISTINCT source, CAST(day AS varchar) FROM events ORDER BY ALL');
@@ -113,7 +113,7 @@ export class Workbench {
   }
 
   /** A new file with the events of these, which are of one source and day. @param condition - those that stay */
-  merged(files: readonly LogFile[], condition = 'true'): Planned {
+  merged(files: readonly LogFile[], condition = 'true'): PlannedFile {
     const { source = '', day = '' } = files[0] ?? {};
     return this.planned({ source, day }, `SELECT ${COLUMN_LIST} FROM ${this.files(files)} WHERE ${condition}`);
   }
@@ -138,7 +138,7 @@ export class Workbench {
   }
 
   /** Writes files and puts them into their places, durable; those without events are left out. */
-  async write(planned: readonly Planned[]): Promise<readonly LogFile[]> {
+  async write(planned: readonly PlannedFile[]): Promise<readonly LogFile[]> {
     const written: LogFile[] = [];
     for (const plan of planned) {
       const file = await this.writeOne(plan);
@@ -147,7 +147,7 @@ export class Workbench {
     return written;
   }
 
-  private async writeOne({ name, source, day, query }: Planned): Promise<LogFile | null> {
+  private async writeOne({ name, source, day, query }: PlannedFile): Promise<LogFile | null> {
     const draft = join(this.folder, WORK, basename(name));
     const options = '(FORMAT parquet, COMPRESSION zstd)';
     const result = await this.connection.run(`COPY (${query} ${ORDER}) TO ${quoted(draft)} ${options}`);
@@ -167,7 +167,7 @@ export class Workbench {
     return { name, source, day, events, bytes: size };
   }
 
-  private planned({ source, day }: Pick<LogFile, 'source' | 'day'>, query: string): Planned {
+  private planned({ source, day }: Pick<LogFile, 'source' | 'day'>, query: string): PlannedFile {
     const folder = `source=${encodeURIComponent(source)}/day=${day}`;
     return { name: `${folder}/${this.token()}.parquet`, source, day, query };
   }

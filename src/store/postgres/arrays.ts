@@ -11,17 +11,17 @@ const NULL_LENGTH = -1;
 type Encode<T> = (target: Buffer, at: number, value: T) => void;
 
 /** Makes a column of values, or of what `of` finds in each row, without an array in between. */
-interface Column<T> {
+interface MakeColumn<T> {
   (values: readonly (T | null)[]): Buffer;
   <R>(rows: readonly R[], of: (row: R) => T | null): Buffer;
 }
 
 /** A column whose default is that the rows are the values. */
-function column<T>(make: <R>(rows: readonly R[], of: (row: R) => T | null) => Buffer): Column<T> {
+function column<T>(make: <R>(rows: readonly R[], of: (row: R) => T | null) => Buffer): MakeColumn<T> {
   return <R>(rows: readonly R[], of = (row: R) => row as T | null) => make(rows, of);
 }
 
-function fixed<T>(oid: number, width: number, encode: Encode<T>): Column<T> {
+function fixed<T>(oid: number, width: number, encode: Encode<T>): MakeColumn<T> {
   return column((rows, of) => {
     const target = start(oid, rows.length, rows.length * width);
     let at = HEADER;

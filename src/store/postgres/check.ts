@@ -1,4 +1,4 @@
-import type { Session } from './database.ts';
+import type { DatabaseSession } from './database.ts';
 
 /** Indexes that a failed build left, which find nothing or not all. */
 const INVALID = `SELECT indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
@@ -6,7 +6,7 @@ const INVALID = `SELECT indexrelid::regclass::text FROM pg_index i JOIN pg_class
 const CHECKSUMS = 'SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()';
 
 /** Damage that Postgres itself knows of. Databases that only speak its protocol look after themselves. */
-export async function check(db: Session): Promise<string | null> {
+export async function check(db: DatabaseSession): Promise<string | null> {
   const [version] = (await db.rows<[string]>('SELECT version()'))[0] ?? [''];
   if (!/^PostgreSQL(?!.*-YB-)/.test(version)) return null;
   const found = (await db.rows<[string]>(INVALID)).map(([index]) => `the index ${index} is invalid`);

@@ -1,13 +1,13 @@
 import type { DeliveryIds } from '../delivery-ids.ts';
 import type { Database } from './database.ts';
-import type { Parts } from './parts.ts';
+import type { CounterParts } from './parts.ts';
 
 /** Shared by the verbs: the database, and the store's own settings. */
-export interface Context {
+export interface StoreContext {
   readonly db: Database;
   readonly url: string;
   readonly ids: DeliveryIds;
   readonly suppressionKey: string;
   readonly maxQueued: number;
-  readonly parts: Parts;
+  readonly parts: CounterParts;
 }

@@ -1,7 +1,7 @@
-import { BACKLOG_COUNTS, type Changes, type Counts, RUN_COUNTS } from '../changes.ts';
+import { BACKLOG_COUNTS, type CounterChanges, type CounterValues, RUN_COUNTS } from '../changes.ts';
 import { raw, sql } from '../sql.ts';
 import { int4, text } from './arrays.ts';
-import type { Session } from './database.ts';
+import type { DatabaseSession } from './database.ts';
 
 /** A query for what counts of a destination: part 0, and those that are not folded. Both are SQL. */
 const partsOf = (destination: string, since: string) => `
@@ -38,7 +38,7 @@ export const PERIOD = 10_000;
 const partOf = (now: string, own: string) => `${now} / ${PERIOD} * ${PARTS} + ${own}`;
 
 /** How the rows of a query change counters: an aggregate for each, as SQL. Counters that are not named stay. */
-type Additions = { readonly [N in keyof Counts]?: string };
+type Additions = { readonly [N in keyof CounterValues]?: string };
 
 /**
  * Parts of a WITH clause that add to the counters of destinations, and to those of runs where any of them is named.
@@ -54,7 +54,7 @@ export function counting(now: string, own: string, rows: string, additions: Addi
   return `${backlog}, progressed AS (${addToProgress(part, runs)})`;
 }
 
-const listOf = (names: readonly (keyof Counts)[], additions: Additions) =>
+const listOf = (names: readonly (keyof CounterValues)[], additions: Additions) =>
   names.map((name) => additions[name] ?? '0').join(', ');
 
 /** @param rows - a query for destination, pending, dead, queued, held_out */
@@ -85,12 +85,12 @@ const givenSql = (names: readonly string[]) => `SELECT * FROM unnest($2::text[],
 /** Writes what a transaction of several statements changed, at its end: then no counter is held for long. */
 export async function writeChanges(
   now: string,
-  session: Session,
+  session: DatabaseSession,
   own: number,
-  changes: Changes<string>,
+  changes: CounterChanges<string>,
 ): Promise<void> {
   const part = partOf(now, '$1');
-  const write = async (sql: string, names: readonly (keyof Counts)[], all: Changes<string>['runs']) => {
+  const write = async (sql: string, names: readonly (keyof CounterValues)[], all: CounterChanges<string>['runs']) => {
     if (all.length === 0) return;
     const columns = names.map((name) => int4(all, ([, counts]) => counts[name]));
     await session.run(sql, [own, text(all, ([name]) => name), ...columns]);

@@ -1,7 +1,7 @@
 import type { Clock } from '../../kernel/clock.ts';
 import type { ClaimRequest } from '../port.ts';
 import { READY } from '../states.ts';
-import type { Context } from './context.ts';
+import type { StoreContext } from './context.ts';
 import { DESTINATIONS } from './counters.ts';
 import { ALL_RANKS, isRetry, RANKS, ranksOf } from './queue/ranks.ts';
 import { Seldom } from './seldom.ts';
@@ -19,7 +19,7 @@ export interface Taken {
 }
 
 /** Of a destination. */
-export interface Line {
+export interface ClaimLine {
   /** By rank: nothing that is due before is ready, as far as this process knows. */
   readonly starts: number[];
   lookedBackAt: number;
@@ -34,20 +34,20 @@ export interface Line {
  * Cursors only decide how soon a delivery is found. A sweep looks from the very front and finds what they passed over.
  */
 export class Cursors {
-  private readonly db: Context['db'];
+  private readonly db: StoreContext['db'];
   private readonly clock: Clock;
-  private readonly lines = new Map<string, Line>();
+  private readonly lines = new Map<string, ClaimLine>();
   /** Where lines begin that the last sweep found empty. */
   private swept = 0;
   private readonly seldom: Seldom;
 
-  constructor({ db }: Pick<Context, 'db'>) {
+  constructor({ db }: Pick<StoreContext, 'db'>) {
     this.db = db;
     this.clock = db.clock;
     this.seldom = new Seldom(db.clock);
   }
 
-  line(destination: string): Line {
+  line(destination: string): ClaimLine {
     let line = this.lines.get(destination);
     if (!line) {
       line = { starts: Array.from({ length: RANKS }, () => this.swept), lookedBackAt: Number.NEGATIVE_INFINITY };
@@ -62,7 +62,7 @@ export class Cursors {
   }
 
   /** As `starts`, for a claim: now and then further back. */
-  startsOfClaim(line: Line): readonly number[] {
+  startsOfClaim(line: ClaimLine): readonly number[] {
     const now = this.clock.monotonic();
     if (now - line.lookedBackAt < LOOK_BACK_EVERY) return line.starts;
     line.lookedBackAt = now;
@@ -75,7 +75,7 @@ export class Cursors {
    * @param taken - by rank, what a claim got. @param now - the database's time of the claim
    */
   claimed(
-    { starts }: Line,
+    { starts }: ClaimLine,
     { order, limit, retries = limit }: ClaimRequest,
     taken: ReadonlyMap<number, Taken>,
     now: number,

@@ -3,7 +3,7 @@ import type { Clock } from '../../kernel/clock.ts';
 import { type ErrorCode, RollcallError } from '../../kernel/errors.ts';
 import type { Remark } from '../../kernel/remark.ts';
 import { examineServer, quoted } from '../postgres-server.ts';
-import { beginWith, connectionTo, ownsSession, PLAIN, type Settings } from '../postgres-session.ts';
+import { beginWith, connectionTo, ownsSession, PLAIN, type SessionSettings } from '../postgres-session.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 
 /**
@@ -59,7 +59,7 @@ const STRANGE_OWNER = `SELECT pg_get_userbyid(relowner), current_user FROM pg_cl
 const notOwned = (owner: string, user = '') =>
   `its tables belong to ${owner}, and ${user} may not change them. Connect as ${owner}, or GRANT ${quoted(owner)} TO ${quoted(user)}`;
 
-export interface Session {
+export interface DatabaseSession {
   /** Rows as arrays. */
   rows<T extends readonly unknown[]>(sql: string, values?: readonly unknown[]): Promise<T[]>;
   /** The number of rows changed. */
@@ -78,14 +78,14 @@ interface DatabaseOptions {
 }
 
 /** Connections to one database. Broken ones are replaced by the next use; nothing here needs to be restarted. */
-export class Database implements Session {
+export class Database implements DatabaseSession {
   /** SQL for the time, in milliseconds since 1970. */
   readonly now: string;
   readonly clock: Clock;
   /** The database's time as far as this process counts it: where it starts from is of no importance, its steps would be. */
   readonly time: SteadiedTime;
   private readonly pool: pg.Pool;
-  private readonly settings: Settings;
+  private readonly settings: SessionSettings;
   /** Whether transactions come to any session, so that none may rely on what another has left there; null until it is known. */
   private pooled: boolean | null = null;
   private closed = false;
@@ -137,7 +137,7 @@ export class Database implements Session {
    *
    * @param patience - for how long a statement may take, in milliseconds, if not as usual
    */
-  transaction<T>(work: (session: Session) => Promise<T>, patience?: number): Promise<T> {
+  transaction<T>(work: (session: DatabaseSession) => Promise<T>, patience?: number): Promise<T> {
     return this.attempt(() =>
       this.transact(async (client) => {
         const query = <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []) =>
@@ -285,7 +285,7 @@ export class Database implements Session {
  * Every statement is made for an index. A plan made while a table was empty, kept for the connection's life, must not
  * scan it once it holds a million rows. Commits are on disk before they return, whatever the server's default is.
  */
-const SESSION: Settings = {
+const SESSION: SessionSettings = {
   ...PLAIN,
   synchronous_commit: 'on',
   // Statements wait for each other's rows and go on with what they then are.

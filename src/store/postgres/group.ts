@@ -1,4 +1,4 @@
-interface Waiting<T, R> {
+interface WaitingWrite<T, R> {
   readonly item: T;
   readonly resolve: (result: R) => void;
   readonly reject: (error: unknown) => void;
@@ -8,10 +8,10 @@ interface Waiting<T, R> {
 const LIMIT = 4_000;
 
 /** Group commit: what comes while one group is being written goes into the next, with one round trip and one sync to disk. */
-export class Group<T, R> {
+export class GroupCommit<T, R> {
   private readonly perform: (items: readonly T[]) => Promise<readonly R[]>;
   private readonly rows: (item: T) => number;
-  private queue: Waiting<T, R>[] = [];
+  private queue: WaitingWrite<T, R>[] = [];
   private isWorking = false;
 
   /** @param perform - resolves to the result of each item */
@@ -29,7 +29,7 @@ export class Group<T, R> {
 
   private async work(): Promise<void> {
     this.isWorking = true;
-    // Those of the same turn go together.
+    // Those of one pass of the event loop go together.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.queue.length > 0) {
       const group = this.take();
@@ -43,7 +43,7 @@ export class Group<T, R> {
     this.isWorking = false;
   }
 
-  private take(): Waiting<T, R>[] {
+  private take(): WaitingWrite<T, R>[] {
     let rows = 0;
     let count = 0;
     for (const { item } of this.queue) {

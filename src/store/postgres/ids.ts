@@ -1,4 +1,4 @@
-import type { Session } from './database.ts';
+import type { DatabaseSession } from './database.ts';
 
 /** Ids that each step of the sequence reserves, as the migration says. Few: a copy of a store is only so many ahead (copy/backup.ts). */
 const STEP = 64;
@@ -25,7 +25,7 @@ export function idsOf(firsts: string | null, count: number): number[] {
 }
 
 /** Ids for deliveries that never come again. */
-export async function newIds(session: Session, count: number): Promise<number[]> {
+export async function newIds(session: DatabaseSession, count: number): Promise<number[]> {
   const sql = `SELECT string_agg(first::text, ' ') FROM (${firstIds('$1::int')}) AS f`;
   const [row] = await session.rows<[string]>(sql, [stepsFor(count)]);
   return idsOf(row?.[0] ?? null, count);

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { failpoint } from '../../kernel/failpoint.ts';
-import { Database, type Session } from './database.ts';
+import { Database, type DatabaseSession } from './database.ts';
 import { EVENTS_SCHEMA, eventViews } from './events/event-writing.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
@@ -20,7 +20,7 @@ const steps = (): string[] =>
     .sort();
 
 /** @throws RollcallError `store_outdated` when migrations are pending, or another Rollcall made the tables; `store_failed` */
-export async function checkVersion(db: Session): Promise<void> {
+export async function checkVersion(db: DatabaseSession): Promise<void> {
   if ((await knownVersion(db)) < steps().length)
     throw new RollcallError('store_outdated', 'The database lacks migrations. Run: rollcall migrate -c FILE');
 }
@@ -86,7 +86,7 @@ function makeViews(db: Database): Promise<void> {
 }
 
 /** The version of the tables: 0 where there are none, never one that this Rollcall cannot work with or bring up. */
-async function knownVersion(db: Session): Promise<number> {
+async function knownVersion(db: DatabaseSession): Promise<number> {
   await checkEncoding(db);
   const version = await currentVersion(db);
   if (version > steps().length)
@@ -95,7 +95,7 @@ async function knownVersion(db: Session): Promise<number> {
 }
 
 /** One message that another encoding does not have would fail all that are written with it, each time that they are sent. */
-async function checkEncoding(db: Session): Promise<void> {
+async function checkEncoding(db: DatabaseSession): Promise<void> {
   const [[encoding] = []] = await db.rows<[string]>("SELECT current_setting('server_encoding')");
   if (encoding === 'UTF8') return;
   throw new RollcallError(
@@ -105,7 +105,7 @@ async function checkEncoding(db: Session): Promise<void> {
 }
 
 /** Looks first: who may not create a schema may use the one that an administrator made. */
-async function createSchema(db: Session, name: string): Promise<void> {
+async function createSchema(db: DatabaseSession, name: string): Promise<void> {
   const [[present] = []] = await db.rows<[string | null]>('SELECT to_regnamespace($1)::text', [name]);
   if (!present) await db.run(`CREATE SCHEMA IF NOT EXISTS ${name}`).catch(ifCreatedMeanwhile);
 }
@@ -123,7 +123,7 @@ function applyStep(db: Database, version: number, sql: string): Promise<boolean>
 }
 
 /** The store's own id, part of every Idempotency-Key, and the key of suppression hashes. */
-async function identify(session: Session): Promise<void> {
+async function identify(session: DatabaseSession): Promise<void> {
   await session.run("INSERT INTO rollcall.meta VALUES ('store', $1), ('suppression_key', $2)", [
     systemClock.token(5),
     systemClock.token(32),
@@ -131,13 +131,13 @@ async function identify(session: Session): Promise<void> {
 }
 
 /** Prepared statements hold one command each; no semicolon stands within one. */
-async function runAll(session: Session, sql: string): Promise<void> {
+async function runAll(session: DatabaseSession, sql: string): Promise<void> {
   const commands = sql.replaceAll(/^\s*--.*$/gm, '').split(';');
   for (const command of commands) if (command.trim() !== '') await session.run(command);
 }
 
 /** The version of the tables: 0 if there are none. */
-export async function currentVersion(db: Session): Promise<number> {
+export async function currentVersion(db: DatabaseSession): Promise<number> {
   const [present] = await db.rows<[string | null]>("SELECT to_regclass('rollcall.migration')::text");
   if (!present?.[0]) return 0;
   const [row] = await db.rows<[number]>('SELECT coalesce(max(version), 0) FROM rollcall.migration');

@@ -10,7 +10,7 @@ const RESTS = 2;
  * whenever it is looked up, until vacuum may remove them. So a part is written to for some seconds only; then `fold` adds
  * what it holds to part 0, and nobody looks at it again.
  */
-export class Parts {
+export class CounterParts {
   /** Those before are folded, as far as this process knows. */
   since = 1;
   /** Those that this process adds to as it accepts and as it settles, of each time's: neither waits for the other. */

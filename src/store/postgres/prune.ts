@@ -1,5 +1,5 @@
 import { pruneOldest } from '../records/prune-oldest.ts';
-import type { Context } from './context.ts';
+import type { StoreContext } from './context.ts';
 import { forget } from './queue/seen.ts';
 import { Seldom } from './seldom.ts';
 import { sessionOf } from './session.ts';
@@ -9,12 +9,12 @@ import { sessionOf } from './session.ts';
  * the last one. A transaction may end after a later one, so that a row comes late: now and then a look begins at the very front.
  */
 export class Pruning {
-  private readonly context: Context;
+  private readonly context: StoreContext;
   private readonly seldom: Seldom;
   private attempt = 0;
   private seenBatch = 0;
 
-  constructor(context: Context) {
+  constructor(context: StoreContext) {
     this.context = context;
     this.seldom = new Seldom(context.db.clock);
   }

@@ -1,9 +1,9 @@
-import type { Changes } from '../changes.ts';
+import type { CounterChanges } from '../changes.ts';
 import type { QueueSession } from '../queue/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { READY } from '../states.ts';
 import { int8 } from './arrays.ts';
-import type { Context } from './context.ts';
+import type { StoreContext } from './context.ts';
 import { writeChanges } from './counters.ts';
 import type { Cursors } from './cursors.ts';
 import type * as database from './database.ts';
@@ -14,10 +14,10 @@ import { sessionOf } from './session.ts';
 
 /** A session for the verbs of the queue that are written once. @param patience - as for `Database.transaction` */
 export function queueSessionOf(
-  context: Context,
+  context: StoreContext,
   cursors: Cursors,
   patience?: number,
-  on: database.Session = context.db,
+  on: database.DatabaseSession = context.db,
 ): QueueSession {
   const { db, parts } = context;
   const session: QueueSession = {
@@ -43,9 +43,9 @@ export function queueSessionOf(
       takeBack(
         on,
         conflicts.map((conflict) => ({ conflict, destination: String(destination) })),
-        changes as Changes<string>,
+        changes as CounterChanges<string>,
       ),
-    write: (changes) => writeChanges(db.now, on, parts.settle, changes as Changes<string>),
+    write: (changes) => writeChanges(db.now, on, parts.settle, changes as CounterChanges<string>),
     leaveNoTrace: () => undefined,
     transaction: (work) =>
       on === db

@@ -1,7 +1,7 @@
-import type { Dialect, ListTypes, Session, Times } from '../records/session.ts';
+import type { Dialect, ListTypes, Session, StoreTimes } from '../records/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { hash, int8, storable, text } from './arrays.ts';
-import type { Context } from './context.ts';
+import type { StoreContext } from './context.ts';
 import { backlogSince } from './counters.ts';
 import type * as database from './database.ts';
 
@@ -30,7 +30,7 @@ const POSTGRES: Dialect = {
 };
 
 /** A session for the records: of the whole database, or of a transaction. */
-export function sessionOf(context: Context, on: database.Session = context.db): Session {
+export function sessionOf(context: StoreContext, on: database.DatabaseSession = context.db): Session {
   const { db, ids, suppressionKey: hashKey } = context;
   const session: Session = {
     dialect: POSTGRES,
@@ -55,7 +55,7 @@ const textOf = (query: Sql) => query.text((n) => `$${n}`);
 const valuesOf = ({ values }: Sql) => values.map((value) => (typeof value === 'string' ? storable(value) : value));
 
 /** The database's clock decides: times cross as distances from its now. */
-function timesOf(db: Context['db']): Times {
+function timesOf(db: StoreContext['db']): StoreTimes {
   const now = raw(db.now);
   return {
     now,

@@ -6,13 +6,13 @@ import type { Store, StoreEvents } from '../port.ts';
 import { bury, expire, restNotices } from '../queue/burying.ts';
 import { erase } from '../queue/erase.ts';
 import { deliverAgain, drop, replay, resend } from '../queue/letters.ts';
-import { performRecord, recordsBy } from '../records/records.ts';
+import { performShared, sharedPorts } from '../shared-ports.ts';
 import { check } from './check.ts';
-import type { Context } from './context.ts';
+import type { StoreContext } from './context.ts';
 import { Database, PATIENCE } from './database.ts';
 import { tableLog } from './events/event-log.ts';
 import { checkVersion } from './migrate.ts';
-import { Parts } from './parts.ts';
+import { CounterParts } from './parts.ts';
 import { Pruning } from './prune.ts';
 import { Intake } from './queue/accept.ts';
 import { Claims, type Free } from './queue/claim.ts';
@@ -50,17 +50,17 @@ export async function openPostgresStore({ maxQueued, events, ...options }: Postg
 }
 
 /** Learns whose database this is, once its tables are known to be ours. */
-async function identify(db: Database): Promise<Pick<Context, 'ids' | 'suppressionKey' | 'parts'>> {
+async function identify(db: Database): Promise<Pick<StoreContext, 'ids' | 'suppressionKey' | 'parts'>> {
   await checkVersion(db);
   const meta = new Map(await db.rows<[string, string]>('SELECT key, value FROM rollcall.meta'));
   return {
     ids: new DeliveryIds(meta.get('store') ?? ''),
     suppressionKey: meta.get('suppression_key') ?? '',
-    parts: new Parts(db),
+    parts: new CounterParts(db),
   };
 }
 
-function storeOn(context: Context): Store {
+function storeOn(context: StoreContext): Store {
   const { db } = context;
   const claims = new Claims(context);
   const intake = new Intake(context, claims);
@@ -74,8 +74,10 @@ function storeOn(context: Context): Store {
   const own = new OwnOwners();
   const { during, soundly, close } = untilClosed(db);
   const session = sessionOf(context);
+  const { records, live } = sharedPorts((call) => during(() => performShared(session, call)));
   return {
-    ...recordsBy((verb, given) => during(() => performRecord(session, verb, given))),
+    ...records,
+    live,
     time: db.time,
     maxQueued: context.maxQueued,
     accept: (request) => soundly(() => intake.accept(request)),

@@ -1,13 +1,13 @@
 import type { NewMessage } from '../port.ts';
 import { userHash, usersIn } from '../users.ts';
 import { hash } from './arrays.ts';
-import type { Context } from './context.ts';
-import type { Session } from './database.ts';
+import type { StoreContext } from './context.ts';
+import type { DatabaseSession } from './database.ts';
 
 /** Those of `messages` whose users are to be kept out. */
 export async function suppressed(
-  { suppressionKey }: Context,
-  session: Session,
+  { suppressionKey }: StoreContext,
+  session: DatabaseSession,
   messages: readonly NewMessage[],
 ): Promise<ReadonlySet<NewMessage>> {
   const hashes = new Map<NewMessage, readonly Buffer[]>();

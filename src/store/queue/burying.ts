@@ -1,5 +1,5 @@
 import type { DeadReason } from '../../kernel/dead-reasons.ts';
-import { Changes } from '../changes.ts';
+import { CounterChanges } from '../changes.ts';
 import type { EndpointMarks } from '../port.ts';
 import { isUnknownFor } from '../records/fleet.ts';
 import { listed } from '../records/listed.ts';
@@ -18,7 +18,7 @@ export function expire(
 ): Promise<number> {
   return session.transaction(async (session) => {
     const { time } = session;
-    const changes = new Changes<Name>();
+    const changes = new CounterChanges<Name>();
     const isOver = sql`due_at <= ${time.now} AND first_at <= ${time.at(before)}`;
     const tried = (limit: number) => session.ready(destination, 'tried', limit, isOver);
     let ended = 0;
@@ -47,7 +47,7 @@ export function bury(
 ): Promise<number> {
   return session.transaction(async (session) => {
     if (unknownFor !== null && !(await isUnknownFor(session, destination, unknownFor))) return 0;
-    const changes = new Changes<Name>();
+    const changes = new CounterChanges<Name>();
     const reason = 'destination_removed';
     let buried = await buryAll(session, session.ready(destination, 'all', limit), reason, changes);
     if (buried < limit) buried += await giveUpHeldOut(session, destination, reason, null, limit - buried, changes);
@@ -61,7 +61,7 @@ async function buryAll(
   session: QueueSession,
   ready: ReturnType<typeof sql>,
   reason: DeadReason,
-  changes: Changes<Name>,
+  changes: CounterChanges<Name>,
 ): Promise<number> {
   const { rows, run, dialect, time, lane } = session;
   const ids = (await rows<[number]>(ready)).map(([id]) => id);

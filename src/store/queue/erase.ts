@@ -1,5 +1,5 @@
 import type { DeadReason } from '../../kernel/dead-reasons.ts';
-import { Changes } from '../changes.ts';
+import { CounterChanges } from '../changes.ts';
 import { ofUsers, pageOf } from '../records/traces.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { CLAIMED } from '../states.ts';
@@ -14,7 +14,7 @@ export function erase(
   return session.transaction(async (session) => {
     const { trace, range, next } = await pageOf(session, cursor);
     const theirs = ofUsers(session, trace.hasBody, users, sources);
-    const changes = new Changes<Name>();
+    const changes = new CounterChanges<Name>();
     const left = range === null ? 0 : await eraseFrom(session, trace.table, sql`${range} AND ${theirs}`, changes);
     await session.write(changes);
     // Not each time: it looks at all that is claimed.
@@ -28,7 +28,7 @@ async function eraseFrom(
   { rows, run, dialect }: QueueSession,
   table: string,
   theirs: Sql,
-  changes: Changes<Name>,
+  changes: CounterChanges<Name>,
 ): Promise<number> {
   const from = raw(`rollcall.${table}`);
   if (table === 'delivery') {

@@ -1,5 +1,5 @@
 import type { DeadReason } from '../../kernel/dead-reasons.ts';
-import { Changes } from '../changes.ts';
+import { CounterChanges } from '../changes.ts';
 import { raw, sql } from '../sql.ts';
 import { DELETION_LANE } from '../states.ts';
 import type { Name, QueueSession } from './session.ts';
@@ -32,7 +32,7 @@ export function requeue(
     const room = Math.min(limit, maxQueued - queued);
     const recent = await oldest(session, name, from, room);
     const letters = recent.length > 0 || from === 0 ? recent : await oldest(session, name, 0, room);
-    const changes = new Changes<Name>();
+    const changes = new CounterChanges<Name>();
     const count = await queueHeldOut(session, name, letters, changes);
     await session.write(changes);
     return { count, last: letters.at(-1)?.[2] ?? null };
@@ -51,7 +51,7 @@ export async function queueHeldOut(
   session: QueueSession,
   destination: Name,
   letters: readonly Letter[],
-  changes: Changes<Name>,
+  changes: CounterChanges<Name>,
 ): Promise<number> {
   if (letters.length === 0) return 0;
   const { rows, dialect, entryColumns, lane } = session;
@@ -86,7 +86,7 @@ export async function giveUpHeldOut(
   reason: DeadReason,
   before: number | null,
   limit: number,
-  changes: Changes<Name>,
+  changes: CounterChanges<Name>,
 ): Promise<number> {
   const letters = await rows<[id: number, destination: Name, run: Name | null]>(sql`
     SELECT id, destination, run FROM rollcall.dead_letter AS l ${dialect.using('dead_letter_held_out')}

@@ -1,13 +1,13 @@
 import type { DeadReason } from '../../kernel/dead-reasons.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { Changes } from '../changes.ts';
+import { CounterChanges } from '../changes.ts';
 import { LANES, type Replay } from '../port.ts';
 import { lettersBeingDeleted, rowsBeingDeleted } from '../records/letters.ts';
 import { listed } from '../records/listed.ts';
 import { raw, sql } from '../sql.ts';
 import { DELETION_LANE, READY } from '../states.ts';
 import { queueHeldOut } from './held-out.ts';
-import type { Entry, Name, QueueSession } from './session.ts';
+import type { EntryPlace, Name, QueueSession } from './session.ts';
 
 type Bodies = ReadonlyMap<number, string | null>;
 
@@ -32,7 +32,7 @@ async function replayAll(session: QueueSession, bodies: Bodies): Promise<number>
     letters.flatMap(([id]) => bodyOf(bodies, id)),
   );
   const renewed = letters.map(([id, ...others]) => [newIds.get(id) ?? id, ...others] as const);
-  const changes = new Changes<Name>();
+  const changes = new CounterChanges<Name>();
   const heldOut = renewed.filter(([, , , reason]) => reason === 'queue_full');
   let queued = 0;
   for (const [destination, theirs] of Map.groupBy(heldOut, ([, , destination]) => destination)) {
@@ -84,7 +84,7 @@ export function deliverAgain(session: QueueSession, replays: readonly Replay[]):
       FROM (SELECT ${number(0)} AS id, ${number(1)} AS next, ${text(2)} AS body FROM ${from}) AS v
       JOIN rollcall.delivered AS d ON d.delivery = v.id
       RETURNING id, destination`);
-    const changes = new Changes<Name>();
+    const changes = new CounterChanges<Name>();
     for (const [, destination] of letters) changes.add(destination, null, { dead: 1 });
     await session.write(changes);
     return replayAll(session, new Map(letters.map(([id]) => [id, null])));
@@ -110,7 +110,7 @@ export function resend(
       ORDER BY accepted_at, id LIMIT ${limit} ${dialect.forUpdate}`);
     const ids = letters.map(([id]) => id);
     const out = await lettersBeingDeleted(session, ids);
-    const changes = new Changes<Name>();
+    const changes = new CounterChanges<Name>();
     const wanted = ids.filter((id) => !out.has(id));
     await queueLetters(session, wanted, 'in front', changes);
     await session.write(changes);
@@ -133,8 +133,8 @@ const hasNewer = (these: ReturnType<typeof sql>) => sql`EXISTS (
 async function queueLetters(
   session: QueueSession,
   ids: readonly number[],
-  at: Extract<Entry, 'new' | 'in front'>,
-  changes: Changes<Name>,
+  at: Extract<EntryPlace, 'new' | 'in front'>,
+  changes: CounterChanges<Name>,
 ): Promise<number> {
   if (ids.length === 0) return 0;
   const { rows, dialect, time, entryColumns, lane } = session;
@@ -159,7 +159,7 @@ async function queueLetters(
 export function drop(session: QueueSession, ids: readonly string[]): Promise<number> {
   const numbers = ids.map((id) => session.ids.number(id));
   return session.transaction(async (session) => {
-    const changes = new Changes<Name>();
+    const changes = new CounterChanges<Name>();
     const dropped = await session.rows<[Name, Name | null, DeadReason, type: number]>(sql`
       DELETE FROM rollcall.dead_letter WHERE ${session.dialect.oneOf(raw('id'), 'id', numbers)}
       RETURNING destination, run, reason, type`);

@@ -1,4 +1,4 @@
-import type { Changes } from '../changes.ts';
+import type { CounterChanges } from '../changes.ts';
 import type { Session } from '../records/session.ts';
 import type { Sql } from '../sql.ts';
 
@@ -9,13 +9,13 @@ export type Name = string | number;
  * Where letters come back into their line: as if they were new, behind an earlier time of acceptance, or before all that was
  * held since.
  */
-export type Entry = 'new' | 'as accepted' | 'in front';
+export type EntryPlace = 'new' | 'as accepted' | 'in front';
 
 /** A session for verbs of the queue that are written once. */
 export interface QueueSession extends Session {
   /** The columns of a delivery that say where it enters its line, and their values for a letter `l`. */
   readonly entryColumns: Sql;
-  entry(entry: Entry): Sql;
+  entry(entry: EntryPlace): Sql;
   /** The lane of a delivery. */
   readonly lane: Sql;
   /** Passes over rows that others have locked, after `FOR UPDATE`. */
@@ -27,9 +27,9 @@ export interface QueueSession extends Session {
   /** Ids for deliveries that never come again. */
   newIds(count: number): Promise<number[]>;
   /** Takes back changes of these keys that are not in flight: newer ones take their place. */
-  takeBack(destination: Name, conflicts: readonly string[], changes: Changes<Name>): Promise<void>;
+  takeBack(destination: Name, conflicts: readonly string[], changes: CounterChanges<Name>): Promise<void>;
   /** Writes what the transaction changed in counters, at its end. */
-  write(changes: Changes<Name>): Promise<void>;
+  write(changes: CounterChanges<Name>): Promise<void>;
   /** Says that something was deleted which must leave no trace in the database's own files. */
   leaveNoTrace(): void;
   /** As `Session.transaction`. */

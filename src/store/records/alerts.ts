@@ -12,12 +12,12 @@ interface Details extends Pick<Alert, 'about' | 'flaps'> {
   readonly closing: { readonly id: string; readonly sent: boolean } | null;
 }
 
-type Row = readonly [seq: number, id: string, isOver: number, record: string, ...times: (number | null)[]];
+type AlertRow = readonly [seq: number, id: string, isOver: number, record: string, ...times: (number | null)[]];
 
 const columnsOf = ({ time }: Session) =>
   join([raw('seq, id, is_over, record'), ...TIMES.map((column) => time.read(raw(column)))], ', ');
 
-function alertOf({ time }: Session, [, id, isOver, record, ...times]: Row): Alert {
+function alertOf({ time }: Session, [, id, isOver, record, ...times]: AlertRow): Alert {
   const [firstAt = null, openedAt = null, goneAt = null, closedAt = null, openingAt = null, closingAt = null] =
     times.map((at) => time.local(at));
   const { about, flaps, opening, closing } = JSON.parse(record) as Details;
@@ -30,7 +30,7 @@ function alertOf({ time }: Session, [, id, isOver, record, ...times]: Row): Aler
 }
 
 export async function currentAlerts(session: Session, closedSince: number): Promise<Alert[]> {
-  const found = await session.rows<Row>(sql`SELECT ${columnsOf(session)} FROM rollcall.alert
+  const found = await session.rows<AlertRow>(sql`SELECT ${columnsOf(session)} FROM rollcall.alert
     WHERE is_over = 0 OR closed_at >= ${session.time.at(closedSince)} ORDER BY seq`);
   return found.map((row) => alertOf(session, row));
 }
@@ -70,7 +70,7 @@ export async function alerts(session: Session, { isOpen, before, limit }: AlertF
     isOpen === undefined ? null : raw(isOpen ? 'is_over = 0 AND closed_at IS NULL' : 'closed_at IS NOT NULL'),
     before === undefined ? null : sql`seq < ${before}`,
   );
-  const found = await session.rows<Row>(sql`SELECT ${columnsOf(session)} FROM rollcall.alert ${conditions}
+  const found = await session.rows<AlertRow>(sql`SELECT ${columnsOf(session)} FROM rollcall.alert ${conditions}
     ORDER BY seq DESC LIMIT ${limit + 1}`);
   const page = found.slice(0, limit);
   return {

@@ -75,14 +75,14 @@ export async function excluded(
   return users.filter((_, index) => hashes[index]?.some((hash) => out.has(keyOf(hash))));
 }
 
-interface Subject {
+interface ListedSubject {
   readonly id: number;
   readonly source: string;
   readonly users: readonly string[];
 }
 
 /** The ids of those whose users are being taken out right now. */
-export async function beingDeleted(session: Session, subjects: readonly Subject[]): Promise<ReadonlySet<number>> {
+export async function beingDeleted(session: Session, subjects: readonly ListedSubject[]): Promise<ReadonlySet<number>> {
   const { rows, dialect, hashKey } = session;
   const hashed = subjects.map(({ id, source, users }) => ({ id, hashes: hashesOf(hashKey, users, ['', source]) }));
   const isTheirs = dialect.oneOf(

@@ -12,7 +12,7 @@ import { pruneOldest } from './prune-oldest.ts';
 import type { Session } from './session.ts';
 
 /** Where messages are, in the order in which they are searched; each is read from its newest row on. */
-interface Place {
+interface SearchedTable {
   readonly table: 'delivery' | 'dead_letter' | 'delivered' | 'attempt';
   readonly state: MessageState;
   /** Columns for the delivery's id and the time. */
@@ -23,7 +23,7 @@ interface Place {
   readonly looks: number;
 }
 
-const PLACES: readonly Place[] = [
+const PLACES: readonly SearchedTable[] = [
   { table: 'delivery', state: 'waiting', delivery: 'id', at: 'accepted_at', hasBody: true, looks: 10_000 },
   { table: 'dead_letter', state: 'dead', delivery: 'id', at: 'last_at', hasBody: true, looks: 10_000 },
   { table: 'delivered', state: 'delivered', delivery: 'delivery', at: 'at', hasBody: true, looks: 10_000 },
@@ -65,12 +65,12 @@ export async function messagePage(
   return { messages, next: null };
 }
 
-function isWanted({ state, hasBody }: Place, { state: wanted, event }: MessageFilter): boolean {
+function isWanted({ state, hasBody }: SearchedTable, { state: wanted, event }: MessageFilter): boolean {
   // The log of attempts has no names of events.
   return (wanted === undefined || wanted === state) && (hasBody || event === undefined);
 }
 
-async function lookInto(session: Session, place: Place, filter: MessageFilter, start: number) {
+async function lookInto(session: Session, place: SearchedTable, filter: MessageFilter, start: number) {
   const { limit, event } = filter;
   const end = await endOfLook(session, place, filter, start);
   if (end === 'nothing') return { found: [], next: null };
@@ -84,7 +84,7 @@ async function lookInto(session: Session, place: Place, filter: MessageFilter, s
 /** The last row that a page looks at, null where it looks at all that is left. */
 async function endOfLook(
   { rows }: Session,
-  { table, looks }: Place,
+  { table, looks }: SearchedTable,
   { userId, messageId }: MessageFilter,
   start: number,
 ): Promise<number | null | 'nothing'> {
@@ -99,7 +99,7 @@ async function endOfLook(
 
 async function matches(
   session: Session,
-  place: Place,
+  place: SearchedTable,
   filter: MessageFilter,
   start: number,
   end: number | null,
@@ -136,7 +136,7 @@ const LAST_SUCCESS = sql`outcome = ${OUTCOMES.indexOf('success')} AND NOT EXISTS
 
 function conditionsOf(
   { dialect, time }: Session,
-  { table, at }: Place,
+  { table, at }: SearchedTable,
   { userId, messageId, type, event, destination, since, until }: MessageFilter,
   start: number,
   end: number | null,

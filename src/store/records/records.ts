@@ -22,58 +22,6 @@ import { addHistory, history, historySums, pruneHistory } from './history.ts';
 import { boundDelivered } from './kept-messages.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
 import { deadLetterPage, deadLetters, hasUndelivered } from './letters.ts';
-import {
-  addLiveAudience,
-  commitLive,
-  holdLive,
-  liveAudiences,
-  liveBehind,
-  liveCauses,
-  liveChangedBy,
-  liveCounts,
-  liveMembers,
-  livePage,
-  livePast,
-  pruneLive,
-} from './live-members.ts';
-import {
-  addToLivePlan,
-  advanceLive,
-  cutLivePlan,
-  dropLive,
-  dropLivePlan,
-  forgetLive,
-  livePlan,
-  livePlanRows,
-  livePlansOf,
-  saveLivePlan,
-  tellLivePlan,
-} from './live-plans.ts';
-import {
-  askLive,
-  beginLive,
-  clearLive,
-  dropLiveSource,
-  endLive,
-  fillLive,
-  liveAround,
-  liveDue,
-  liveFlagged,
-  liveNamed,
-  liveNext,
-  liveOld,
-  livePersons,
-  liveRows,
-  liveRowsOf,
-  liveShared,
-  liveSource,
-  liveSources,
-  liveStrays,
-  rebuildLive,
-  renewLive,
-  rewriteLive,
-  seenLive,
-} from './live-state.ts';
 import { message, messagePage, pruneDelivered } from './messages.ts';
 import { pruneRecords } from './prune-records.ts';
 import {
@@ -87,14 +35,10 @@ import {
   told,
 } from './regulations.ts';
 import { lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
-import type { Session } from './session.ts';
-
-type Over<V> = {
-  readonly [N in keyof V]: V[N] extends (...given: infer A) => infer R ? (session: Session, ...given: A) => R : never;
-};
+import type { OverSession } from './session.ts';
 
 /** Every verb of the records, over a session of either database. */
-const RECORDS = {
+export const RECORDS = {
   ...{ takeLease, renewLease, releaseLease, trustsClocks },
   ...{ pausedAudiences, pauseAudience, resumeAudience },
   ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
@@ -111,47 +55,10 @@ const RECORDS = {
   ...{ beginAudit, endAudit, audits, pruneAudits },
   ...{ alerts, currentAlerts, saveAlerts, pruneAlerts },
   pruneRecords,
-  ...{
-    liveSource,
-    liveSources,
-    liveNext,
-    askLive,
-    beginLive,
-    clearLive,
-    fillLive,
-    endLive,
-    liveRows,
-    liveRowsOf,
-    livePersons,
-    liveDue,
-    liveFlagged,
-    liveNamed,
-    liveShared,
-    liveOld,
-    liveStrays,
-    liveAround,
-    rebuildLive,
-    renewLive,
-    seenLive,
-    dropLiveSource,
-    rewriteLive,
-    liveMembers,
-    commitLive,
-    liveAudiences,
-    liveBehind,
-    addLiveAudience,
-    holdLive,
-    liveCounts,
-    livePage,
-  },
-  ...{ livePast, liveCauses, liveChangedBy, pruneLive, saveLivePlan, livePlan, livePlansOf, addToLivePlan },
-  ...{ livePlanRows, cutLivePlan, dropLivePlan, tellLivePlan, advanceLive, dropLive, forgetLive },
-} satisfies Over<Records>;
-
-export type RecordVerb = keyof Records;
+} satisfies OverSession<Records>;
 
 /** Verbs that also work on damaged data, so that people can see what there is. */
-export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
+export const READING_RECORDS: ReadonlySet<string> = new Set<keyof Records>([
   ...([
     'alerts',
     'attemptPage',
@@ -178,18 +85,3 @@ export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
   ] as const),
   ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs', 'newestRuns'] as const),
 ]);
-
-/** The records of a store that performs verbs by their names. */
-export function recordsBy(perform: (verb: RecordVerb, given: readonly unknown[]) => Promise<unknown>): Records {
-  const bound = Object.keys(RECORDS).map((verb) => [
-    verb,
-    (...given: readonly unknown[]) => perform(verb as RecordVerb, given),
-  ]);
-  return Object.fromEntries(bound) as Records;
-}
-
-/** Performs a verb that is known by its name only. */
-export function performRecord(session: Session, verb: RecordVerb, given: readonly unknown[]): Promise<unknown> {
-  const work = RECORDS[verb] as (session: Session, ...given: readonly unknown[]) => Promise<unknown>;
-  return work(session, ...given);
-}

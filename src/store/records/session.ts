@@ -37,7 +37,7 @@ export interface Dialect {
 }
 
 /** How times of the store go into SQL and come back: one database has a clock of its own. */
-export interface Times {
+export interface StoreTimes {
   readonly now: Sql;
   at(time: number | null): Sql;
   /** As `at`, of a time by the wall clock. */
@@ -63,7 +63,7 @@ interface Processes {
  */
 export interface Session {
   readonly dialect: Dialect;
-  readonly time: Times;
+  readonly time: StoreTimes;
   readonly processes: Processes;
   /** Names deliveries: the store's own id is the first half of theirs. */
   readonly ids: DeliveryIds;
@@ -79,3 +79,8 @@ export interface Session {
   /** Says that nothing needs these names any more. */
   dropNames(names: readonly string[]): Promise<void>;
 }
+
+/** The verbs of a port as functions over a session. */
+export type OverSession<P> = {
+  readonly [N in keyof P]: P[N] extends (...given: infer A) => infer R ? (session: Session, ...given: A) => R : never;
+};

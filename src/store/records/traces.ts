@@ -4,7 +4,7 @@ import { NOTICE } from '../states.ts';
 import { aliasNeedles } from '../users.ts';
 import type { Session } from './session.ts';
 
-/** Rows looked at in one call, so that others get their turn. */
+/** Rows looked at in one call, so that others wait no longer than that. */
 const STEP = 20_000;
 export const ALIAS = MESSAGE_TYPES.indexOf('alias');
 

@@ -3,7 +3,7 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { damaged } from './files.ts';
 import { Holders } from './holder.ts';
 import { SeenIds } from './queue/seen.ts';
-import type { Row, Statements, Tuple } from './statements.ts';
+import type { SqliteRow, Statements, Tuple } from './statements.ts';
 
 /** How long a statement may wait for another process's write lock, in milliseconds; it waits in the store's own thread. */
 const LOCK_WAIT = 5_000;
@@ -68,11 +68,11 @@ export class Connection implements Statements {
     return Number(this.statement(sql).run(...values).lastInsertRowid);
   }
 
-  get<T extends Row>(sql: string, ...values: SQLInputValue[]): T | undefined {
+  get<T extends SqliteRow>(sql: string, ...values: SQLInputValue[]): T | undefined {
     return this.statement(sql).get(...values) as T | undefined;
   }
 
-  all<T extends Row>(sql: string, ...values: SQLInputValue[]): T[] {
+  all<T extends SqliteRow>(sql: string, ...values: SQLInputValue[]): T[] {
     return this.statement(sql).all(...values) as T[];
   }
 

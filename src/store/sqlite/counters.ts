@@ -1,4 +1,4 @@
-import type { Changes } from '../changes.ts';
+import type { CounterChanges } from '../changes.ts';
 import type { Connection } from './connection.ts';
 
 interface QueueSize {
@@ -7,13 +7,13 @@ interface QueueSize {
 }
 
 /** How full queues are, as the transaction has changed them so far. */
-export class Queues {
+export class QueueCounters {
   private readonly db: Connection;
-  private readonly changes: Changes<number>;
+  private readonly changes: CounterChanges<number>;
   /** Counters as they are written, of destinations that were asked for. */
   private readonly written = new Map<number, QueueSize>();
 
-  constructor(db: Connection, changes: Changes<number>) {
+  constructor(db: Connection, changes: CounterChanges<number>) {
     this.db = db;
     this.changes = changes;
   }
@@ -43,7 +43,7 @@ export class Queues {
   }
 }
 
-export function writeChanges(db: Connection, changes: Changes<number>): void {
+export function writeChanges(db: Connection, changes: CounterChanges<number>): void {
   for (const [destination, { pending, dead, queued, heldOut }] of changes.destinations) {
     db.run(
       `INSERT INTO backlog (destination, pending, dead, queued, held_out) VALUES (?1, ?2, ?3, ?4, ?5)

@@ -1,7 +1,7 @@
 import { type LogFile, type LogState, NO_DAY, type TailPart } from '../event-log.ts';
+import { OVER } from '../live/source-states.ts';
 import type { Fence } from '../port.ts';
 import { checkFence } from '../records/fence.ts';
-import { OVER } from '../records/live-state.ts';
 import type { Connection } from './connection.ts';
 import { SqliteSession } from './session.ts';
 

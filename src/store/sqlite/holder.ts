@@ -2,7 +2,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
 /** The system's side, so that tests can be any machine. */
-export interface System {
+export interface HostSystem {
   readonly platform: NodeJS.Platform;
   readonly pid: number;
   hostname(): string;
@@ -14,7 +14,7 @@ export interface System {
   probe(pid: number): void;
 }
 
-const REAL: System = {
+const REAL: HostSystem = {
   platform: process.platform,
   pid: process.pid,
   hostname,
@@ -34,10 +34,10 @@ interface Holder {
 
 /** Tells of other processes on this machine whether they have exited, so that nobody has to wait for their leases to end. */
 export class Holders {
-  private readonly system: System;
+  private readonly system: HostSystem;
   private readonly self: Holder;
 
-  constructor(system: System = REAL) {
+  constructor(system: HostSystem = REAL) {
     this.system = system;
     const scope = scopeOf(system);
     const started = this.look(system.pid)?.started ?? null;
@@ -80,7 +80,7 @@ export class Holders {
 }
 
 /** Host names are no proof of anything where containers share one: on Linux the boot and the namespace count. */
-function scopeOf(system: System): string | null {
+function scopeOf(system: HostSystem): string | null {
   // These know no namespaces of pids.
   if (system.platform === 'darwin' || system.platform === 'win32') return system.hostname();
   try {
@@ -92,7 +92,7 @@ function scopeOf(system: System): string | null {
   }
 }
 
-function timeNamespace(system: System): string {
+function timeNamespace(system: HostSystem): string {
   try {
     return system.link('/proc/self/ns/time');
   } catch {

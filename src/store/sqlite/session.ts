@@ -1,7 +1,7 @@
-import type { Changes } from '../changes.ts';
+import type { CounterChanges } from '../changes.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
-import type { Entry, Name, QueueSession } from '../queue/session.ts';
-import type { Dialect, ListTypes, Times } from '../records/session.ts';
+import type { EntryPlace, Name, QueueSession } from '../queue/session.ts';
+import type { Dialect, ListTypes, StoreTimes } from '../records/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { READY } from '../states.ts';
 import type { Connection } from './connection.ts';
@@ -42,7 +42,7 @@ export const textOf = (query: Sql): string => query.text(() => '?').replaceAll('
 
 export class SqliteSession implements QueueSession {
   readonly dialect = SQLITE;
-  readonly time: Times;
+  readonly time: StoreTimes;
   private readonly db: Connection;
 
   /** @param ahead - how far the store's time is ahead of the wall clock, for what is in the wall clock's */
@@ -81,7 +81,7 @@ export class SqliteSession implements QueueSession {
   readonly skipLocked = NOTHING;
 
   /** What is due since it was accepted goes before what came later. */
-  entry(entry: Entry): Sql {
+  entry(entry: EntryPlace): Sql {
     const { now } = this.time;
     return entry === 'new' ? sql`l.lane, ${now}` : sql`l.lane, min(l.accepted_at, ${now})`;
   }
@@ -98,12 +98,13 @@ export class SqliteSession implements QueueSession {
     return nextDeliveryIds(this.db, count);
   }
 
-  async takeBack(destination: Name, conflicts: readonly string[], changes: Changes<Name>): Promise<void> {
-    for (const conflict of conflicts) supersede(this.db, conflict, destination as number, changes as Changes<number>);
+  async takeBack(destination: Name, conflicts: readonly string[], changes: CounterChanges<Name>): Promise<void> {
+    for (const conflict of conflicts)
+      supersede(this.db, conflict, destination as number, changes as CounterChanges<number>);
   }
 
-  async write(changes: Changes<Name>): Promise<void> {
-    writeChanges(this.db, changes as Changes<number>);
+  async write(changes: CounterChanges<Name>): Promise<void> {
+    writeChanges(this.db, changes as CounterChanges<number>);
   }
 
   leaveNoTrace(): void {
@@ -120,7 +121,7 @@ function readyOnes(destination: string, tries: string, condition: Sql, limit: nu
     AND destination = ${SQLITE.name(destination)} AND ${raw(tries)} AND lane IN (0, 1, 2) AND ${condition} LIMIT ${limit}`;
 }
 
-function timesAt(now: number, ahead: number): Times {
+function timesAt(now: number, ahead: number): StoreTimes {
   const plain = <T extends number | null>(time: T): T => time;
   const wall = (time: number | null) => (time === null ? null : time - ahead);
   return {
@@ -128,7 +129,7 @@ function timesAt(now: number, ahead: number): Times {
     at: (time) => sql`${time}`,
     atWall: (time) => sql`${time + ahead}`,
     read: (column) => column,
-    local: plain as Times['local'],
-    wall: wall as Times['wall'],
+    local: plain as StoreTimes['local'],
+    wall: wall as StoreTimes['wall'],
   };
 }

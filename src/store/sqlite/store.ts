@@ -2,7 +2,7 @@ import type { Clock } from '../../kernel/clock.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
-import { recordsBy } from '../records/records.ts';
+import { sharedPorts } from '../shared-ports.ts';
 import { checkFile } from './check.ts';
 import { fileLog } from './file-log.ts';
 import { damaged, linked } from './files.ts';
@@ -37,8 +37,10 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   const own = new OwnOwners();
   const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
   const accept = acceptBy(thread, ids, maxQueued);
+  const { records, live } = sharedPorts((call) => thread.shared(call));
   return {
-    ...recordsBy((verb, given) => thread.record(verb, given)),
+    ...records,
+    live,
     time,
     maxQueued,
     accept,

@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import type { Condition, ConditionName } from '../../../src/definition/conditions.ts';
 import {
   type Activity,
-  type Filter,
-  type Place,
+  type FieldPlace,
+  type PlaceFilter,
   PROPERTY_OPERATORS,
-  type Value,
+  type TraitValue,
 } from '../../../src/definition/definition.ts';
 import { OPERATOR_NAMES, OPERATORS, type Operands, type Test } from '../../../src/definition/operators.ts';
 import { type LoggedEvent, NOW } from './event.ts';
@@ -78,11 +78,11 @@ const test = fc.oneof(
 );
 const tests = fc.array(test, { minLength: 1, maxLength: 2 });
 const path = fc.array(keys, { minLength: 1, maxLength: 2 });
-const place: fc.Arbitrary<Place> = fc.record({
+const place: fc.Arbitrary<FieldPlace> = fc.record({
   part: fc.constantFrom('properties' as const, 'properties' as const, 'context' as const, 'traits' as const),
   path,
 });
-const filter: fc.Arbitrary<Filter> = fc.tuple(place, tests).map(([where, all]) => ({ ...where, tests: all }));
+const filter: fc.Arbitrary<PlaceFilter> = fc.tuple(place, tests).map(([where, all]) => ({ ...where, tests: all }));
 
 const activity: fc.Arbitrary<Activity> = fc.record({
   event: names,
@@ -125,7 +125,7 @@ export const shortAudience: fc.Arbitrary<Condition> = fc.oneof(
   performed.map((not) => ({ not })),
 );
 
-export const valueDefinitions: fc.Arbitrary<Value> = fc.oneof(
+export const valueDefinitions: fc.Arbitrary<TraitValue> = fc.oneof(
   fc.record({ operator: fc.constant('count' as const), activity }),
   fc.record({ operator: fc.constantFrom(...PROPERTY_OPERATORS), activity, of: place }),
 );

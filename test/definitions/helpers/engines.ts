@@ -4,8 +4,8 @@ import { openSession as openDuckdb } from '../../../jobs/engines/duckdb/session.
 import { postgresDialect } from '../../../jobs/engines/postgres/dialect.ts';
 import { openSession as openPostgres } from '../../../jobs/engines/postgres/session.ts';
 import { describe } from '../../../jobs/engines/sql/describe.ts';
-import type { Dialect } from '../../../jobs/engines/sql/plan-query.ts';
-import type { Session } from '../../../jobs/engines/sql/session.ts';
+import type { SqlDialect } from '../../../jobs/engines/sql/plan-query.ts';
+import type { SqlSession } from '../../../jobs/engines/sql/session.ts';
 import { readStatement } from '../../../jobs/engines/sql/statement.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { DUCKDB_VIEWS, eventViews, POSTGRES_VIEWS } from '../../../src/store/events/views.ts';
@@ -19,7 +19,7 @@ export interface LogEngine {
   fill(events: readonly LoggedEvent[]): Promise<void>;
   /** The result of a definition: each user's value, null for an audience. */
   result(kind: 'audience' | 'trait', sql: string, now: number): Promise<Readonly<Record<string, unknown>>>;
-  readonly session: Session;
+  readonly session: SqlSession;
   /** The prefix of its views' names. */
   readonly prefix: string;
 }
@@ -53,8 +53,8 @@ interface Types {
 
 async function logEngine(
   type: LogEngine['type'],
-  session: Session,
-  dialect: Dialect,
+  session: SqlSession,
+  dialect: SqlDialect,
   { text, json, prefix }: Types,
 ): Promise<LogEngine> {
   if (type === 'postgres') await session.run('CREATE SCHEMA rollcall_events');
@@ -92,8 +92,8 @@ async function logEngine(
 
 /** The result of a definition in this session: each user's value, null for an audience. */
 export async function resultOf(
-  session: Session,
-  dialect: Dialect,
+  session: SqlSession,
+  dialect: SqlDialect,
   kind: 'audience' | 'trait',
   sql: string,
   now: number,

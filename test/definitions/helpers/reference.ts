@@ -1,5 +1,5 @@
 import type { Condition } from '../../../src/definition/conditions.ts';
-import type { Activity, KeyPath, Place, Value } from '../../../src/definition/definition.ts';
+import type { Activity, FieldPlace, KeyPath, TraitValue } from '../../../src/definition/definition.ts';
 import type { Test } from '../../../src/definition/operators.ts';
 import type { LoggedEvent } from './event.ts';
 
@@ -34,7 +34,7 @@ export function membersOf(condition: Condition, history: History): readonly stri
 }
 
 /** The value of each person who has one. */
-export function valuesOf(value: Value, history: History): Readonly<Record<string, unknown>> {
+export function valuesOf(value: TraitValue, history: History): Readonly<Record<string, unknown>> {
   const personOf = personsOf(history.events);
   const people = Map.groupBy(
     history.events.filter(({ timestamp }) => timestamp <= history.now),
@@ -78,7 +78,7 @@ function counts(event: LoggedEvent, { event: name, within, since, where }: Activ
   return where.every(({ tests, ...place }) => tests.every((test) => passes(valueAt(event, place), test)));
 }
 
-function valueAt(event: LoggedEvent, { part, path }: Place): unknown {
+function valueAt(event: LoggedEvent, { part, path }: FieldPlace): unknown {
   return lookUp(event[part], path);
 }
 
@@ -115,7 +115,7 @@ function compareText(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
-function valueOfEvents(value: Value, events: readonly LoggedEvent[], now: number): unknown {
+function valueOfEvents(value: TraitValue, events: readonly LoggedEvent[], now: number): unknown {
   const counted = events.filter((event) => counts(event, value.activity, now));
   if (value.operator === 'count') return counted.length > 0 ? counted.length : undefined;
   const all = counted.map((event) => valueAt(event, value.of));

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { Failure } from '../../../src/deliver/endpoint/answers.ts';
+import type { EndpointFailure } from '../../../src/deliver/endpoint/answers.ts';
 import { Window } from '../../../src/deliver/endpoint/window.ts';
 
 const at = (time: number) => ({ steady: time, store: time });
@@ -9,7 +9,7 @@ function fill(window: Window, now: number): void {
 }
 
 /** An attempt in flight fails at this time, the one that began last unless told. */
-function fail(window: Window, failure: Failure, now: number, begun = window.begun, random = 0): void {
+function fail(window: Window, failure: EndpointFailure, now: number, begun = window.begun, random = 0): void {
   window.failed(begun, failure, false, at(now), random);
 }
 
@@ -27,7 +27,12 @@ function rounds(window: Window, count: number, end: (now: number) => void, start
 }
 
 /** Attempts in flight end, a part of them with this failure; then the next begin. */
-function mixed(window: Window, failure: Failure, isFailed: (place: number) => boolean, count: number): number[] {
+function mixed(
+  window: Window,
+  failure: EndpointFailure,
+  isFailed: (place: number) => boolean,
+  count: number,
+): number[] {
   let place = 0;
   return rounds(window, count, (now) => {
     place += 1;

@@ -26,7 +26,7 @@ const isTable = store.events.kind === 'table';
 function keeper(): EventLogKeeper {
   const folder = `${orders.folder}/events`;
   const keep = () => now - Date.parse(horizon);
-  return new EventLogKeeper({ store, clock, folder, keep, log: { info() {}, warn: fail } });
+  return new EventLogKeeper({ store, live: store.live, clock, folder, keep, log: { info() {}, warn: fail } });
 }
 
 function fail(details: object): void {

@@ -54,6 +54,7 @@ export async function keptLog(t: Test, { keep = 400 * DAY, folder = t.testdir({}
   const another = () =>
     new EventLogKeeper({
       store,
+      live: store.live,
       clock,
       folder: path,
       keep: () => keep,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import { type OpenEngine, openEngine } from '../../../jobs/engines/open.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
-import { createSync, type Log, type Progress, type Sync, type SyncOptions } from '../../../jobs/index.ts';
+import { createSync, type JobLog, type Progress, type Sync, type SyncOptions } from '../../../jobs/index.ts';
 import { createAccept } from '../../../src/accept.ts';
 import type {
   AudienceConfig,
@@ -51,7 +51,7 @@ export interface Rig {
   readonly store: Store;
   readonly sync: Sync;
   /** Writes to `notices`. */
-  readonly log: Log;
+  readonly log: JobLog;
   /** Held, failed and overdue runs, as logged. */
   readonly notices: Notice[];
   /** Told of every step of every run; tests replace it. */

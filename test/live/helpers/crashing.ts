@@ -54,7 +54,7 @@ await app.start({ collect: true, schedules: true });
 say({ listening: app.address ?? '' });
 const wanted = new Map(liveComputations(parsed, 'personas').map(({ computation, hash }) => [computation.key, hash]));
 const isTold = async () => {
-  const known = await app.store.liveAudiences();
+  const known = await app.store.live.audiences();
   const ready = known.filter(({ key, definition, hold }) => definition === wanted.get(key) && hold === null);
   return ready.length === wanted.size;
 };
@@ -66,8 +66,8 @@ if (crash) {
 
 /** Whether time alone changes something that is not computed yet. */
 async function isDue(now: number): Promise<boolean> {
-  const known = await app.store.liveSource('personas');
-  return known === null || (await app.store.liveDue(known.state, now, 1)).persons.length > 0;
+  const known = await app.store.live.currentState('personas');
+  return known === null || (await app.store.live.personsDue(known.state, now, 1)).persons.length > 0;
 }
 
 /** Time stands still from now on; resolves once all is computed that has come by now. */

@@ -3,7 +3,7 @@ import { readNews } from '../../../jobs/live/new-events.ts';
 import { App } from '../../../src/app.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import type { Condition } from '../../../src/definition/conditions.ts';
-import type { Value } from '../../../src/definition/definition.ts';
+import type { TraitValue } from '../../../src/definition/definition.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { armFailpoint } from '../../../src/kernel/failpoint.ts';
 import { migratePostgres } from '../../../src/store/postgres/migrate.ts';
@@ -27,7 +27,7 @@ const answer = (said: Answer) => void process.send?.(said);
 const { whens, values, short } = definitionsOf(seed, generation);
 const conditions = new Map<string, Condition>(whens.map((when, index) => [`a${index}`, when]));
 for (const key of ['listed', 'short']) conditions.set(key, short);
-const traits = new Map<string, Value>(values.map((value, index) => [`t${index}`, value]));
+const traits = new Map<string, TraitValue>(values.map((value, index) => [`t${index}`, value]));
 const isOnPostgres = url.startsWith('postgres');
 const common = { source: 'personas', live: true };
 const parsed = parseConfig(
@@ -66,13 +66,13 @@ const sql = await openSql(app.store, config);
 async function settled(): Promise<void> {
   const { store } = app;
   for (; ; await new Promise((resolve) => setTimeout(resolve, 20))) {
-    const known = await store.liveSource('personas');
+    const known = await store.live.currentState('personas');
     if (known === null || known.isBuilding) continue;
     const news = await readNews(store.events, known.position, now);
     if (news === null || news.events.length > 0) continue;
-    if ((await store.liveDue(known.state, now, 1)).persons.length > 0) continue;
-    if ((await store.liveOld(known.state, await store.events.firstDay(), 1)).length > 0) continue;
-    const audiences = await store.liveAudiences();
+    if ((await store.live.personsDue(known.state, now, 1)).persons.length > 0) continue;
+    if ((await store.live.idsOlderThan(known.state, await store.events.firstDay(), 1)).length > 0) continue;
+    const audiences = await store.live.audiences();
     if (audiences.length === conditions.size + traits.size && audiences.every(({ definition }) => definition !== ''))
       return;
   }
@@ -114,7 +114,7 @@ function firstOf(live: Readonly<Record<string, unknown>>, law: Readonly<Record<s
 
 /** As it is computed; of an audience null. */
 async function membersOf(key: string): Promise<Readonly<Record<string, unknown>>> {
-  const page = await app.store.livePage(key, 'all', '', 1_000_000);
+  const page = await app.store.live.memberPage(key, 'all', '', 1_000_000);
   return Object.fromEntries(
     page.flatMap(({ user, current }) =>
       current === null ? [] : [[user, conditions.has(key) ? null : JSON.parse(current)] as const],

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Condition } from '../../../src/definition/conditions.ts';
-import type { Value } from '../../../src/definition/definition.ts';
+import type { TraitValue } from '../../../src/definition/definition.ts';
 import type { Failpoint } from '../../../src/kernel/failpoint.ts';
 import { conditions, histories, shortAudience, valueDefinitions } from '../../definitions/helpers/arbitrary.ts';
 import { type LoggedEvent, NOW } from '../../definitions/helpers/event.ts';
@@ -49,7 +49,7 @@ const VALUES = 8;
 
 interface Definitions {
   readonly whens: readonly Condition[];
-  readonly values: readonly Value[];
+  readonly values: readonly TraitValue[];
   /** Audiences that conditions name. */
   readonly short: Condition;
 }

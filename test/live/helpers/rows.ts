@@ -3,14 +3,14 @@ import type { AskedOfAll } from '../../../jobs/live/facts.ts';
 import { idOf, isUser } from '../../../jobs/live/identity.ts';
 import { readKept, writeKept } from '../../../jobs/live/kept.ts';
 import { oldestDay } from '../../../jobs/live/kept-facts.ts';
-import { type Row, type Rows, type Standings, step } from '../../../jobs/live/people.ts';
+import { type IdRow, type IdRows, type Standings, step } from '../../../jobs/live/people.ts';
 import { written } from '../../../jobs/live/state-rows.ts';
 
 /** Rows as a store would keep them: as text, and found by nothing but what a store has indexes for. */
-export class RowsInMemory implements Rows {
+export class RowsInMemory implements IdRows {
   private readonly rows = new Map<string, string>();
 
-  async around(raws: readonly string[], isLean: boolean): Promise<readonly Row[]> {
+  async around(raws: readonly string[], isLean: boolean): Promise<readonly IdRow[]> {
     const own = raws.flatMap((raw) => readRow(this.rows.get(raw)));
     const users = raws.flatMap((raw) => (isUser(raw) ? idOf(raw) : []));
     const persons = new Set([...users, ...own.flatMap(({ person }) => person ?? [])]);
@@ -18,12 +18,12 @@ export class RowsInMemory implements Rows {
     return [...own, ...theirs.filter(({ raw, kept }) => !isLean || isUser(raw) || writeKept(kept) !== '{}')];
   }
 
-  async ofPersons(persons: readonly string[]): Promise<readonly Row[]> {
+  async ofPersons(persons: readonly string[]): Promise<readonly IdRow[]> {
     return this.all().filter(({ person }) => person !== null && persons.includes(person));
   }
 
   /** As a step writes them: of those of which nothing is left, no row stays. */
-  write(rows: readonly Row[]): void {
+  write(rows: readonly IdRow[]): void {
     const gone = new Set(written(rows).gone);
     for (const raw of gone) this.rows.delete(raw);
     for (const { kept, before, ...row } of rows)
@@ -46,12 +46,12 @@ export class RowsInMemory implements Rows {
     return this.all().reduce((sum, { kept }) => sum + writeKept(kept).length, 0);
   }
 
-  private all(): readonly Row[] {
+  private all(): readonly IdRow[] {
     return [...this.rows.values()].flatMap(readRow);
   }
 }
 
-function readRow(text: string | undefined): Row[] {
+function readRow(text: string | undefined): IdRow[] {
   if (text === undefined) return [];
   const row = JSON.parse(text);
   return [{ ...row, kept: readKept(row.kept), before: { person: row.person, due: row.due, oldest: null } }];

@@ -1,4 +1,4 @@
-import { compile, type Definition } from '../../../jobs/engines/definitions/compile.ts';
+import { type ConfiguredDefinition, compile } from '../../../jobs/engines/definitions/compile.ts';
 import { duckdbDialect } from '../../../jobs/engines/duckdb/dialect.ts';
 import { eventsOf } from '../../../jobs/engines/duckdb/event-log.ts';
 import { openSession as openDuckdb } from '../../../jobs/engines/duckdb/session.ts';
@@ -35,8 +35,12 @@ export async function openSql(store: Store, config: Pick<Config, 'eventLog' | 's
   return {
     /** Reads the log as it is now, where that has to be done before it is asked. */
     read: async () => log?.show(VIEWS),
-    answer: (kind: 'audience' | 'trait', definition: Definition, other: (key: string) => Definition, now: number) =>
-      resultOf(session, dialect, kind, compile(definition, type, other), now),
+    answer: (
+      kind: 'audience' | 'trait',
+      definition: ConfiguredDefinition,
+      other: (key: string) => ConfiguredDefinition,
+      now: number,
+    ) => resultOf(session, dialect, kind, compile(definition, type, other), now),
     /** How many user ids there are. */
     users: async () => {
       const [[count] = [0]] = await session.rows(`SELECT count(DISTINCT user_id) FROM ${prefix}events`);

@@ -3,11 +3,11 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { DeliveryIds } from '../../../src/store/delivery-ids.ts';
 import type { Claim, ClaimRequest } from '../../../src/store/port.ts';
-import type { Context } from '../../../src/store/postgres/context.ts';
+import type { StoreContext } from '../../../src/store/postgres/context.ts';
 import { countersOf } from '../../../src/store/postgres/counters.ts';
 import { Cursors } from '../../../src/store/postgres/cursors.ts';
 import { Database } from '../../../src/store/postgres/database.ts';
-import { Parts } from '../../../src/store/postgres/parts.ts';
+import { CounterParts } from '../../../src/store/postgres/parts.ts';
 import { ClaimStatement } from '../../../src/store/postgres/queue/claim-statement.ts';
 import { Seldom } from '../../../src/store/postgres/seldom.ts';
 import { openPostgresStore } from '../../../src/store/postgres/store.ts';
@@ -50,7 +50,7 @@ async function scene(t: Test) {
       admin,
       store,
       owner,
-      context: { db, ids: new DeliveryIds(name), parts: new Parts(db) } as Context,
+      context: { db, ids: new DeliveryIds(name), parts: new CounterParts(db) } as StoreContext,
       open: (maxQueued = 1_000_000) => openPostgresStore({ ...options, maxQueued }),
     },
     async advance(ms: number) {
@@ -75,7 +75,7 @@ async function pagesOf(db: Database, sql: string, values: readonly unknown[]): P
 }
 
 /** Claims of a process. */
-function claimer(context: Context, owner: number) {
+function claimer(context: StoreContext, owner: number) {
   const { db } = context;
   const cursors = new Cursors(context);
   const statement = new ClaimStatement(context, cursors);

@@ -2,10 +2,11 @@ import { join } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/kernel/clock.ts';
+import type { LiveState } from '../../../src/store/live.ts';
 import type { RunFilter } from '../../../src/store/port.ts';
 import { prunableRegulations, prunableRuns } from '../../../src/store/records/prune-records.ts';
-import { performRecord, recordsBy } from '../../../src/store/records/records.ts';
 import { runsQuery } from '../../../src/store/records/runs.ts';
+import { performShared, sharedPorts } from '../../../src/store/shared-ports.ts';
 import type { Connection } from '../../../src/store/sqlite/connection.ts';
 import { SQLITE, SqliteSession, textOf } from '../../../src/store/sqlite/session.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
@@ -101,7 +102,7 @@ t.test('no look of a page or a scrape scans a table that grows', async (t) => {
     connectionThat(database, (step) => steps.push(step)),
     0,
   );
-  const records = recordsBy((verb, given) => performRecord(session, verb, given));
+  const { records } = sharedPorts((call) => performShared(session, call));
   for (const [name, look] of Object.entries(LOOKS)) {
     steps.length = 0;
     await look(records);
@@ -117,17 +118,17 @@ t.test('no look of a page or a scrape scans a table that grows', async (t) => {
 });
 
 /** Statements of a step of the live computation, and what people ask of one member. */
-const LIVE_LOOKS: Readonly<Record<string, (records: ReturnType<typeof recordsBy>) => Promise<unknown>>> = {
-  liveRows: (records) => records.liveRows(1, ['u:ann']),
-  liveRowsOf: (records) => records.liveRowsOf(1, ['ann']),
-  liveAround: (records) => records.liveAround(1, ['u:ann'], false),
-  'liveAround, lean': (records) => records.liveAround(1, ['u:ann'], true),
-  liveMembers: (records) => records.liveMembers(['ann'], ['vips', 'buyers']),
-  liveStrays: (records) => records.liveStrays(1, 'vips', 'ann', 10),
-  liveDue: (records) => records.liveDue(1, 5, 10),
-  liveOld: (records) => records.liveOld(1, 5, 10),
-  livePast: (records) => records.livePast('vips', 'ann'),
-  liveCauses: (records) => records.liveCauses('vips', 'ann'),
+const LIVE_LOOKS: Readonly<Record<string, (live: LiveState) => Promise<unknown>>> = {
+  rowsOfIds: (live) => live.rowsOfIds(1, ['u:ann']),
+  rowsOfPersons: (live) => live.rowsOfPersons(1, ['ann']),
+  rowsAround: (live) => live.rowsAround(1, ['u:ann'], false),
+  'rowsAround, lean': (live) => live.rowsAround(1, ['u:ann'], true),
+  membersOf: (live) => live.membersOf(['ann'], ['vips', 'buyers']),
+  strayMembers: (live) => live.strayMembers(1, 'vips', 'ann', 10),
+  personsDue: (live) => live.personsDue(1, 5, 10),
+  idsOlderThan: (live) => live.idsOlderThan(1, 5, 10),
+  pastValues: (live) => live.pastValues('vips', 'ann'),
+  causesOf: (live) => live.causesOf('vips', 'ann'),
 };
 
 t.test('what live audiences ask of a person reads that person, not a whole state or audience', async (t) => {
@@ -138,10 +139,10 @@ t.test('what live audiences ask of a person reads that person, not a whole state
     connectionThat(database, (step) => steps.push(step)),
     0,
   );
-  const records = recordsBy((verb, given) => performRecord(session, verb, given));
+  const { live } = sharedPorts((call) => performShared(session, call));
   for (const [name, look] of Object.entries(LIVE_LOOKS)) {
     steps.length = 0;
-    await look(records);
+    await look(live);
     t.ok(steps.length > 0, name);
     const wide = steps.filter((step) => /^SCAN live_|\((state|key)=\?\)/.test(step));
     t.same(wide, [], name);

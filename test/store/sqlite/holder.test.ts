@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import t, { type Test } from 'tap';
-import { Holders, type System } from '../../../src/store/sqlite/holder.ts';
+import { Holders, type HostSystem } from '../../../src/store/sqlite/holder.ts';
 
 const SCRIPT = new URL('../fixtures/holder.ts', import.meta.url).pathname;
 
 /** A Linux machine's view of its processes, by pid: when each was started, and its state. */
-function linux(pid: number, processes: Record<number, string>, over: Partial<System> = {}): System {
+function linux(pid: number, processes: Record<number, string>, over: Partial<HostSystem> = {}): HostSystem {
   const files: Record<string, string> = { '/proc/sys/kernel/random/boot_id': 'boot-1\n' };
   for (const [id, stat] of Object.entries(processes)) files[`/proc/${id}/stat`] = stat;
   const found = (path: string) => {
@@ -86,7 +86,7 @@ t.test('where /proc is missing or hidden, nobody is declared dead for that', asy
 t.test('macOS and Windows: the pid counts on the same host', async (t) => {
   const gone = linux(8, {}).probe;
   for (const platform of ['darwin', 'win32'] as const) {
-    const mac = (pid: number, hostname = 'mac', probe = gone): System => ({
+    const mac = (pid: number, hostname = 'mac', probe = gone): HostSystem => ({
       ...linux(pid, {}),
       platform,
       hostname: () => hostname,

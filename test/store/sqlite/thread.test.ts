@@ -5,10 +5,10 @@ import { MessageChannel, Worker } from 'node:worker_threads';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import type { RollcallError } from '../../../src/kernel/errors.ts';
-import { armFailpoint, disarmFailpoint, type Fault } from '../../../src/kernel/failpoint.ts';
+import { armFailpoint, disarmFailpoint, type FailpointFault } from '../../../src/kernel/failpoint.ts';
 import { NO_EVENTS } from '../../../src/store/port.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
-import { GROUP_WEIGHT, type Group, HEAVY } from '../../../src/store/sqlite/thread/group.ts';
+import { GROUP_WEIGHT, HEAVY, type OperationGroup } from '../../../src/store/sqlite/thread/group.ts';
 import { serve, type ThreadRequest } from '../../../src/store/sqlite/thread/thread.ts';
 import { accept, codeOf, message } from '../../contract/store-fixture.ts';
 
@@ -18,7 +18,7 @@ watch.enable({ apis: ['setInterval'] });
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** A store, and the failures that it reports. */
-async function open(t: Test, fault: Fault | null, passes = 3) {
+async function open(t: Test, fault: FailpointFault | null, passes = 3) {
   // Never passed by: it takes away what the test before it armed.
   armFailpoint('commit', fault === null ? Number.POSITIVE_INFINITY : passes, fault ?? 'kill');
   const failures: RollcallError[] = [];
@@ -81,7 +81,7 @@ t.test('groups that wait for the thread share a commit, and a heavy one is left 
   await serve(port2, { path: join(t.testdir({}), 'a.db'), identity, failpoint: null });
   const ping = { now: 0, ahead: 0, verb: 'ping', args: [] } as const;
   const send = (operations: number, needsSync: boolean, weight: number) =>
-    port1.postMessage({ operations: new Array(operations).fill(ping), needsSync, weight } satisfies Group);
+    port1.postMessage({ operations: new Array(operations).fill(ping), needsSync, weight } satisfies OperationGroup);
   send(1, false, 10);
   send(2, true, 10);
   send(1, false, GROUP_WEIGHT - 10);

@@ -1,7 +1,7 @@
 import { failpoint } from '../../../kernel/failpoint.ts';
 import { dayOf } from '../../../kernel/timestamp.ts';
 import { NO_DAY } from '../../event-log.ts';
-import { type Database, PATIENCE, type Session } from '../database.ts';
+import { type Database, type DatabaseSession, PATIENCE } from '../database.ts';
 
 const DAY = 86_400_000;
 /** Days that there are partitions for before they begin: so long may it last until a process prepares more. */
@@ -27,9 +27,9 @@ async function readPartitions(db: Database): Promise<Partition[]> {
 const dashed = (day: string) => `${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}`;
 
 /** Changes of the partitions need the table for themselves: they give up rather than keep others waiting. */
-async function alter(db: Database, work: (session: Session) => Promise<void>): Promise<void> {
+async function alter(db: Database, work: (session: DatabaseSession) => Promise<void>): Promise<void> {
   await db.transaction(async (session) => {
-    const run: Session['run'] = async (statement) => {
+    const run: DatabaseSession['run'] = async (statement) => {
       const changed = await session.run(statement);
       failpoint('log_altered');
       return changed;

@@ -2,14 +2,14 @@ import { failpoint } from '../../../kernel/failpoint.ts';
 import type { TableLog } from '../../event-log.ts';
 import { personOf } from '../../events/person.ts';
 import { text } from '../arrays.ts';
-import type { Context } from '../context.ts';
+import type { StoreContext } from '../context.ts';
 import type { Database } from '../database.ts';
 import { dropDays, firstDay, prepareDays, sizeOfDays } from './event-days.ts';
 import { eventsSince, scanEvents } from './event-reading.ts';
 import { EVENTS_SCHEMA } from './event-writing.ts';
 
 /** @param during - has closing wait for what is begun */
-export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T>) => Promise<T>): TableLog {
+export function tableLog({ db, url }: StoreContext, during: <T>(work: () => Promise<T>) => Promise<T>): TableLog {
   return {
     kind: 'table',
     firstDay: () => during(() => firstDay(db)),

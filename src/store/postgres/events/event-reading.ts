@@ -3,7 +3,7 @@ import type { LoggedRow, LogScan, ScannedRow, TablePlace, Wanted } from '../../e
 import { parsed } from '../../events/scan.ts';
 import { type StagingDialect, stagingOf } from '../../events/staging.ts';
 import { int8 } from '../arrays.ts';
-import type { Context } from '../context.ts';
+import type { StoreContext } from '../context.ts';
 import { onOwnConnection } from '../own-connection.ts';
 
 const DAY = 86_400_000;
@@ -30,7 +30,7 @@ type EventRow = readonly [
 ];
 
 /** Rows of the last days only: what was written since was received since, or a little before. */
-export async function eventsSince(db: Context['db'], { last, at, missing }: TablePlace, now: number) {
+export async function eventsSince(db: StoreContext['db'], { last, at, missing }: TablePlace, now: number) {
   const from = dayOf(Math.min(at, now) - 2 * DAY);
   const rows = await nextRows(db, from, last);
   if (missing.length > 0) {
@@ -46,7 +46,7 @@ export async function eventsSince(db: Context['db'], { last, at, missing }: Tabl
 }
 
 /** Numbers may have been left out: a restored copy goes on far ahead. */
-async function nextRows(db: Context['db'], from: string, last: number): Promise<EventRow[]> {
+async function nextRows(db: StoreContext['db'], from: string, last: number): Promise<EventRow[]> {
   const rows = await db.rows<EventRow>(BETWEEN, [from, last]);
   if (rows.length > 0) return rows;
   const [[next] = [null]] = await db.rows<[number | null]>(NEXT, [from, last]);

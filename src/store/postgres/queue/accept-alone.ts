@@ -1,17 +1,17 @@
 import type { DeadReason } from '../../../kernel/dead-reasons.ts';
 import { failpoint } from '../../../kernel/failpoint.ts';
 import { MESSAGE_TYPES } from '../../../message-types.ts';
-import { Changes } from '../../changes.ts';
+import { CounterChanges } from '../../changes.ts';
+import { commitStep } from '../../live/members.ts';
 import { type AcceptRequest, type AcceptResult, LANES, type NewMessage } from '../../port.ts';
 import { stateOf } from '../../queue/waiting.ts';
 import { moveCursor, takeBackSent } from '../../records/fence.ts';
-import { commitLive } from '../../records/live-members.ts';
 import { seenKey } from '../../seen-key.ts';
 import { CLAIMED } from '../../states.ts';
 import { columns, int2, text, uuid } from '../arrays.ts';
-import type { Context } from '../context.ts';
+import type { StoreContext } from '../context.ts';
 import { countersOf, writeChanges } from '../counters.ts';
-import type { Session } from '../database.ts';
+import type { DatabaseSession } from '../database.ts';
 import { logColumns, logSql } from '../events/event-writing.ts';
 import { sessionOf } from '../session.ts';
 import { suppressed } from '../suppression.ts';
@@ -24,10 +24,13 @@ import { remember } from './seen.ts';
  *
  * @throws RollcallError `fence_lost`, `epoch_moved`, `unknown_run`
  */
-export function acceptAlone(context: Context, { messages, step, live, logged }: AcceptRequest): Promise<AcceptResult> {
+export function acceptAlone(
+  context: StoreContext,
+  { messages, step, live, logged }: AcceptRequest,
+): Promise<AcceptResult> {
   return context.db.transaction(async (session) => {
     failpoint('accept');
-    if (live) await commitLive(sessionOf(context, session), live);
+    if (live) await commitStep(sessionOf(context, session), live);
     const isNew = step === null || (await moveCursor(sessionOf(context, session), step, messages.length));
     if (!isNew) return { accepted: 0, duplicates: messages.length, suppressed: 0 };
     const out = await suppressed(context, session, messages);
@@ -36,7 +39,7 @@ export function acceptAlone(context: Context, { messages, step, live, logged }: 
     // A batch of a plan comes once.
     const fresh = step?.after === undefined ? await notSeen(context, session, wanted) : wanted;
     if (logged) await session.run(logSql(1), logColumns(fresh.map((message) => ({ key: seenKey(message), message }))));
-    const changes = new Changes<string>();
+    const changes = new CounterChanges<string>();
     const queues = await Queues.of(context, session, fresh, changes);
     for (const pass of passes(fresh)) await insert(context, session, pass, step?.run ?? null, changes, queues);
     await writeChanges(context.db.now, session, context.parts.accept, changes);
@@ -50,7 +53,11 @@ export function acceptAlone(context: Context, { messages, step, live, logged }: 
 }
 
 /** Notes the message ids; the messages whose ids are new. */
-async function notSeen({ db }: Context, session: Session, messages: readonly NewMessage[]): Promise<NewMessage[]> {
+async function notSeen(
+  { db }: StoreContext,
+  session: DatabaseSession,
+  messages: readonly NewMessage[],
+): Promise<NewMessage[]> {
   const byKey = new Map<string, NewMessage>();
   for (const message of messages) {
     const key = seenKey(message);
@@ -111,11 +118,11 @@ const holdOutSql = (now: string) => `
 
 /** Older changes are taken back unless they are in flight; then the new ones wait for them. */
 async function insert(
-  { db }: Context,
-  session: Session,
+  { db }: StoreContext,
+  session: DatabaseSession,
   messages: readonly NewMessage[],
   run: string | null,
-  changes: Changes<string>,
+  changes: CounterChanges<string>,
   queues: Queues,
 ): Promise<void> {
   const rows = messages.flatMap((message) => message.destinations.map((destination) => ({ ...message, destination })));
@@ -126,8 +133,8 @@ async function insert(
     const dropped = await session.rows<[string, string | null, DeadReason]>(DROP_DEAD, keysOf(keyed));
     for (const letter of dropped) changes.letterGone(...letter, 'superseded');
   }
-  const queued: Row[] = [];
-  const heldOut: Row[] = [];
+  const queued: DeliveryRow[] = [];
+  const heldOut: DeliveryRow[] = [];
   for (const row of rows) {
     const { destination, lane } = row;
     const isHeldOut = lane !== 'deletion' && queues.isFull(destination);
@@ -139,9 +146,9 @@ async function insert(
   if (heldOut.length > 0) await session.run(holdOutSql(db.now), valuesOf(heldOut, run));
 }
 
-type Row = NewMessage & { readonly destination: string };
+type DeliveryRow = NewMessage & { readonly destination: string };
 
-function valuesOf(rows: readonly Row[], run: string | null) {
+function valuesOf(rows: readonly DeliveryRow[], run: string | null) {
   return [
     text(rows, ({ destination }) => destination),
     int2(rows, ({ lane }) => LANES.indexOf(lane)),
@@ -166,7 +173,11 @@ const keysOf = (keys: readonly Key[]) => [
 ];
 
 /** Takes back what newer changes supersede and is not in flight. */
-export async function takeBack(session: Session, keys: readonly Key[], changes: Changes<string>): Promise<void> {
+export async function takeBack(
+  session: DatabaseSession,
+  keys: readonly Key[],
+  changes: CounterChanges<string>,
+): Promise<void> {
   const older = await session.rows<[string, string | null, number]>(TAKE_BACK, keysOf(keys));
   for (const delivery of older) changes.takenBack(...delivery);
 }
@@ -174,20 +185,20 @@ export async function takeBack(session: Session, keys: readonly Key[], changes: 
 /** How full the queues are while a transaction adds to them. Deletion notices never ask: they always find room. */
 class Queues {
   private readonly before: ReadonlyMap<string, { readonly queued: number; readonly heldOut: number }>;
-  private readonly changes: Changes<string>;
+  private readonly changes: CounterChanges<string>;
   private readonly maxQueued: number;
 
-  private constructor(before: Queues['before'], changes: Changes<string>, maxQueued: number) {
+  private constructor(before: Queues['before'], changes: CounterChanges<string>, maxQueued: number) {
     this.before = before;
     this.changes = changes;
     this.maxQueued = maxQueued;
   }
 
   static async of(
-    { maxQueued, parts }: Context,
-    session: Session,
+    { maxQueued, parts }: StoreContext,
+    session: DatabaseSession,
     messages: readonly NewMessage[],
-    changes: Changes<string>,
+    changes: CounterChanges<string>,
   ) {
     const names = new Set(messages.flatMap(({ destinations }) => destinations));
     const rows = await session.rows<[string, number, number]>(COUNTERS, [text([...names]), parts.since]);

@@ -2,7 +2,7 @@ import { MESSAGE_TYPES } from '../../../message-types.ts';
 import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage, NO_MARKS } from '../../port.ts';
 import { seenKey } from '../../seen-key.ts';
 import { bool, int2, int4, storable, text, uuid } from '../arrays.ts';
-import type { Context } from '../context.ts';
+import type { StoreContext } from '../context.ts';
 import { logColumns } from '../events/event-writing.ts';
 
 interface Keyed {
@@ -13,13 +13,13 @@ interface Keyed {
 }
 
 /** One message for one destination. */
-interface Row extends Keyed {
+interface BatchRow extends Keyed {
   readonly destination: string;
 }
 
 /** The messages of a statement, each id once. */
-export class Batch {
-  readonly rows: readonly Row[];
+export class AcceptBatch {
+  readonly rows: readonly BatchRow[];
   private readonly messages: readonly Keyed[];
   /** Those that the event log gets. */
   private readonly logged: readonly Keyed[];
@@ -116,7 +116,7 @@ export class Batch {
 
   /** The rows that were handed over, as claims of each request. @param fresh - as for `results` */
   claims(
-    context: Context,
+    context: StoreContext,
     ids: readonly number[],
     handed: readonly boolean[],
     fresh: readonly string[] | null,

@@ -2,15 +2,15 @@ import { failpoint } from '../../../kernel/failpoint.ts';
 import type { AcceptRequest, AcceptResult, Claim, NewMessage } from '../../port.ts';
 import { CLAIMED, READY } from '../../states.ts';
 import { columns } from '../arrays.ts';
-import type { Context } from '../context.ts';
+import type { StoreContext } from '../context.ts';
 import { countersOf, counting, QUEUED_ONES } from '../counters.ts';
 import { logSql } from '../events/event-writing.ts';
-import { Group } from '../group.ts';
+import { GroupCommit } from '../group.ts';
 import { idsOf, numbering, stepsFor } from '../ids.ts';
 import { Parameters } from '../parameters.ts';
 import { suppressed } from '../suppression.ts';
 import { acceptAlone } from './accept-alone.ts';
-import { Batch } from './accept-batch.ts';
+import { AcceptBatch } from './accept-batch.ts';
 import type { Claims } from './claim.ts';
 import { remember } from './seen.ts';
 
@@ -19,17 +19,17 @@ import { remember } from './seen.ts';
  * Requests that need more than one statement (a run's step, membership changes) go alone.
  */
 export class Intake {
-  private readonly context: Context;
+  private readonly context: StoreContext;
   private readonly claims: Claims;
   /** By whether the event log gets any of it, and whether a full queue is expected. */
   private readonly sql: Readonly<Record<'plain' | 'logging', { readonly usual: string; readonly holdingOut: string }>>;
-  private readonly group: Group<AcceptRequest, AcceptResult>;
+  private readonly group: GroupCommit<AcceptRequest, AcceptResult>;
   /** Whether the last batch met a full queue. */
   private isHoldingOut = false;
   /** Whether anyone is suppressed; once true it stays so for this process's life. */
   private suppressing = false;
 
-  constructor(context: Context, claims: Claims) {
+  constructor(context: StoreContext, claims: Claims) {
     this.context = context;
     this.claims = claims;
     const { now } = context.db;
@@ -41,7 +41,7 @@ export class Intake {
       plain: both(''),
       logging: both(`, logged AS (${logSql(AFTER_ROWS, isFresh('l'))})`),
     };
-    this.group = new Group(
+    this.group = new GroupCommit(
       (requests) => this.acceptGroup(requests),
       ({ messages }) => messages.reduce((rows, { destinations }) => rows + Math.max(1, destinations.length), 0),
     );
@@ -57,7 +57,7 @@ export class Intake {
     const { context, claims, isHoldingOut } = this;
     const all = requests.flatMap(({ messages }) => messages);
     const out = this.suppressing ? await suppressed(context, context.db, all) : NOBODY;
-    const batch = new Batch(requests, out);
+    const batch = new AcceptBatch(requests, out);
     const owner = claims.mayTake(batch.owner) && !isHoldingOut ? batch.owner : null;
     const handed = batch.handed(owner);
     let answer: Answer = [false, false, false, [], 0, null];

@@ -3,8 +3,8 @@ import { MESSAGE_TYPES } from '../../../message-types.ts';
 import { type Claim, type ClaimRequest, type ClaimResult, type EndpointMarks, LANES, NO_MARKS } from '../../port.ts';
 import { CLAIMED, READY } from '../../states.ts';
 import { int2, int4, int8, text } from '../arrays.ts';
-import type { Context } from '../context.ts';
-import type { Cursors, Line, Taken } from '../cursors.ts';
+import type { StoreContext } from '../context.ts';
+import type { ClaimLine, Cursors, Taken } from '../cursors.ts';
 import { Parameters } from '../parameters.ts';
 import { RANKS, rankArray, ranksOf } from './ranks.ts';
 
@@ -12,11 +12,11 @@ const ORDERS = ['usual', 'retries', 'backfills'] as const;
 
 /** Claims what is ready in the database. */
 export class ClaimStatement {
-  private readonly context: Context;
+  private readonly context: StoreContext;
   private readonly cursors: Cursors;
   private readonly sql: string;
 
-  constructor(context: Context, cursors: Cursors) {
+  constructor(context: StoreContext, cursors: Cursors) {
     this.context = context;
     this.cursors = cursors;
     this.sql = claimSql(context.db.now);
@@ -38,7 +38,7 @@ export class ClaimStatement {
     return sorted(this.context, requests, rows);
   }
 
-  private moveCursors(lines: readonly Line[], requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): void {
+  private moveCursors(lines: readonly ClaimLine[], requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): void {
     const taken = new Map(requests.map(({ destination }) => [destination, new Map<number, Taken>()]));
     for (const [destination, id, , , , , , rank, , , , , , , due] of rows) {
       const theirs = taken.get(destination);
@@ -49,7 +49,7 @@ export class ClaimStatement {
     const now = rows.find(([, id]) => id === null)?.[11] ?? null;
     if (now === null) return;
     for (const [index, request] of requests.entries()) {
-      this.cursors.claimed(lines[index] as Line, request, taken.get(request.destination) ?? new Map(), now);
+      this.cursors.claimed(lines[index] as ClaimLine, request, taken.get(request.destination) ?? new Map(), now);
     }
   }
 }
@@ -75,7 +75,7 @@ type ClaimRow = readonly [
   crashes: number,
 ];
 
-function sorted(context: Context, requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): ClaimResult {
+function sorted(context: StoreContext, requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): ClaimResult {
   const claims = new Map<string, Claim[]>();
   const nextDue = new Map<string, number | null>();
   for (const row of rows) {
@@ -92,7 +92,7 @@ function sorted(context: Context, requests: readonly ClaimRequest[], rows: reado
   return { claims: requests.map(({ destination }) => claims.get(destination) ?? []), nextDue };
 }
 
-function claimOf(context: Context, row: ClaimRow, id: number): Claim {
+function claimOf(context: StoreContext, row: ClaimRow, id: number): Claim {
   const [destination, , source, messageId, type, userId, body, rank, conflict, run, tries, accepted, first, marks] =
     row;
   const crashes = row[15];

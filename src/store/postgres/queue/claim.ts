@@ -1,5 +1,5 @@
 import type { Claim, ClaimRequest, ClaimResult, Settlement } from '../../port.ts';
-import type { Context } from '../context.ts';
+import type { StoreContext } from '../context.ts';
 import { Cursors } from '../cursors.ts';
 import { ClaimStatement } from './claim-statement.ts';
 import { heldBy } from './settle.ts';
@@ -7,7 +7,7 @@ import { heldBy } from './settle.ts';
 /** The claims of an owner, as far as this process knows, and those it may have without knowing. */
 export class Claims {
   readonly cursors: Cursors;
-  private readonly context: Context;
+  private readonly context: StoreContext;
   private readonly statement: ClaimStatement;
   private readonly held = new Map<number, Set<string>>();
   /** How many more times to look for claims whose answer never came. */
@@ -17,7 +17,7 @@ export class Claims {
   /** The last owner that left, or is leaving: nothing more is taken for it. */
   private leaving: number | null = null;
 
-  constructor(context: Context) {
+  constructor(context: StoreContext) {
     this.context = context;
     this.cursors = new Cursors(context);
     this.statement = new ClaimStatement(context, this.cursors);

@@ -2,12 +2,12 @@ import { RETRY_WINDOW } from '../../../kernel/retry.ts';
 import type { OwnOwners } from '../../own-owners.ts';
 import { SERVED_GAP } from '../../port.ts';
 import { READY } from '../../states.ts';
-import type { Context } from '../context.ts';
+import type { StoreContext } from '../context.ts';
 import { DESTINATIONS } from '../counters.ts';
 import type { Claims, Free } from './claim.ts';
 import { ALL_RANKS } from './ranks.ts';
 
-export async function join({ db }: Context, ttl: number): Promise<number> {
+export async function join({ db }: StoreContext, ttl: number): Promise<number> {
   const before = `SELECT min(served_since) FROM rollcall.owner WHERE lease_until > ${db.now} - ${SERVED_GAP}`;
   const sql = `INSERT INTO rollcall.owner (lease_until, served_since)
     VALUES (${db.now} + $1, coalesce((${before}), ${db.now})) RETURNING id`;
@@ -15,12 +15,12 @@ export async function join({ db }: Context, ttl: number): Promise<number> {
   return row?.[0] as number;
 }
 
-export async function heartbeat({ db }: Context, owner: number, ttl: number): Promise<boolean> {
+export async function heartbeat({ db }: StoreContext, owner: number, ttl: number): Promise<boolean> {
   const sql = `UPDATE rollcall.owner SET lease_until = ${db.now} + $2 WHERE id = $1 AND lease_until > ${db.now}`;
   return (await db.run(sql, [owner, ttl])) > 0;
 }
 
-export async function servedSince({ db }: Context): Promise<number> {
+export async function servedSince({ db }: StoreContext): Promise<number> {
   const [row] = await db.rows<[number | null]>(
     `SELECT min(served_since) - ${db.now} FROM rollcall.owner WHERE lease_until > ${db.now}`,
   );
@@ -28,7 +28,7 @@ export async function servedSince({ db }: Context): Promise<number> {
 }
 
 /** The lease ends first: from then on nothing more can be claimed under it. */
-export async function leave({ db }: Context, free: Free, owner: number): Promise<void> {
+export async function leave({ db }: StoreContext, free: Free, owner: number): Promise<void> {
   await db.run(`UPDATE rollcall.owner SET lease_until = least(lease_until, ${db.now}) WHERE id = $1`, [owner]);
   await free(owner);
 }
@@ -39,7 +39,7 @@ const FORGET_AFTER = 60_000;
 /** Deliveries recalled at a time, of each destination and rank. */
 const RECALLED = 1_000;
 
-export async function rescue({ db, parts }: Context, free: Free, claims: Claims, own: OwnOwners): Promise<number> {
+export async function rescue({ db, parts }: StoreContext, free: Free, claims: Claims, own: OwnOwners): Promise<number> {
   await recallAbsurd(db);
   await claims.cursors.sweep();
   await parts.fold();
@@ -51,7 +51,7 @@ export async function rescue({ db, parts }: Context, free: Free, claims: Claims,
 }
 
 /** No try is put off for longer than the four hours: what is due later was written by a clock that was wrong. */
-async function recallAbsurd(db: Context['db']): Promise<void> {
+async function recallAbsurd(db: StoreContext['db']): Promise<void> {
   await db.run(
     `UPDATE rollcall.delivery SET due_at = ${db.now} WHERE id = ANY (ARRAY(
        SELECT q.id FROM (${DESTINATIONS}) AS b, unnest(${ALL_RANKS}) AS t (rank),

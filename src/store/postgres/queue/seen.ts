@@ -1,5 +1,5 @@
 import type { Pruned } from '../../records/prune-oldest.ts';
-import type { Context } from '../context.ts';
+import type { StoreContext } from '../context.ts';
 
 /** How long a message id is remembered at least, in milliseconds. */
 const WINDOW = 86_400_000;
@@ -35,7 +35,7 @@ WITH gone AS (
 SELECT (SELECT count(*) FROM forgotten), coalesce((SELECT max(id) FROM gone), $2)`;
 
 /** Forgets the oldest ids, about `limit` at most, of the batches after this one. */
-export async function forget({ db }: Pick<Context, 'db'>, limit: number, after: number): Promise<Pruned> {
+export async function forget({ db }: Pick<StoreContext, 'db'>, limit: number, after: number): Promise<Pruned> {
   const [[count, last] = [0, after]] = await db.rows<[number, number]>(forgetSql(db.now), [limit, after]);
   return { count, last };
 }

@@ -4,14 +4,14 @@ import { OUTCOMES, type Settlement, type Verdict } from '../../port.ts';
 import { NOTICE, READY } from '../../states.ts';
 import { loggedMessageId, loggedResponse, loggedUser } from '../../users.ts';
 import { bool, columns, int2, int4, int8, text } from '../arrays.ts';
-import type { Context } from '../context.ts';
+import type { StoreContext } from '../context.ts';
 import { counting, QUEUED_ONES, UNTRIED_ONES } from '../counters.ts';
-import type { Session } from '../database.ts';
+import type { DatabaseSession } from '../database.ts';
 import { Parameters } from '../parameters.ts';
 import { again } from './ranks.ts';
 
 /** A claim of the owner that a statement ends. */
-export interface Ending {
+export interface EndedClaim {
   readonly id: number;
   readonly verdict: Verdict;
   /** Of one that dies: the endpoints that took it. */
@@ -20,7 +20,7 @@ export interface Ending {
 
 /** The statements that end claims; each passes over what the owner no longer holds. */
 export class SettleStatements {
-  private readonly context: Context;
+  private readonly context: StoreContext;
   /** Of what was delivered, by whether it is kept. */
   private readonly deliveredSql: Readonly<Record<'dropping' | 'keeping', string>>;
   private readonly deadSql: string;
@@ -29,7 +29,7 @@ export class SettleStatements {
   private readonly keptSql: string;
   private readonly logSql: string;
 
-  constructor(context: Context) {
+  constructor(context: StoreContext) {
     this.context = context;
     const { now } = context.db;
     const logged = `, logged AS (${logSql(now, GONE.next)})`;
@@ -43,7 +43,7 @@ export class SettleStatements {
   }
 
   /** Delivered ones with their attempts: the everyday case, in one statement. */
-  async delivered(session: Session, owner: number, settlements: readonly Settlement[], keeps: boolean) {
+  async delivered(session: DatabaseSession, owner: number, settlements: readonly Settlement[], keeps: boolean) {
     const ids = int8(settlements, ({ claim }) => this.context.ids.number(claim.id));
     await session.run(this.deliveredSql[keeps ? 'keeping' : 'dropping'], [
       ...GONE.values({ owner, ids, part: this.context.parts.settle, as: 'delivered' }),
@@ -51,7 +51,7 @@ export class SettleStatements {
     ]);
   }
 
-  async log(session: Session, settlements: readonly Settlement[]): Promise<void> {
+  async log(session: DatabaseSession, settlements: readonly Settlement[]): Promise<void> {
     if (settlements.some(({ attempts }) => attempts.length > 0)) {
       await session.run(this.logSql, this.attempts(settlements));
     }
@@ -59,15 +59,15 @@ export class SettleStatements {
 
   /** @param replaced - claims that a newer change waited for: they are not tried again, and leave no dead letter */
   async end(
-    session: Session,
+    session: DatabaseSession,
     owner: number,
-    endings: readonly Ending[],
+    endings: readonly EndedClaim[],
     replaced: ReadonlySet<number>,
     keeps = false,
   ): Promise<void> {
     const gone: Record<'delivered' | 'superseded' | 'dead', number[]> = { delivered: [], superseded: [], dead: [] };
-    const again: Ending[] = [];
-    const dead: Ending[] = [];
+    const again: EndedClaim[] = [];
+    const dead: EndedClaim[] = [];
     for (const ending of endings) {
       const { kind } = ending.verdict;
       const isReplaced = replaced.has(ending.id);
@@ -84,10 +84,10 @@ export class SettleStatements {
     if (dead.length > 0) await this.bury(session, owner, dead);
   }
 
-  private async again(session: Session, owner: number, endings: readonly Ending[]): Promise<void> {
+  private async again(session: DatabaseSession, owner: number, endings: readonly EndedClaim[]): Promise<void> {
     const { db, parts } = this.context;
-    const retry = ({ verdict }: Ending) => (verdict.kind === 'retry' ? verdict : null);
-    const dueAt = ({ verdict }: Ending) => ('dueAt' in verdict ? db.fromNow(verdict.dueAt) : null);
+    const retry = ({ verdict }: EndedClaim) => (verdict.kind === 'retry' ? verdict : null);
+    const dueAt = ({ verdict }: EndedClaim) => ('dueAt' in verdict ? db.fromNow(verdict.dueAt) : null);
     const given = {
       owner,
       ids: int8(endings, ({ id }) => id),
@@ -101,7 +101,7 @@ export class SettleStatements {
     failpoint('retry');
   }
 
-  private async bury(session: Session, owner: number, endings: readonly Ending[]): Promise<void> {
+  private async bury(session: DatabaseSession, owner: number, endings: readonly EndedClaim[]): Promise<void> {
     const { db, parts } = this.context;
     const verdicts = endings.map(({ verdict }) => verdict).filter((verdict) => verdict.kind === 'dead');
     const given = {

@@ -3,12 +3,12 @@ import type { Claim, Settlement } from '../../port.ts';
 import { CLAIMED, READY, WAITING } from '../../states.ts';
 import { takenOf } from '../../taken.ts';
 import { bool, int8, text } from '../arrays.ts';
-import type { Context } from '../context.ts';
-import type { Session } from '../database.ts';
-import { Group } from '../group.ts';
+import type { StoreContext } from '../context.ts';
+import type { DatabaseSession } from '../database.ts';
+import { GroupCommit } from '../group.ts';
 import { hasOneOf } from './conflict-keys.ts';
 import { again } from './ranks.ts';
-import { type Ending, SettleStatements } from './settle-statements.ts';
+import { type EndedClaim, SettleStatements } from './settle-statements.ts';
 
 interface Owned {
   readonly owner: number;
@@ -20,19 +20,19 @@ interface Owned {
  * transaction of its own. Those with a conflict key take a transaction of several statements.
  */
 export class Settlements {
-  private readonly context: Context;
+  private readonly context: StoreContext;
   private readonly statements: SettleStatements;
-  private readonly plain: Group<Owned, undefined>;
-  private readonly keyed: Group<Owned, undefined>;
+  private readonly plain: GroupCommit<Owned, undefined>;
+  private readonly keyed: GroupCommit<Owned, undefined>;
   /** Whether this process keeps what was delivered, as far as it last said. */
   private keeps = false;
 
-  constructor(context: Context) {
+  constructor(context: StoreContext) {
     this.context = context;
     this.statements = new SettleStatements(context);
     const rows = ({ settlements }: Owned) => settlements.length;
-    this.plain = new Group((items) => this.each(items, (owner, all) => this.settlePlain(owner, all)), rows);
-    this.keyed = new Group((items) => this.each(items, (owner, all) => this.settleKeyed(owner, all)), rows);
+    this.plain = new GroupCommit((items) => this.each(items, (owner, all) => this.settlePlain(owner, all)), rows);
+    this.keyed = new GroupCommit((items) => this.each(items, (owner, all) => this.settleKeyed(owner, all)), rows);
   }
 
   async settle(owner: number, settlements: readonly Settlement[], keeps: boolean): Promise<void> {
@@ -94,7 +94,7 @@ export class Settlements {
     return items.map(() => undefined);
   }
 
-  private endings(settlements: readonly Settlement[]): Ending[] {
+  private endings(settlements: readonly Settlement[]): EndedClaim[] {
     return settlements.map((settlement) => {
       const { claim, verdict } = settlement;
       return { id: this.context.ids.number(claim.id), verdict, taken: takenOf(settlement) };
@@ -131,7 +131,7 @@ export class Settlements {
 }
 
 /** The claims of an owner. Their index may still have all entries since vacuum could last remove any. */
-export async function heldBy({ db }: Pick<Context, 'db'>, owner: number): Promise<number[]> {
+export async function heldBy({ db }: Pick<StoreContext, 'db'>, owner: number): Promise<number[]> {
   const sql = `SELECT id FROM rollcall.delivery WHERE state = ${CLAIMED} AND owner = $1`;
   return (await db.patient<[number]>(sql, [owner])).map(([id]) => id);
 }
@@ -160,7 +160,7 @@ type HeldRow = readonly [id: number, conflict: string | null, destination: strin
  */
 async function outlived(
   now: string,
-  session: Session,
+  session: DatabaseSession,
   held: readonly HeldRow[],
   isLeft: (id: number) => boolean,
 ): Promise<ReadonlySet<number>> {

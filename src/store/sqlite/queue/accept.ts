@@ -1,15 +1,15 @@
 import { failpoint } from '../../../kernel/failpoint.ts';
 import { MESSAGE_TYPES } from '../../../message-types.ts';
-import { Changes } from '../../changes.ts';
+import { CounterChanges } from '../../changes.ts';
+import { commitStep } from '../../live/members.ts';
 import type { LiveCommit } from '../../live.ts';
 import { type AcceptResult, LANES, type NewMessage, type PlanStep, type Take } from '../../port.ts';
 import { moveCursor, takeBackSent } from '../../records/fence.ts';
-import { commitLive } from '../../records/live-members.ts';
 import { seenId } from '../../seen-key.ts';
 import { CLAIMED, DELETION_LANE, NOTICE, READY } from '../../states.ts';
 import { userHash, usersIn } from '../../users.ts';
 import type { Connection } from '../connection.ts';
-import { Queues, writeChanges } from '../counters.ts';
+import { QueueCounters, writeChanges } from '../counters.ts';
 import { TailWriter } from '../event-log.ts';
 import { SqliteSession } from '../session.ts';
 import { ConflictGap, dropDeadChange, supersede } from './conflicts.ts';
@@ -35,7 +35,7 @@ interface Accepted extends AcceptResult {
 
 export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
   const { step, live } = request;
-  if (live) await commitLive(new SqliteSession(db, now), live);
+  if (live) await commitStep(new SqliteSession(db, now), live);
   if (step) {
     const count = request.messages.length;
     const isNew = await moveCursor(new SqliteSession(db, now), step, count);
@@ -66,8 +66,8 @@ export function acceptAll(
 
 /** State that accepts of one transaction share. */
 class Shared {
-  readonly changes = new Changes<number>();
-  readonly queues: Queues;
+  readonly changes = new CounterChanges<number>();
+  readonly queues: QueueCounters;
   readonly deliveries: NewDeliveries;
   /** Null where nobody is kept out. */
   readonly isSuppressed: ((message: NewMessage) => boolean) | null;
@@ -78,7 +78,7 @@ class Shared {
 
   constructor(db: Connection) {
     this.db = db;
-    this.queues = new Queues(db, this.changes);
+    this.queues = new QueueCounters(db, this.changes);
     this.deliveries = new NewDeliveries(db);
     this.isSuppressed = suppressionCheck(db);
     this.hasDeadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;

@@ -1,4 +1,4 @@
-import type { Key } from './seen-keys.ts';
+import type { SeenKey } from './seen-keys.ts';
 
 /** Bits of a filter for each id, and how many an id sets: one that is not there is taken to be there once in 175,000 times. */
 const BITS_PER_ID = 32;
@@ -9,7 +9,7 @@ const GROUP_SIZE = 32;
 export type Hashes = readonly [number, number];
 
 /** Two numbers, of which the filter's probes are made: the start of a key, which is a hash itself. */
-export function hashesOf([first = 0, second = 0]: Key): Hashes {
+export function hashesOf([first = 0, second = 0]: SeenKey): Hashes {
   return [first >>> 0, (second | 1) >>> 0];
 }
 

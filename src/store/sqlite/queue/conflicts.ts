@@ -1,10 +1,15 @@
 import type { DeadReason } from '../../../kernel/dead-reasons.ts';
-import type { Changes } from '../../changes.ts';
+import type { CounterChanges } from '../../changes.ts';
 import { CLAIMED, READY, WAITING } from '../../states.ts';
 import type { Connection } from '../connection.ts';
 
 /** Takes an older change back unless it is in flight, in which case the new one waits for it. */
-export function supersede(db: Connection, conflict: string, destination: number, changes: Changes<number>): number {
+export function supersede(
+  db: Connection,
+  conflict: string,
+  destination: number,
+  changes: CounterChanges<number>,
+): number {
   let state = READY;
   const older = db.tuples<[number, number, number | null, number]>(
     'SELECT id, state, run, tries FROM delivery WHERE conflict = ? AND destination = ?',
@@ -23,7 +28,12 @@ export function supersede(db: Connection, conflict: string, destination: number,
 }
 
 /** Drops what died of a key; a newer change has taken its place. */
-export function dropDeadChange(db: Connection, conflict: string, destination: number, changes: Changes<number>): void {
+export function dropDeadChange(
+  db: Connection,
+  conflict: string,
+  destination: number,
+  changes: CounterChanges<number>,
+): void {
   const dropped = db.tuples<[DeadReason, number | null]>(
     'DELETE FROM dead_letter WHERE conflict = ? AND destination = ? RETURNING reason, run',
     conflict,

@@ -3,7 +3,7 @@ import type { Connection } from '../connection.ts';
 import { ManyRows, MOST } from '../many-rows.ts';
 
 /** Values that deliveries which are written together share; names stand as their numbers. */
-interface Common {
+interface CommonValues {
   readonly destination: number;
   readonly lane: number;
   readonly state: number;
@@ -48,7 +48,11 @@ export class NewDeliveries {
   }
 
   /** @param handed - gets the id of the row; null if nobody needs it */
-  add(common: Common, { now, type, messageId, userId, conflict, body }: NewDelivery, handed: Handed | null): void {
+  add(
+    common: CommonValues,
+    { now, type, messageId, userId, conflict, body }: NewDelivery,
+    handed: Handed | null,
+  ): void {
     let group = this.groups.get(common.destination);
     if (group === undefined || !isSame(group.common, common)) {
       if (group !== undefined) this.writeGroup(group);
@@ -91,13 +95,13 @@ export class NewDeliveries {
 }
 
 interface RowGroup {
-  readonly common: Common;
+  readonly common: CommonValues;
   readonly values: SQLInputValue[];
   readonly handed: (Handed | null)[];
   readonly conflicts: Set<string>;
 }
 
-function isSame(one: Common, other: Common): boolean {
+function isSame(one: CommonValues, other: CommonValues): boolean {
   return (
     one.state === other.state &&
     one.owner === other.owner &&

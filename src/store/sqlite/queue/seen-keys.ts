@@ -5,12 +5,12 @@ import { seenText } from '../../seen-key.ts';
 const WORDS = 4;
 export const KEY_BYTES = 4 * WORDS;
 
-export type Key = Int32Array;
+export type SeenKey = Int32Array;
 
-export const newKey = (): Key => new Int32Array(WORDS);
+export const newKey = (): SeenKey => new Int32Array(WORDS);
 
 /** Writes the key of a message id into `key`: an object for each would be most of what it costs. */
-export function writeKey(key: Key, source: string, messageId: string): void {
+export function writeKey(key: SeenKey, source: string, messageId: string): void {
   const digest = hash('sha1', seenText(source, messageId), 'binary');
   for (let word = 0, at = 0; word < WORDS; word += 1, at += 4) {
     const high = (digest.charCodeAt(at) << 24) | (digest.charCodeAt(at + 1) << 16);
@@ -19,7 +19,7 @@ export function writeKey(key: Key, source: string, messageId: string): void {
 }
 
 /** Whether it is among these stored ones. */
-export function isAmong(key: Key, stored: Uint8Array): boolean {
+export function isAmong(key: SeenKey, stored: Uint8Array): boolean {
   const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
   for (let at = 0; at < stored.byteLength; at += KEY_BYTES) {
     let word = 0;
@@ -42,12 +42,12 @@ export class SeenKeys {
     this.slots = new Int32Array(2 * room);
   }
 
-  has(key: Key): boolean {
+  has(key: SeenKey): boolean {
     return this.slots[this.slotOf(key)] !== 0;
   }
 
   /** Adds what is not there. */
-  add(key: Key): void {
+  add(key: SeenKey): void {
     if (2 * this.size === this.slots.length) this.grow();
     this.words.set(key, this.size * WORDS);
     this.size += 1;
@@ -72,7 +72,7 @@ export class SeenKeys {
   }
 
   /** The key at this place. */
-  at(place: number): Key {
+  at(place: number): SeenKey {
     return this.words.subarray(place * WORDS, (place + 1) * WORDS);
   }
 
@@ -88,7 +88,7 @@ export class SeenKeys {
     return bytes;
   }
 
-  private slotOf(key: Key): number {
+  private slotOf(key: SeenKey): number {
     const { words, slots } = this;
     const mask = slots.length - 1;
     for (let slot = (key[0] as number) & mask; ; slot = (slot + 1) & mask) {

@@ -1,6 +1,6 @@
 import type { Statements } from '../statements.ts';
 import { BloomFilters, type Hashes, hashesOf } from './bloom-filters.ts';
-import { isAmong, type Key, newKey, SeenKeys, writeKey } from './seen-keys.ts';
+import { isAmong, newKey, type SeenKey, SeenKeys, writeKey } from './seen-keys.ts';
 
 /** Message ids are remembered for at least this long, in milliseconds (field notes: 24 hours). */
 const DEDUPE_WINDOW = 24 * 3_600_000;
@@ -114,7 +114,7 @@ export class SeenIds {
     this.firstLogged = 0;
   }
 
-  private isInBucket(key: Key): boolean {
+  private isInBucket(key: SeenKey): boolean {
     const hashes = hashesOf(key);
     return this.filters.candidates(hashes).some((bucket) => {
       const row = this.rowOf(bucket, this.partOf(hashes));

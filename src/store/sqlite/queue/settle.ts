@@ -1,7 +1,7 @@
 import type { SQLInputValue } from 'node:sqlite';
 import { failpoint } from '../../../kernel/failpoint.ts';
 import { RETRY_WINDOW } from '../../../kernel/retry.ts';
-import { Changes } from '../../changes.ts';
+import { CounterChanges } from '../../changes.ts';
 import { CLAIMED, NOTICE, READY, WAITING } from '../../states.ts';
 import type { Connection } from '../connection.ts';
 import { writeChanges } from '../counters.ts';
@@ -32,7 +32,7 @@ export function settle(
   now: number,
   { owner, names, delivered, others, attempts, keeps }: PackedSettlements,
 ): void {
-  const changes = new Changes<number>();
+  const changes = new CounterChanges<number>();
   const nameIds = names.map((name) => db.nameId(name));
   logAttempts(db, nameIds, attempts, owner);
   for (const ending of endings(nameIds, others)) settleOne(db, now, owner, ending, changes);
@@ -98,7 +98,7 @@ function removeDelivered(
   owner: number,
   ids: string,
   { destination, run, isUntried, isQueued }: DeliveredGroup,
-  changes: Changes<number>,
+  changes: CounterChanges<number>,
 ): void {
   const removed = db.run('DELETE FROM delivery WHERE id IN (SELECT value FROM json_each(?)) AND owner = ?', ids, owner);
   changes.add(destination, run, {
@@ -107,7 +107,7 @@ function removeDelivered(
   });
 }
 
-function settleOne(db: Connection, now: number, owner: number, ending: Ending, changes: Changes<number>): void {
+function settleOne(db: Connection, now: number, owner: number, ending: Ending, changes: CounterChanges<number>): void {
   const { id, destination, conflict, run, tries, verdict } = ending;
   const untried = tries === 0 ? -1 : 0;
   const queued = countsAsQueued(ending) ? -1 : 0;
@@ -233,7 +233,7 @@ function recallAbsurd(db: Connection, now: number): void {
 
 /** Gives back everything that an owner holds; with `isCrashed` it ended abnormally. */
 export function freeClaims(db: Connection, owner: number, isCrashed: boolean): number {
-  const changes = new Changes<number>();
+  const changes = new CounterChanges<number>();
   const claims = db.all<{
     id: number;
     destination: number;

@@ -5,7 +5,7 @@ interface Commit {
 }
 
 /**
- * Commits that are written, but perhaps not on disk. Each is answered in its turn, once all that was committed until then is on
+ * Commits that are written, but perhaps not on disk. Each is answered in their order, once all that was committed until then is on
  * disk: else somebody could act on what a loss of power takes back.
  */
 export class Commits {

@@ -1,7 +1,7 @@
 import type { Operation } from './verbs.ts';
 
 /** Operations as they are sent to the store's thread together. Groups that wait there share one commit. */
-export interface Group {
+export interface OperationGroup {
   readonly operations: readonly Operation[];
   /** Whether they must be on disk before they are answered. */
   readonly needsSync: boolean;

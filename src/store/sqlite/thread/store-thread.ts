@@ -4,13 +4,13 @@ import type { Clock } from '../../../kernel/clock.ts';
 import { type ErrorCode, RollcallError } from '../../../kernel/errors.ts';
 import { armedFailpoint } from '../../../kernel/failpoint.ts';
 import type { StoreEvents } from '../../port.ts';
-import { READING_RECORDS, type RecordVerb } from '../../records/records.ts';
+import { isReading, type SharedCall } from '../../shared-ports.ts';
 import { SteadiedTime } from '../../steadied-time.ts';
 import { startOffset } from '../clock.ts';
 import { damaged } from '../files.ts';
 import { WriteAheadLog } from '../write-ahead-log.ts';
 import { Commits } from './commits.ts';
-import { AHEAD, GROUP_WEIGHT, type Group, HEAVY, OPERATION_WEIGHT, USUAL_MESSAGES } from './group.ts';
+import { AHEAD, GROUP_WEIGHT, HEAVY, OPERATION_WEIGHT, type OperationGroup, USUAL_MESSAGES } from './group.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 
@@ -18,7 +18,7 @@ import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } 
  * The main thread's side of the SQLite store. Calls become groups, a group becomes a transaction in the store's thread, and
  * answers leave only once their commit is on disk. An operation goes through these modes:
  *
- * - queued: callers of one turn of the event loop wait for its end (`schedule`), so that they share a commit.
+ * - queued: callers of one pass of the event loop wait for its end (`schedule`), so that they share a commit.
  * - sent: the thread has the group. While it works, only a large group is sent ahead of its answer (`AHEAD`), as each group
  *   costs both threads something.
  * - in commit: written, perhaps not on disk. The thread syncs light commits itself. Heavy ones (`HEAVY`) are synced from here
@@ -67,17 +67,17 @@ function startWorker(workerData: ThreadData): Worker {
   });
 }
 
-interface Caller {
+interface ThreadCaller {
   readonly needsSync: boolean;
   readonly weight: number;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
 }
 
-interface Waiting {
+interface WaitingCall {
   readonly operation: Operation;
   /** All that is kept of it once the operation is sent. */
-  readonly caller: Caller;
+  readonly caller: ThreadCaller;
 }
 
 /**
@@ -95,12 +95,12 @@ export class StoreThread {
     () => this.goOn(),
     (error) => this.fail(`The store's log can't be synced to disk: ${error.message}.`),
   );
-  private queue: Waiting[] = [];
+  private queue: WaitingCall[] = [];
   private queued = 0;
   /** Groups that the thread has not answered; it does so in their order. */
-  private sent: (readonly Caller[])[] = [];
+  private sent: (readonly ThreadCaller[])[] = [];
   private sentWeight = 0;
-  private readonly inCommit = new Set<readonly Caller[]>();
+  private readonly inCommit = new Set<readonly ThreadCaller[]>();
   private scheduled = false;
   private closed: RollcallError | null = null;
   private damage: RollcallError | null = null;
@@ -149,10 +149,10 @@ export class StoreThread {
     return this.perform({ ...this.moment(), verb, args }, messages) as Promise<VerbResult<V>>;
   }
 
-  /** As `call`, of a record; damaged data is still read. */
-  record(verb: RecordVerb, args: readonly unknown[]): Promise<unknown> {
-    if (this.damage && !READING_RECORDS.has(verb)) return Promise.reject(this.closed ?? this.damage);
-    return this.perform({ ...this.moment(), record: verb, args }, USUAL_MESSAGES);
+  /** As `call`, of records and live state; damaged data is still read. */
+  shared(call: SharedCall): Promise<unknown> {
+    if (this.damage && !isReading(call)) return Promise.reject(this.closed ?? this.damage);
+    return this.perform({ ...this.moment(), shared: call }, USUAL_MESSAGES);
   }
 
   /** Of an operation. */
@@ -205,7 +205,7 @@ export class StoreThread {
     return this.queue.length + this.sent.length + this.inCommit.size === 0;
   }
 
-  /** Waits for the end of this turn, so that callers of the same turn share a commit. */
+  /** Waits for the end of this pass of the event loop, so that its callers share a commit. */
   private schedule(): void {
     if (this.scheduled || !this.maySend) return;
     this.scheduled = true;
@@ -233,7 +233,7 @@ export class StoreThread {
     this.sentWeight += weight;
     const operations = group.map(({ operation }) => operation);
     const needsSync = callers.some((caller) => caller.needsSync);
-    this.worker.postMessage({ operations, needsSync, weight } satisfies Group);
+    this.worker.postMessage({ operations, needsSync, weight } satisfies OperationGroup);
   }
 
   /** An answer that nobody asked for would leave a caller waiting for ever, or give it another's answer. */
@@ -254,14 +254,14 @@ export class StoreThread {
     this.commit(answered, results, needsSync);
   }
 
-  private commit(group: readonly Caller[], results: readonly OperationResult[], needsSync: boolean): void {
+  private commit(group: readonly ThreadCaller[], results: readonly OperationResult[], needsSync: boolean): void {
     this.inCommit.add(group);
     this.silent = 0;
     this.commits.add({ needsSync, answer: () => this.answer(group, results) });
     this.goOn();
   }
 
-  private answer(group: readonly Caller[], results: readonly OperationResult[]): void {
+  private answer(group: readonly ThreadCaller[], results: readonly OperationResult[]): void {
     this.inCommit.delete(group);
     this.silent = 0;
     for (const [index, { resolve, reject }] of group.entries()) {

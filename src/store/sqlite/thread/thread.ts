@@ -8,7 +8,7 @@ import { migrate } from '../migrate.ts';
 import { acceptAll } from '../queue/accept.ts';
 import { performInSpace, Reserve } from '../reserve.ts';
 import { quickLook } from '../soundness.ts';
-import { GROUP_WEIGHT, type Group, HEAVY } from './group.ts';
+import { GROUP_WEIGHT, HEAVY, type OperationGroup } from './group.ts';
 import { type Operation, type OperationResult, perform, type VerbArguments, type VerbName } from './verbs.ts';
 
 /** The data that the thread starts with. */
@@ -19,7 +19,7 @@ export interface ThreadData {
   readonly failpoint: Armed | null;
 }
 
-export type ThreadRequest = Group | 'scrub' | 'close';
+export type ThreadRequest = OperationGroup | 'scrub' | 'close';
 export type ThreadReply =
   /** `damage` says what is damaged: then nothing is written. */
   | { readonly opened: { readonly store: string; readonly time: StartTime; readonly damage: string | null } }
@@ -48,7 +48,7 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
     return;
   }
   const waiting: ThreadRequest[] = [];
-  const write = async (groups: readonly Group[]) => {
+  const write = async (groups: readonly OperationGroup[]) => {
     const operations = groups.flatMap((group) => group.operations);
     const needsSync = groups.some((group) => group.needsSync);
     const isSynced = needsSync && weightOf(groups) < HEAVY;
@@ -86,7 +86,7 @@ function next(port: MessagePort, waiting: ThreadRequest[]): ThreadRequest | unde
 }
 
 /** Those that share a commit with the first, taken off the line. */
-function groupsFrom(first: Group, waiting: ThreadRequest[]): readonly Group[] {
+function groupsFrom(first: OperationGroup, waiting: ThreadRequest[]): readonly OperationGroup[] {
   const groups = [first];
   for (
     let [more] = waiting;
@@ -99,7 +99,7 @@ function groupsFrom(first: Group, waiting: ThreadRequest[]): readonly Group[] {
   return groups;
 }
 
-const weightOf = (groups: readonly Group[]) => groups.reduce((sum, { weight }) => sum + weight, 0);
+const weightOf = (groups: readonly OperationGroup[]) => groups.reduce((sum, { weight }) => sum + weight, 0);
 
 async function openConnection(data: ThreadData): Promise<{ connection: Connection; reply: ThreadReply }> {
   const connection = new Connection(data.path);

@@ -3,7 +3,7 @@ import { erase } from '../../queue/erase.ts';
 import { requeue } from '../../queue/held-out.ts';
 import { deliverAgain, drop, replay, resend } from '../../queue/letters.ts';
 import type { QueueSession } from '../../queue/session.ts';
-import { performRecord, type RecordVerb } from '../../records/records.ts';
+import { performShared, type SharedCall } from '../../shared-ports.ts';
 import { servedSince } from '../clock.ts';
 import type { Connection } from '../connection.ts';
 import {
@@ -64,14 +64,11 @@ export type Operation = {
   /** The store's time, and how far it is ahead of the wall clock. */
   readonly now: number;
   readonly ahead: number;
-} & (
-  | { readonly verb: VerbName; readonly args: readonly unknown[] }
-  | { readonly record: RecordVerb; readonly args: readonly unknown[] }
-);
+} & ({ readonly verb: VerbName; readonly args: readonly unknown[] } | { readonly shared: SharedCall });
 
 export function perform(db: Connection, operation: Operation): unknown {
   const { now, ahead } = operation;
-  if ('record' in operation) return performRecord(new SqliteSession(db, now, ahead), operation.record, operation.args);
+  if ('shared' in operation) return performShared(new SqliteSession(db, now, ahead), operation.shared);
   const work = VERBS[operation.verb] as (db: Connection, now: number, ...args: readonly unknown[]) => unknown;
   return work(db, now, ...operation.args);
 }

@@ -1,19 +1,20 @@
 import type { Fence } from '../fleet.ts';
 import type { LiveAudience, LiveCause, LiveCommit, LiveMember, LivePast, LiveWhich } from '../live.ts';
+import { checkEpoch } from '../records/deletions.ts';
+import { checkFence } from '../records/fence.ts';
+import { listed } from '../records/listed.ts';
+import type { Session } from '../records/session.ts';
 import { raw, sql } from '../sql.ts';
-import { checkEpoch } from './deletions.ts';
-import { checkFence } from './fence.ts';
-import { listed } from './listed.ts';
-import { givenChanges, saveMembers } from './live-changes.ts';
-import { dropRows, liveMoved, moveSource, saveContents, saveNamed, saveRows, serve } from './live-state.ts';
-import type { Session } from './session.ts';
+import { givenChanges, saveMembers } from './changes.ts';
+import { dropRows, saveContents, saveNamed, saveRows } from './rows.ts';
+import { liveMoved, moveSource, serve } from './source-states.ts';
 
 type MemberRow = readonly [key: string, user: string, current: string | null, told: string | null, since: number];
 
 const memberOf = ([key, user, current, told, since]: MemberRow): LiveMember => ({ key, user, current, told, since });
 const COLUMNS = raw('key, user_id, current, told, since');
 
-export async function liveMembers(
+export async function membersOf(
   { rows, dialect }: Session,
   users: readonly string[],
   keys: readonly string[],
@@ -28,7 +29,7 @@ export async function liveMembers(
 }
 
 /** @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
-export function commitLive(session: Session, commit: LiveCommit): Promise<void> {
+export function commitStep(session: Session, commit: LiveCommit): Promise<void> {
   return session.transaction(async (session) => {
     const { fence, epoch, state, serves, named, rows, contents, gone, changes, told, holds } = commit;
     await checkFence(session, fence);
@@ -78,7 +79,7 @@ async function change(session: Session, { changes, at }: LiveCommit): Promise<vo
 
 type AudienceRow = readonly [string, string, string, number, number, string | null, number];
 
-export async function liveAudiences({ rows }: Session): Promise<LiveAudience[]> {
+export async function audiences({ rows }: Session): Promise<LiveAudience[]> {
   const found = await rows<AudienceRow>(
     sql`SELECT key, source, definition, version, members, hold, judged_from FROM rollcall.live_audience ORDER BY key`,
   );
@@ -87,13 +88,13 @@ export async function liveAudiences({ rows }: Session): Promise<LiveAudience[]> 
   });
 }
 
-export async function liveBehind({ rows }: Session): Promise<string[]> {
+export async function audiencesBehind({ rows }: Session): Promise<string[]> {
   const found = await rows<[string]>(sql`SELECT key FROM rollcall.live_audience AS a
     WHERE EXISTS (SELECT 1 FROM rollcall.live_member AS m WHERE m.key = a.key AND m.behind = 1)`);
   return found.map(([key]) => key);
 }
 
-export function addLiveAudience(
+export function addAudience(
   session: Session,
   key: string,
   source: string,
@@ -109,12 +110,12 @@ export function addLiveAudience(
   });
 }
 
-export async function holdLive({ run }: Session, key: string, hold: string | null, judgedFrom: number | null) {
+export async function holdAudience({ run }: Session, key: string, hold: string | null, judgedFrom: number | null) {
   await run(sql`UPDATE rollcall.live_audience SET hold = ${hold}, judged_from = coalesce(${judgedFrom}, judged_from)
     WHERE key = ${key}`);
 }
 
-export async function liveCounts({ rows }: Session, key: string, since: number, until: number) {
+export async function countChanges({ rows }: Session, key: string, since: number, until: number) {
   const found = await rows<[string, number]>(sql`SELECT change, count(*) FROM rollcall.live_cause
     WHERE key = ${key} AND at > ${since} AND at <= ${until} GROUP BY change`);
   const counts = new Map(found);
@@ -123,7 +124,7 @@ export async function liveCounts({ rows }: Session, key: string, since: number, 
 
 const WHICH = { told: raw('told IS NOT NULL'), behind: raw('behind = 1'), all: raw('true') } as const;
 
-export async function livePage(
+export async function memberPage(
   { rows }: Session,
   key: string,
   which: LiveWhich,
@@ -135,19 +136,19 @@ export async function livePage(
   return found.map(memberOf);
 }
 
-export async function livePast({ rows, dialect }: Session, key: string, user: string): Promise<LivePast[]> {
+export async function pastValues({ rows, dialect }: Session, key: string, user: string): Promise<LivePast[]> {
   const found = await rows<[string, number, number]>(sql`SELECT value, since, until FROM rollcall.live_past
       ${dialect.using('live_past_user')} WHERE key = ${key} AND user_id = ${user} ORDER BY until`);
   return found.map(([value, since, until]) => ({ value, since, until }));
 }
 
-export async function liveCauses({ rows }: Session, key: string, user: string): Promise<LiveCause[]> {
+export async function causesOf({ rows }: Session, key: string, user: string): Promise<LiveCause[]> {
   const found = await rows<[number, number, string | null]>(sql`SELECT version, at, cause FROM rollcall.live_cause
     WHERE key = ${key} AND user_id = ${user} ORDER BY version`);
   return found.map(([version, at, cause]) => ({ version, at, cause }));
 }
 
-export async function liveChangedBy({ rows }: Session, key: string, version: number, after: string, limit: number) {
+export async function changedBy({ rows }: Session, key: string, version: number, after: string, limit: number) {
   // The first users of all three are among the first of each.
   const part = (columns: string, table: string, edge: string) => sql`SELECT * FROM (
     SELECT user_id, ${raw(columns)} FROM rollcall.${raw(table)}
@@ -161,7 +162,7 @@ export async function liveChangedBy({ rows }: Session, key: string, version: num
   return found.map(([user, current, told]): LiveMember => ({ key, user, current, told, since: version }));
 }
 
-export async function pruneLive({ run }: Session, before: number): Promise<void> {
+export async function pruneChanges({ run }: Session, before: number): Promise<void> {
   await run(sql`DELETE FROM rollcall.live_past WHERE ended_at < ${before}`);
   await run(sql`DELETE FROM rollcall.live_cause WHERE at < ${before}`);
 }

@@ -1,12 +1,12 @@
 import type { LiveChange } from '../live.ts';
+import { listed } from '../records/listed.ts';
+import type { Session } from '../records/session.ts';
 import { type Sql, sql } from '../sql.ts';
-import { listed } from './listed.ts';
-import type { Session } from './session.ts';
 
-type Change = Omit<LiveChange, 'cause'> & { readonly cause?: string | null };
+type MemberChange = Omit<LiveChange, 'cause'> & { readonly cause?: string | null };
 
 /** Changes as rows `v` of a FROM clause: (name, who, next, version, cause). */
-export function givenChanges({ dialect }: Session, changes: readonly Change[]): Sql {
+export function givenChanges({ dialect }: Session, changes: readonly MemberChange[]): Sql {
   const { from, text, number } = listed(
     dialect,
     changes.map(({ key, user, current, version, cause = null }) => [key, user, current, version, cause]),

@@ -1,33 +1,25 @@
 import type { LivePlan, LivePlanRow } from '../live.ts';
+import { listed } from '../records/listed.ts';
+import type { Session } from '../records/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
-import { listed } from './listed.ts';
-import type { Session } from './session.ts';
 
-export async function saveLivePlan(
-  { run }: Session,
-  plan: string,
-  { key, toVersion, record }: LivePlan,
-): Promise<void> {
+export async function savePlan({ run }: Session, plan: string, { key, toVersion, record }: LivePlan): Promise<void> {
   await run(sql`INSERT INTO rollcall.live_plan (plan, key, to_version, record) VALUES (${plan}, ${key}, ${toVersion}, ${record})
     ON CONFLICT (plan) DO UPDATE SET record = excluded.record`);
 }
 
-export async function livePlan({ rows }: Session, plan: string): Promise<LivePlan | null> {
+export async function findPlan({ rows }: Session, plan: string): Promise<LivePlan | null> {
   const [row] = await rows<[string, number, string]>(
     sql`SELECT key, to_version, record FROM rollcall.live_plan WHERE plan = ${plan}`,
   );
   return row ? { key: row[0], toVersion: row[1], record: row[2] } : null;
 }
 
-export async function livePlansOf({ rows }: Session, key: string): Promise<string[]> {
+export async function plansOf({ rows }: Session, key: string): Promise<string[]> {
   return (await rows<[string]>(sql`SELECT plan FROM rollcall.live_plan WHERE key = ${key}`)).map(([plan]) => plan);
 }
 
-export async function addToLivePlan(
-  { run, dialect }: Session,
-  plan: string,
-  rows: readonly LivePlanRow[],
-): Promise<void> {
+export async function addToPlan({ run, dialect }: Session, plan: string, rows: readonly LivePlanRow[]): Promise<void> {
   const { from, text, number } = listed(
     dialect,
     rows.map(({ position, user, value, told }) => [position, user, value, told]),
@@ -36,12 +28,7 @@ export async function addToLivePlan(
     SELECT ${plan}, ${number(0)}, ${text(1)}, ${text(2)}, ${text(3)} FROM ${from}`);
 }
 
-export async function livePlanRows(
-  { rows }: Session,
-  plan: string,
-  after: number,
-  limit: number,
-): Promise<LivePlanRow[]> {
+export async function planRows({ rows }: Session, plan: string, after: number, limit: number): Promise<LivePlanRow[]> {
   const found = await rows<[number, string, string | null, string | null]>(
     sql`SELECT position, user_id, value, told FROM rollcall.live_plan_row
       WHERE plan = ${plan} AND position > ${after} ORDER BY position LIMIT ${limit}`,
@@ -49,11 +36,11 @@ export async function livePlanRows(
   return found.map(([position, user, value, told]) => ({ position, user, value, told }));
 }
 
-export async function cutLivePlan({ run }: Session, plan: string, after: number): Promise<void> {
+export async function cutPlan({ run }: Session, plan: string, after: number): Promise<void> {
   await run(sql`DELETE FROM rollcall.live_plan_row WHERE plan = ${plan} AND position > ${after}`);
 }
 
-export function dropLivePlan(session: Session, plan: string): Promise<void> {
+export function dropPlan(session: Session, plan: string): Promise<void> {
   return session.transaction(async ({ run }) => {
     await run(sql`DELETE FROM rollcall.live_plan_row WHERE plan = ${plan}`);
     await run(sql`DELETE FROM rollcall.live_plan WHERE plan = ${plan}`);
@@ -61,7 +48,7 @@ export function dropLivePlan(session: Session, plan: string): Promise<void> {
 }
 
 /** Again is harmless: who has the version already is passed over. */
-export function tellLivePlan(session: Session, plan: string, after: number, upTo: number, at: number): Promise<void> {
+export function tellPlan(session: Session, plan: string, after: number, upTo: number, at: number): Promise<void> {
   return session.transaction(async ({ run }) => {
     const rows = sql`rollcall.live_plan_row AS p JOIN rollcall.live_plan AS l ON l.plan = p.plan`;
     const these = sql`p.plan = ${plan} AND p.position > ${after} AND p.position <= ${upTo}`;
@@ -76,14 +63,14 @@ export function tellLivePlan(session: Session, plan: string, after: number, upTo
   });
 }
 
-export async function advanceLive({ run }: Session, key: string, version: number): Promise<void> {
+export async function advanceAudience({ run }: Session, key: string, version: number): Promise<void> {
   await run(sql`UPDATE rollcall.live_audience SET version = ${version}, members = (
       SELECT count(*) FROM rollcall.live_member AS m WHERE m.key = live_audience.key AND m.told IS NOT NULL)
     WHERE key = ${key}`);
 }
 
 /** The computed state stays: an audience that is retired may begin anew. */
-export function dropLive(session: Session, key: string): Promise<void> {
+export function dropAudience(session: Session, key: string): Promise<void> {
   return session.transaction(async ({ run }) => {
     await run(
       sql`DELETE FROM rollcall.live_plan_row WHERE plan IN (SELECT plan FROM rollcall.live_plan WHERE key = ${key})`,
@@ -95,7 +82,7 @@ export function dropLive(session: Session, key: string): Promise<void> {
 }
 
 /** Plans keep no trace of users who are forgotten. */
-export function forgetLive(session: Session, users: readonly string[], keys: readonly string[] | null): Promise<void> {
+export function forgetUsers(session: Session, users: readonly string[], keys: readonly string[] | null): Promise<void> {
   return session.transaction(async ({ run, dialect }) => {
     const theirs = dialect.oneOf(raw('user_id'), 'text', users);
     const these = (column: Sql) => (keys === null ? raw('true') : dialect.oneOf(column, 'text', keys));
