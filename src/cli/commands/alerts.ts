@@ -17,7 +17,7 @@ Examples:
   $ rollcall alerts --all --json
   $ rollcall test rollcall:alerts:slack      posts a test alert to the hook named slack
 
-Alerts are what \`alerts\` of the configuration tells people: see docs/alerts.md. With --json an alert is
+\`alerts\` of the configuration says where they are sent: see docs/alerts.md. With --json an alert is
 {"alert","kind","subject","destination","audience","run","message","openedAt","closedAt","told"}.`;
 
 export function addAlerts(program: Command, context: CliContext): void {

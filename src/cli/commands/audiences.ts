@@ -26,29 +26,30 @@ States:
   failed      its last run failed
   unfinished  a run is in progress, or continues with the next sync
   paused      it does not run
-  orphaned    gone from the configuration, while destinations still have its members
+  orphaned    no longer in the configuration, while destinations still have its members
 
 The trend is the size after each of the last runs.
 
 With --json an audience is {"key","kind","engine","source","state","members","trend","lastRun","schedule","nextRunAt",
-"overdueSince","paused","live","todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}. paused is null or {"since","by"}: a person paused it. todo is null or says what a person has to do:
-{"do":"decide","run","reason"}, {"do":"repair","run","code","reason","since"} or {"do":"retire"}. since is when the first of the
-failures in a row began.
-live is null or {"lag","progress","ids","due","hold"}: milliseconds behind, from 0 to 1 while it is computed over the log, ids kept, people who may change by time alone, and why nothing is sent.`;
+"overdueSince","paused","live","todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}. paused
+is null or {"since","by"}: a person paused it. todo is null or says what a person has to do: {"do":"decide","run",
+"reason"}, {"do":"repair","run","code","reason","since"} or {"do":"retire"}. since is when the first of the failures
+in a row began. live is null or {"lag","progress","ids","due","hold"}: milliseconds behind, from 0 to 1 while it is
+computed over the log, ids kept, people who may change by time alone, and why nothing is sent.`;
 
 const PAUSE_HELP = `
 Example:
   $ rollcall audiences pause big_spenders
 
-Schedules and \`rollcall sync\` pass over it, and say so, until \`rollcall audiences resume\`. The configuration stays as it is, and
-members stay members. What was sent before is delivered, and a held run can be approved.`;
+Schedules and \`rollcall sync\` skip it and say so, until \`rollcall audiences resume\`. The configuration and the members
+do not change. Messages already sent are delivered, and a held run can be approved.`;
 
 const RESUME_HELP = `
 Example:
   $ rollcall audiences resume big_spenders
 
-It runs at its next tick; \`rollcall sync big_spenders --once\` runs it at once. What has \`paused: true\` in the configuration
-stays paused.`;
+It runs at its next tick; \`rollcall sync big_spenders --once\` runs it at once. An audience with \`paused: true\` in the
+configuration stays paused.`;
 
 export function addAudiences(program: Command, context: CliContext): void {
   const command = program.command('audiences').description('show each audience and trait, pause and resume them');
@@ -148,7 +149,7 @@ function statusTable(statuses: readonly AudienceStatus[], now: number, terminal:
 }
 
 function liveText({ lag, progress, hold }: NonNullable<AudienceStatus['live']>): string {
-  if (progress !== null) return `live, ${Math.floor(100 * progress)} % computed${lag === null ? '' : ' anew'}`;
+  if (progress !== null) return `live, ${lag === null ? 'building' : 'rebuilding'} (${Math.floor(100 * progress)} %)`;
   if (lag === null) return 'live, not computed yet';
   if (hold !== null) return 'live, on hold';
   return lag < 1_000 ? 'live' : `live, ${duration(lag)} behind`;

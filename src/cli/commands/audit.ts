@@ -20,11 +20,11 @@ Examples:
   $ rollcall audit --since 2026-01-31
   $ rollcall audit --action run.approve --json
 
-Who is the name of a token, local without tokens, or cli:USER. Your users are never named. With --json a record is
-{"at","who","action","target","outcome"}: outcome is done, the code of what went wrong, or null while it goes on.`;
+"who" is the name of a token, local without tokens, or cli:USER. Your users are never named. With --json a record is
+{"at","who","action","target","outcome"}: outcome is done, the code of the failure, or null while it is in progress.`;
 
 export function addAudit(program: Command, context: CliContext): void {
-  addAppOptions(program.command('audit').description('who did what, newest first'))
+  addAppOptions(program.command('audit').description('show who did what, newest first'))
     .option('--who <name>', 'only by them')
     .option('--action <action>', 'only this, such as run.approve')
     .option('--since <iso>', 'only since then', instantOption)

@@ -11,12 +11,13 @@ const HELP = `
 Example:
   $ rollcall backup /backups/2026-11-21 -c rollcall.yaml
 
-It copies a SQLite store and the files of DuckDB engines so that they belong together. The service goes on taking and delivering
-messages, and syncs wait. Files below the configuration's folder keep their places in FOLDER. The copy is made in
-FOLDER.partial, and becomes FOLDER once it is whole. FOLDER may be a link, but no mount point: name a folder in it.
+It copies a SQLite store and the files of DuckDB engines as of one moment. The service keeps collecting and delivering
+messages, and syncs wait. Files below the configuration's folder keep their places in FOLDER. The copy is
+made in FOLDER.partial, and becomes FOLDER once it is whole. FOLDER may be a link, but not a mount point: name a
+folder in it.
 
-To restore, put the files back in their places. A Postgres store is backed up with pg_dump or snapshots of the database, and
-rollcall migrate --restored after a restore.
+To restore, put the files back in their places. Back a Postgres store up with pg_dump or snapshots of the
+database, and run rollcall migrate --restored after a restore.
 
 With --json it prints {"folder","files"}; the name of a folder ends with /.
 

@@ -10,7 +10,8 @@ Examples:
   $ rollcall completion zsh >> ~/.zshrc
   $ rollcall completion fish > ~/.config/fish/completions/rollcall.fish
 
-It completes commands, options and their choices. Make it anew after an upgrade. With --json it prints {"shell","script"}.`;
+It completes commands, options and their choices. Run it again after an upgrade. With --json it prints {"shell",
+"script"}.`;
 
 export function addCompletion(program: Command, { terminal }: CliContext): void {
   program

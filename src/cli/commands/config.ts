@@ -11,8 +11,8 @@ const RELOAD_HELP = `
 Example:
   $ rollcall config reload -c rollcall.yaml
 
-It asks the service at the listen address of the file, with --token, ROLLCALL_TOKEN or a token of the file that may operate.
-If listen.port is 0, send SIGHUP instead.`;
+It asks the service at the listen address of the file, with --token, ROLLCALL_TOKEN or a token of the file that may
+operate. If listen.port is 0, send SIGHUP instead.`;
 
 export function addConfig(program: Command, context: CliContext): void {
   const config = program.command('config').description('check the configuration, print its JSON Schema, or apply it');

@@ -60,9 +60,9 @@ A membership change is sent with its current value. A running service posts them
 Without --rate they are queued as fast as the service delivers: no queue is filled beyond half of store.maxQueued.
 Run an interrupted replay again, and it continues: what was replayed is no longer a dead letter.
 
-With --json the result is {"replayed","superseded","left"}: queued again, outdated by a newer change, and left as dead letters
-because their audience could not be asked.
-Exit codes: 0 all were replayed, 1 some are left or it was interrupted, 2 bad usage or configuration.`;
+With --json the result is {"replayed","superseded","left"}: queued again, outdated by a newer change, and left as dead
+letters because their audience could not be read. Exit codes: 0 all were replayed, 1 some are left or it was
+interrupted, 2 bad usage or configuration.`;
 
 const DROP_HELP = `
 Example:
@@ -73,7 +73,7 @@ Dropped letters cannot be brought back: \`dead-letters list --json --body\` with
 export function addDeadLetters(program: Command, context: CliContext): void {
   const command = program
     .command('dead-letters')
-    .description('show what could not be delivered, send it again, or give it up');
+    .description('show what could not be delivered, send it again, or delete it');
   filtered(command.command('list', { isDefault: true }).description('show dead letters'))
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
     .option('--after <id>', 'only those after this one', placeOption)
@@ -84,7 +84,7 @@ export function addDeadLetters(program: Command, context: CliContext): void {
     .option('--rate <n>', 'at most this many a second', wholeNumber(1))
     .addHelpText('after', REPLAY_HELP)
     .action((ids: string[], options: ChosenOptions) => replay(ids, options, context));
-  chosen(command.command('drop').description('give dead letters up for good'))
+  chosen(command.command('drop').description('delete dead letters permanently'))
     .addHelpText('after', DROP_HELP)
     .action((ids: string[], options: ChosenOptions) => drop(ids, options, context));
 }

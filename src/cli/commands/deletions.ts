@@ -18,12 +18,12 @@ Examples:
   $ rollcall deletions
   $ rollcall deletions -n 1 --json
 
-A destination confirms by taking the notice of each user and source. Ids of users are not shown: they are forgotten.
-With --json a request is {"id","type","status","sources","users","by","createdAt","finishedAt","notices"}, where notices are
-[{"destination","notices","confirmed","confirmedAt"}].`;
+A destination confirms by accepting the notice of each user and source. Ids of users are not shown: they are
+forgotten. With --json a request is {"id","type","status","sources","users","by","createdAt","finishedAt","notices"},
+where notices are [{"destination","notices","confirmed","confirmedAt"}].`;
 
 export function addDeletions(program: Command, context: CliContext): void {
-  addAppOptions(program.command('deletions').description('who asked for deletions, and which destinations confirmed'))
+  addAppOptions(program.command('deletions').description('list deletion requests, and the destinations that confirmed'))
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
     .addHelpText('after', HELP)
     .action((options: DeletionOptions) => deletions(options, context));

@@ -12,12 +12,12 @@ interface DemoOptions {
 }
 
 const HELP = `
-It makes sample orders, an app that receives webhooks, and Rollcall between them. While it runs, orders come in as
-track calls, and the audiences are live: an order changes them within a second. Customers leave just_bought by time alone,
-five seconds after their last order. Each line says what happened:
+It makes sample orders, an app that receives webhooks, and runs Rollcall between them. Orders arrive as
+track calls, and the audiences are live: an order changes them within a second. Customers leave just_bought by time
+alone, five seconds after their last order. Each line says what happened:
 
-  shop      new orders came in
-  verified  the app received signed webhooks of who entered and who left, and trusted them
+  shop      new orders arrived
+  verified  the app verified signed webhooks about users who entered and left
   computed  Rollcall computed an audience for the first time, from the orders so far
 
 Everything is kept in the folder, which you may delete afterwards. Its rollcall.yaml works with every command:

@@ -17,30 +17,32 @@ import { count, note, print, printJson, type Terminal } from '../output/terminal
 import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
 const LIST_HELP = `
-Destinations of this configuration, of the processes that run, and of what waits in the store. A destination that no
+Destinations of this configuration, of running processes, and of waiting deliveries. A destination that no
 process knows keeps its deliveries until processes have run for delivery.removedAfter without it.
 
-With --json a destination is {"destination","state","processes","pending","dead","heldOut","unknownSince","unknownFor",
-"removedAfter"}, times in milliseconds.`;
+With --json a destination is {"destination","state","processes","pending","dead","heldOut","unknownSince",
+"unknownFor","removedAfter"}, times in milliseconds.`;
 
 const DROP_HELP = `
 Example:
   $ rollcall destinations drop old-crm
 
-What waits for a destination that is gone becomes dead letters at once (destination_removed), without waiting for
+Deliveries of a removed destination become dead letters at once (destination_removed), without waiting for
 delivery.removedAfter. They can be replayed once the destination is back. It is refused while this configuration or a
-process that runs knows the destination.`;
+running process has the destination.`;
 
 interface DropOptions extends AppCommandOptions {
   readonly yes?: boolean;
 }
 
 export function addDestinations(program: Command, context: CliContext): void {
-  const command = program.command('destinations').description('who serves each destination, and what waits for it');
-  addAppOptions(command.command('list', { isDefault: true }).description('show destinations, also those that are gone'))
+  const command = program
+    .command('destinations')
+    .description('show the processes of each destination, and what waits for it');
+  addAppOptions(command.command('list', { isDefault: true }).description('show destinations, including removed ones'))
     .addHelpText('after', LIST_HELP)
     .action((options: AppCommandOptions) => list(options, context));
-  addAppOptions(command.command('drop').description('give up what waits for a destination that is gone'))
+  addAppOptions(command.command('drop').description('give up what waits for a removed destination'))
     .argument('<name...>', 'as the list shows them')
     .option('-y, --yes', 'do not ask')
     .addHelpText('after', DROP_HELP)

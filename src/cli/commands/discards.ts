@@ -17,8 +17,8 @@ const HELP = `
 Example:
   $ rollcall discards --source shop
 
-Clients get the reason, but few look at it. docs/errors.md says what each code means. The newest 200 samples of each source
-are kept; the metric rollcall_discards_total counts all. Samples contain no ids and no personal data.`;
+Clients get the reason, but few look at it. docs/errors.md says what each code means. The newest 200 samples of each
+source are kept; the metric rollcall_discards_total counts all. Samples contain no ids and no personal data.`;
 
 /** Characters of a sample that fit into a line. */
 const SAMPLE_WIDTH = 160;

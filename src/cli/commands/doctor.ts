@@ -29,12 +29,12 @@ Example:
 It checks:
   the configuration
   the folders, with their rights and disk space
-  the store: its version, rights and connections, and this machine's clock against the database's
-  the engines, likewise, with a dry run of each definition, also of those that are paused
+  the store: its version, rights and connections, and this machine's clock compared with the database's
+  the engines likewise, with a dry run of each definition, paused ones included
   each endpoint: DNS, the address rules of network, TLS and the end of its certificate; with network.proxy,
   whether the proxy takes connections
-  what needs a person: endpoints that are closed, dead letters, backlogs, runs that are held, failed or overdue, unusual
-  sizes, sources that send what is not taken
+  what needs a person: closed endpoints, dead letters, backlogs, held, failed or overdue runs, unusual sizes, rejected
+  messages
 
 It changes nothing, and sends nothing without --send.
 
@@ -51,7 +51,7 @@ interface DoctorOptions extends AppCommandOptions {
 
 export function addDoctor(program: Command, context: CliContext): void {
   addAppOptions(
-    program.command('doctor').description('look for what is wrong: configuration, folders, store, queries, endpoints'),
+    program.command('doctor').description('find problems: configuration, folders, store, queries, endpoints'),
   )
     .option('--send', 'send a signed test event to each enabled destination')
     .addHelpText('after', HELP)

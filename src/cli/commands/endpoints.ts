@@ -28,15 +28,15 @@ interface AttemptOptions extends AppCommandOptions {
 
 const LIST_HELP = `
 States:
-  open      it takes deliveries
+  open      it gets deliveries
   dead      it does not answer; Rollcall probes it, and opens it once it does
   refusing  it refused its last 20 attempts with 3xx, 401, 403, 404, 405 or 407: correct its URL or secret;
-            once it takes one, Rollcall sends what it refused again
+            once it accepts one, Rollcall sends what it refused again
   paused    it answered 410, or a person paused it: rollcall endpoints resume
   disabled  its destination is disabled in the configuration
 
-Waiting deliveries and dead letters are counted per destination. Held out are dead letters queue_full: the queue had no room
-for them, and Rollcall queues them again as it drains.`;
+Waiting deliveries and dead letters are counted per destination. Held out are dead letters queue_full: the queue had
+no room for them, and Rollcall queues them again as it drains.`;
 
 const RESUME_HELP = `
 Example:
@@ -48,15 +48,16 @@ const PAUSE_HELP = `
 Example:
   $ rollcall endpoints pause crm
 
-A running service stops posting to it within seconds. What is for it waits until \`rollcall endpoints resume\`, for up to four
-hours from its first attempt. Without an attempt they begin with the pause, or when it came. Then it is a dead letter (expired).`;
+A running service stops posting to it within seconds. Its messages wait until \`rollcall endpoints resume\`, for up to
+four hours from their first attempt. Without an attempt, the four hours begin with the pause or the message. Then they
+are dead letters (expired).`;
 
 const ATTEMPTS_HELP = `
 Example:
   $ rollcall attempts --user u1 --since 2026-01-31
   $ rollcall attempts --destination crm --outcome refused --json
 
-An attempt is logged once it has ended: a slow one stands before quick ones that began after it.
+An attempt is logged once it has ended, so a slow one may come before quick ones that began after it.
 The last column is the start of the answer, or why there was none; --json has up to 64 KiB of it.`;
 
 const RESUMED: Readonly<Record<EndpointStatus['state'], string>> = {

@@ -14,9 +14,10 @@ Examples:
   $ rollcall events
   $ rollcall events --verify --json
 
---verify reads every file whole and compares it with what the store knows. A fault is missing, size, unreadable or events (their
-number differs); the exit code is then 1. A log in Postgres has no files: use the tools of Postgres.
-With --json the answer is {"events","bytes","from","to","files","unsealed"}, with --verify also "faults": [{"file","fault"}].`;
+--verify reads every file whole and compares it with what the store knows. A fault is missing, size, unreadable or
+events (their number differs); the exit code is then 1. A log in Postgres has no files: use the tools of Postgres.
+With --json the answer is {"events","bytes","from","to","files","unsealed"}, with --verify also "faults": [{"file",
+"fault"}].`;
 
 export function addEvents(program: Command, context: CliContext): void {
   addAppOptions(program.command('events').description('size and span of the event log'))

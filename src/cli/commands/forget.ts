@@ -19,12 +19,12 @@ const RE_ENTRY =
 const HELP = `
 Examples:
   $ rollcall forget user-42 -c rollcall.yaml
-  $ rollcall forget user-42 --type SUPPRESS_WITH_DELETE     and keep the user out from now on
+  $ rollcall forget user-42 --type SUPPRESS_WITH_DELETE     and keep the user out
 
-The users are erased here, and the destinations of each affected source get one delete notice per user. A destination that is
-connected to three sources gets three. --source limits the request. With DELETE_ONLY, a user who is still in the data of an
-audience comes back with its next sync.
-With --json the request is {"id","type","status","sources","users","createdAt","finishedAt"}.`;
+The users are erased here, and the destinations of each affected source get one delete notice per user. A destination
+that is connected to three sources gets three. --source limits the request. With DELETE_ONLY, a user who is still in
+the data of an audience enters again with its next sync. With --json the request is {"id","type","status","sources",
+"users","createdAt","finishedAt"}.`;
 
 interface ForgetOptions extends AppCommandOptions {
   readonly type: RegulationType;

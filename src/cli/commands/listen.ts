@@ -38,7 +38,7 @@ webhook_headers_malformed, webhook_signature_mismatch.`;
 export function addListen(program: Command, context: CliContext): void {
   program
     .command('listen')
-    .description('receive webhooks for trying things out: verifies, prints, and can answer badly on purpose')
+    .description('receive webhooks for testing: verifies, prints, and can answer badly on purpose')
     .option('-p, --port <n>', 'port to listen on; 0 takes a free one', wholeNumber(0, 65535), 9000)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .addOption(secretOption())

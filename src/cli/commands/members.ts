@@ -13,9 +13,9 @@ Examples:
   $ rollcall members big_spenders -n 50 --after u17  the next 50 after u17
 
 It prints the members as last synced, in no order, as a stream: a million of them need no more memory than ten.
-With -n or --after they come in the order of their ids, as bytes.
---csv has a first line user_id, and for a trait its value columns, with lists and structs as JSON. With --json a member is {"userId"}, of a
-trait {"userId","traits"}.`;
+With -n or --after they are in the order of their ids, as bytes.
+--csv has a first line user_id, and for a trait its value columns, with lists and structs as JSON. With --json a
+member is {"userId"}, of a trait {"userId","traits"}.`;
 
 interface MembersOptions extends AppCommandOptions {
   readonly csv?: boolean;
@@ -30,7 +30,7 @@ export function addMembers(program: Command, context: CliContext): void {
   addAppOptions(program.command('members').description('list the members of an audience, or the values of a trait'))
     .argument('<key>', 'audience or computed trait')
     .addOption(new Option('--csv', 'as CSV with a header').conflicts('json'))
-    .option('-n, --limit <n>', 'at most so many, in the order of their ids', wholeNumber(1, 1_000_000_000))
+    .option('-n, --limit <n>', 'at most this many, in the order of their ids', wholeNumber(1, 1_000_000_000))
     .option('--after <id>', 'only those after this user, in the order of their ids', placeOption)
     .addHelpText('after', HELP)
     .action((key: string, options: MembersOptions) => members(key, options, context));

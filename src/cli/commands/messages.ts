@@ -32,21 +32,21 @@ Examples:
   $ rollcall messages --user u1 --destination crm
   $ rollcall messages --event 'Order Completed' --since 2026-01-31 --body --json
 
-One line for each destination: first what waits, then what is dead, then what was delivered, the newest first in each. Of
-delivered messages the ids are found for attempts.keep. Bodies and names of events are kept for messages.keep, which is 0
-unless set. What became of each request: rollcall attempts --delivery ID.
+One line for each destination: waiting messages first, then dead ones, then delivered ones, the newest first in each.
+The ids of delivered messages are kept for attempts.keep, bodies and names of events for messages.keep, which is 0
+unless set. rollcall attempts --delivery ID shows each request.
 
-With --json a message is {"id","messageId","source","type","event","userId","destination","state","at","kept"}, with --body
-also "body" and "attempts".`;
+With --json a message is {"id","messageId","source","type","event","userId","destination","state","at","kept"}, with
+--body also "body" and "attempts".`;
 
 const RESEND_HELP = `
 Examples:
   $ rollcall messages --user u1 --destination crm
   $ rollcall resend 7f3a-12 7f3a-13
 
-Delivered messages go out under a new Idempotency-Key, so that the receiver handles them once more; that takes their bodies,
-which are kept for messages.keep. Dead letters go out as \`dead-letters replay\` sends them. A membership change is sent with
-the value of now. A running service posts them; otherwise the next start does.
+Delivered messages get a new Idempotency-Key, so that the receiver handles them once more; that needs their bodies,
+which are kept for messages.keep. Dead letters are sent as by \`dead-letters replay\`. A membership change is sent with
+the current value. A running service posts them; otherwise the next start does.
 
 With --json the result is {"resent","superseded"}: queued, and outdated by a newer change.
 Exit codes: 0 done, 1 nothing was sent, 2 bad usage or configuration.`;

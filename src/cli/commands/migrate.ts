@@ -19,24 +19,26 @@ interface MigrateOptions {
 }
 
 const HELP = `
-Without --from and --to it brings the tables of the configured store to this version. SQLite does that by itself at
-every start; with Postgres a service refuses to start until it is done. Safe to run again, and by several at once.
+Without --from and --to it brings the tables of the configured store to this version. SQLite does that automatically
+at every start; with Postgres a service refuses to start until it is done. Safe to run again, and by several at once.
 
-With --from and --to it moves a SQLite store, with all that it knows, into an empty Postgres database. No configuration
-is read. Stop every process of the store first: it refuses while one has the file open. It moves all or nothing, and then
-puts the file aside as PATH.moved. If it was interrupted, run it again. Then set "store" in the configuration, and start.
+With --from and --to it moves a SQLite store, with all its data, into an empty Postgres database. No configuration
+is read. Stop every process of the store first: it refuses while one has the file open. It moves everything or
+nothing, and then renames the file to PATH.moved. If it was interrupted, run it again. Then set "store" in the
+configuration, and start.
 
-With --restored it also readies a Postgres store that was restored from a dump or a snapshot: ids go on 2^40 higher, so that none
-that was given out since comes again, leases of the lost processes end, and deletions that the dump lacks are carried out
-again in the event log. Stop every process of the lost store first, and run it once, before a process starts.
+With --restored it also readies a Postgres store that was restored from a dump or a snapshot: ids continue 2^40
+higher, so that none given out since comes again, leases of the lost processes end, and deletions that the dump lacks
+are repeated in the event log. Stop every process of the lost store first, and run it once, before a process
+starts.
 
 Examples:
   $ rollcall migrate -c rollcall.yaml
   $ rollcall migrate --from sqlite:./rollcall.db --to "$STORE_URL"     with STORE_URL=postgres://…
   $ rollcall migrate --restored -c rollcall.yaml
 
-With --json it prints {"applied":[VERSION…]}, or {"restored":true}. For a move it prints {"from","to","file","rows":{TABLE:ROWS…}}; "rows" is null if an
-earlier move had copied everything, and only had to put the file aside.
+With --json it prints {"applied":[VERSION…]}, or {"restored":true}. For a move it prints {"from","to","file",
+"rows":{TABLE:ROWS…}}; "rows" is null if an earlier move had copied everything, and only had to rename the file.
 
 Exit codes: 0 done, 1 failed (nothing was changed), 2 bad usage, which includes a store that is in use or not empty.`;
 

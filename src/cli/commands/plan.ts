@@ -23,7 +23,7 @@ Example:
   $ rollcall plan -c rollcall.yaml big_spenders
   $ rollcall plan -c rollcall.yaml big_spenders --sql
 
-Nothing is written: neither store nor snapshot change. --json has samples as whole bodies; an audience that can't be planned
+Nothing is written. --json has samples as whole bodies; an audience that can't be planned
 is {"error":{"code","message","key"}}. --sql opens nothing; with --json it is {"key","kind","engine","sql"}.`;
 
 export function addPlan(program: Command, context: CliContext): void {

@@ -8,7 +8,7 @@ const HELP = `
 Example:
   $ rollcall reject mf1x2k3l-9a4c71d0
 
-Nothing is sent; the next sync computes anew.`;
+Nothing is sent; the next sync computes again.`;
 
 export function addReject(program: Command, context: CliContext): void {
   addAppOptions(

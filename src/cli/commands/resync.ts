@@ -9,7 +9,7 @@ const HELP = `
 Example:
   $ rollcall resync big_spenders
 
-Every member gets true again, and everybody who ever left gets false again. Exit codes and --json as of rollcall sync --once.`;
+Every member gets true again, and every former member false. Exit codes and --json as of rollcall sync --once.`;
 
 interface ResyncOptions extends AppCommandOptions {
   readonly now?: number;

@@ -11,8 +11,8 @@ Examples:
   $ rollcall retire big_spenders
   $ rollcall retire big_spenders --yes        without a terminal
 
-Take the audience out of the configuration too, or pause it: its next sync is a first one. A destination that is away gets it
-once it is back.`;
+Remove the audience from the configuration too, or pause it: its next sync is a first one. A destination that is away
+is notified once it is back.`;
 
 interface RetireOptions extends AppCommandOptions {
   readonly yes?: boolean;

@@ -27,10 +27,9 @@ Examples:
   $ rollcall runs mf1x2k3l-9a4c71d0 --changes --after u17 -n 50  the 50 of them that come after u17
 
 With --json a run is a line as of rollcall sync --once --json; of one run with its deliveries.
-A change is {"run","key","change","userId","traits"}: change is entered, exited or changed; traits are those of a computed trait.
-Changes come in no order, as a stream, and are kept as long as runs are (runs.keep). With -n or --after they come in the order
-of the users' ids, as bytes.
-Exit codes: 0 done, 2 there is no such run or audience.`;
+A change is {"run","key","change","userId","traits"}: change is entered, exited or changed; traits are those of a
+computed trait. Changes are a stream in no order, kept as long as runs are (runs.keep). With -n or --after they are in
+the order of the users' ids, as bytes. Exit codes: 0 done, 2 there is no such run or audience.`;
 
 /** Runs that are shown, unless told otherwise. */
 const LIMIT = 20;

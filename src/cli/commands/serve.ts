@@ -10,7 +10,8 @@ import { type AppCommandOptions, type OpenAppOptions, type OpenedApp, withApp } 
 const SIGNALS = `
 It stops cleanly on SIGINT or SIGTERM, and nothing accepted is lost. A second signal ends it at once.
 SIGHUP, or rollcall config reload, applies a changed configuration file.
-With --json it prints {"address"} once it is ready, null if it does not collect. Logs are JSON unless stderr is a terminal.`;
+With --json it prints {"address"} once it is ready, null if it does not collect. Logs are JSON unless stderr is a
+terminal.`;
 
 /** Wherever schedules run, nobody may be there to be asked. */
 export const renamesOption = () =>

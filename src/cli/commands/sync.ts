@@ -23,8 +23,8 @@ interface SyncCommandOptions extends ServeOptions {
 
 const SYNC_HELP = `
 Without --once it is the cron process: it runs the schedules and delivers until you stop it.
-With --once it syncs now. It waits until the deliveries of these audiences, earlier runs included, are delivered, dead or
-waiting for a retry. Then it prints the runs.
+With --once it syncs now. It waits until the deliveries of these audiences, earlier runs included, are delivered, dead
+or waiting for a retry. Then it prints the runs.
 
 Examples:
   $ rollcall sync -c rollcall.yaml                          run the schedules
@@ -33,12 +33,13 @@ Examples:
   $ rollcall sync -c rollcall.yaml --once --quiet           for cron: no output on stderr while all is well
   $ rollcall sync -c rollcall.yaml --once --now 1998-03-01  as of another day
 
-An audience with a new name and the SQL of one that is gone was renamed. The former name is then retired, after a question.
-Without a terminal the run is held for rollcall approve, or goes on with --yes.
+An audience with a new name and the SQL of a removed one counts as renamed. After confirmation, the former name is
+retired. Without a terminal the run is held for rollcall approve, or continues with --yes.
 
 With --json a run is {"run","key","kind","first","members","entered","exited","invalid","duplicates","held","sent",
-"startedAt","ms","action","state","phase","code","reason","changed","before","definitionHash","asOf","deliveries"}: state is done, held,
-failed, …; deliveries are {"total","delivered","superseded","dead","waiting"}. A failed run has a code and a reason.
+"startedAt","ms","action","state","phase","code","reason","changed","before","definitionHash","asOf","deliveries"}:
+state is done, held, failed, …; deliveries are {"total","delivered","superseded","dead","waiting"}. A failed run has a
+code and a reason.
 
 Exit codes: 0 done, 1 a sync failed, 2 bad usage or configuration, 3 held by a guard, 4 done but not
 all delivered.`;

@@ -11,13 +11,13 @@ const HELP = `
 Example:
   $ rollcall test crm -c rollcall.yaml
 
-It posts a track event "Rollcall Test" of the user rollcall-test, signed as deliveries are, to each endpoint at once and says
-what comes back. It bypasses the queue, the windows and the attempt log, and also reaches a destination that is disabled or
-paused. The store is not opened.
-The hooks of alerts are destinations named rollcall:alerts:NAME: they get an alert that says that it is a test.
+It posts a track event "Rollcall Test" of the user rollcall-test, signed as deliveries are, to each endpoint at once
+and prints the answers. It bypasses the queue, the windows and the attempt log, and also reaches a destination that is
+disabled or paused. The store is not opened. The hooks of alerts are destinations named rollcall:alerts:NAME: they get
+an alert marked as a test.
 
-With --json an endpoint is {"destination","endpoint","url","outcome","status","error","ms","signatures","response","advice"}.
-Exit codes: 0 every endpoint took it, 1 one did not, 2 bad usage or configuration.`;
+With --json an endpoint is {"destination","endpoint","url","outcome","status","error","ms","signatures","response",
+"advice"}. Exit codes: 0 every endpoint accepted it, 1 one did not, 2 bad usage or configuration.`;
 
 interface TestOptions {
   readonly config: string;
@@ -27,7 +27,7 @@ interface TestOptions {
 export function addTest(program: Command, context: CliContext): void {
   program
     .command('test')
-    .description('post a signed test event to a destination, and say what comes back')
+    .description('post a signed test event to a destination, and print the answer')
     .argument('<destination>', 'its name')
     .addOption(configOption())
     .addOption(jsonOption())

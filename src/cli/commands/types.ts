@@ -16,8 +16,8 @@ const HELP = `
 Example:
   $ rollcall types -c rollcall.yaml -o src/rollcall.d.ts
 
-With that file in a receiver's sources, a handler for an unknown audience or trait does not compile. The values of traits have
-their types. Definitions are checked in their engines, not run.`;
+With that file in a receiver's sources, a handler for an unknown audience or trait does not compile. Values of traits
+have their types. Definitions are checked in their engines, not run.`;
 
 export function addTypes(program: Command, context: CliContext): void {
   addAppOptions(

@@ -16,14 +16,15 @@ Examples:
   $ rollcall why big_spenders customer-7
   $ rollcall why big_spenders customer-7 --at 2026-11-01T12:00:00Z
 
-It shows each change of that user in that audience, and the run that made it with its version of the definition. For each
-destination it shows the attempt that reached it, or else the last attempt or the dead letter. It works for retired audiences too.
-Runs and changes are kept for runs.keep, attempts for attempts.keep.
+It shows each change of that user in that audience, and the run that made it with its version of the definition. For
+each destination it shows the attempt that reached it, or else the last attempt or the dead letter. It works for
+retired audiences too. Runs and changes are kept for runs.keep, attempts for attempts.keep.
 
-With --json it is {"key","user","asOf","member","value","since","changes","unfinished","attempts","deadLetters"}; a change is
-{"change","at","run","action","definitionHash","event","audience","value","told"}. change is entered, left, changed or "sent again";
-event is the {"messageId","type","event","timestamp"} that changed a live audience, or null; audience is the key of one by SQL whose
-sync did, or null; told is a list of {"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
+With --json it is {"key","user","asOf","member","value","since","changes","unfinished","attempts","deadLetters"}; a
+change is {"change","at","run","action","definitionHash","event","audience","value","told"}. change is entered, left,
+changed or "sent again"; event is the {"messageId","type","event","timestamp"} that changed a live audience, or null;
+audience is the key of one by SQL whose sync did, or null; told is a list of {"destination","reached","attempt",
+"deadLetter"}. member is null if it is no longer known.`;
 
 export function addWhy(program: Command, context: CliContext): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
