@@ -25,7 +25,9 @@ export function complaint(repository: string | undefined): string | null {
   if (others.length > 0) return `The packages name several repositories: ${[own, ...others].join(', ')}.`;
   if (repository === undefined)
     return 'GITHUB_REPOSITORY is not set: releases are made by .github/workflows/release.yml.';
-  return own === repository ? null : `The packages name ${own}, and this is ${repository}. See docs/publishing.md.`;
+  return own === repository
+    ? null
+    : `The packages name ${own}, and this is ${repository}. See CONTRIBUTING.md#publishing.`;
 }
 
 if (import.meta.main) {

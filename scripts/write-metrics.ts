@@ -2,12 +2,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createMetrics } from '../src/admin/metrics/metrics.ts';
 import { systemClock } from '../src/kernel/clock.ts';
 
-/** Writes the table of docs/metrics.md anew: `node scripts/write-metrics.ts`. */
+/** Writes the table of docs/alerts.md anew: `node scripts/write-metrics.ts`. */
 
-const PAGE = new URL('../docs/metrics.md', import.meta.url);
+const PAGE = new URL('../docs/alerts.md', import.meta.url);
 const TABLE = /^\| metric \|.*?\n(?!\|)/ms;
 
-/** The table of our metrics, their names and meanings, for docs/metrics.md. */
+/** The table of our metrics, their names and meanings, for docs/alerts.md. */
 export function metricsTable(): string {
   const nothing = async () => [];
   const { registry } = createMetrics({

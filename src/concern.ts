@@ -27,7 +27,7 @@ interface Rule {
   readonly link?: string;
   /** The page about all. */
   readonly all: string;
-  /** The section of docs/operations/incidents.md that says what to do. */
+  /** The section of docs/incidents.md that says what to do. */
   readonly incident: string;
   /** The command that shows more, for `rollcall doctor`, unless doctor checks for it itself. */
   readonly command?: (subject: string) => string;
@@ -116,7 +116,7 @@ const TABLE = {
     tone: 'warn',
     page: '/sources?source=',
     all: '/sources',
-    incident: 'A source sends what is not taken',
+    incident: "A source's messages are rejected",
     command: (source) => `discards --source ${source}`,
   },
   runHeld: {

@@ -27,31 +27,16 @@ async function sources(...folders: readonly string[]): Promise<string> {
 
 t.test('docs/errors.md has every code and every reason of a dead letter, with what to do', async (t) => {
   const tables = Object.entries(groups).map(([name, group]) => {
-    const rows = Object.entries(group).map(([code, { status, meaning, remedy }]) => [
-      ...[`\`${code}\``, String(status), meaning, remedy],
+    const rows = Object.entries(group).map(([code, { status, meaning, look, remedy }]) => [
+      ...[`\`${code}\``, String(status), meaning, look ?? '–', remedy],
     ]);
-    return [name, markdownTable(['code', 'status', 'meaning', 'what to do'], rows)];
+    return [name, markdownTable(['code', 'status', 'meaning', 'where to look', 'what to do'], rows)];
   });
-  const reasons = Object.entries(DEAD_LETTER_REASONS).map(([reason, { meaning, remedy }]) => [
-    ...[`\`${reason}\``, meaning, remedy],
-  ]);
-  const parts = { ...Object.fromEntries(tables), reasons: markdownTable(['reason', 'meaning', 'what to do'], reasons) };
-  holdPage(t, 'docs/errors.md', parts);
-});
-
-t.test('the page of incidents says for each code that shows while it runs where to look and what to do', async (t) => {
-  const codes = Object.entries({ ...STORE_CODES, ...SYNC_CODES, ...PROGRAM_CODES, ...HTTP_CODES });
-  const rows = codes.flatMap(([code, { meaning, look, remedy }]) =>
-    look === null || look === HTTP_CODES.invalid_json.look ? [] : [[`\`${code}\``, meaning, look, remedy]],
-  );
-  const reasons = Object.entries(DEAD_LETTER_REASONS).map(([reason, { meaning, look, remedy }]) => [
+  const rows = Object.entries(DEAD_LETTER_REASONS).map(([reason, { meaning, look, remedy }]) => [
     ...[`\`${reason}\``, meaning, look, remedy],
   ]);
-  const header = (first: string) => [first, 'it means', 'look at', 'do'];
-  holdPage(t, 'docs/operations/incidents.md', {
-    codes: markdownTable(header('code'), rows),
-    reasons: markdownTable(header('reason'), reasons),
-  });
+  const reasons = markdownTable(['reason', 'meaning', 'where to look', 'what to do'], rows);
+  holdPage(t, 'docs/errors.md', { ...Object.fromEntries(tables), reasons });
 });
 
 t.test('docs/errors.md names the codes that end a command with 2', async (t) => {

@@ -12,7 +12,7 @@ export interface DestinationStatus {
   readonly processes: number;
   readonly pending: number;
   readonly dead: number;
-  /** Dead letters `queue_full`, which are queued again by themselves. */
+  /** Dead letters `queue_full`, which are queued again automatically. */
   readonly heldOut: number;
   /** Since when it has pending deliveries and no live process knows it, as far as that is counted. */
   readonly unknownSince: string | null;

@@ -14,7 +14,7 @@ export interface EndpointStatus {
   readonly pending: number;
   /** Dead letters, those held out included. */
   readonly dead: number;
-  /** Dead letters `queue_full`, which are queued again by themselves. */
+  /** Dead letters `queue_full`, which are queued again automatically. */
   readonly heldOut: number;
 }
 

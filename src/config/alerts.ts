@@ -59,7 +59,7 @@ const FORMS = {
 const rules = section(
   mapValues(RULES, ({ when, after, settings }) => {
     const options = section({
-      after: FORMS.duration(after).describe('How long it must last before people hear of it.'),
+      after: FORMS.duration(after).describe('How long it must last before it is announced.'),
       ...mapValues(settings, ({ form, initial, meaning }) => FORMS[form](initial).describe(meaning)),
     });
     return z

@@ -72,7 +72,7 @@ const computation = {
   guard: guard.prefault({}).describe('Holds a run that changes too much (docs/audiences.md#guards).'),
   expect: expectation
     .prefault({})
-    .describe('Holds a run whose data looks wrong (docs/audiences.md#what-a-source-must-look-like). Not with `live`.'),
+    .describe('Holds a run whose data looks wrong (docs/audiences.md#check-the-source-expect). Not with `live`.'),
 };
 
 export const audience = section({ ...computation, when: when.optional() }).meta({

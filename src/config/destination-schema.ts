@@ -119,7 +119,7 @@ const destinationShape = {
   require: z
     .enum(['any', 'all'])
     .default('any')
-    .describe('Whether a message is delivered once any endpoint took it, or once all did.'),
+    .describe('A message counts as delivered once any endpoint accepted it, or once all did.'),
   rateLimit: rate
     .optional()
     .describe('The most deliveries started per `s`, `m` or `h`. In batches each message counts.'),

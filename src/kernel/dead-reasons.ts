@@ -5,12 +5,12 @@ interface Explanation {
   readonly look: string;
 }
 
-/** Why a delivery was given up. docs/errors.md and docs/operations/incidents.md are made of this list. */
+/** Why a delivery was given up. `npm run reference` writes docs/errors.md from this list. */
 export const DEAD_LETTER_REASONS = {
   refused: {
     meaning: 'The endpoint answered 4xx (other than 408, 425 and 429) or 3xx.',
     remedy:
-      'Repair the receiver or the URL, then replay. If the endpoint refused everything, Rollcall sends it again by itself.',
+      'Repair the receiver or the URL, then replay. If the endpoint refused everything, Rollcall sends it again automatically.',
     look: '`rollcall attempts --outcome refused`: what does the endpoint answer?',
   },
   expired: {
@@ -40,11 +40,11 @@ export const DEAD_LETTER_REASONS = {
     remedy: 'Read the log, then replay or drop.',
     look: 'the log, `rollcall dead-letters list --reason undeliverable --body`',
   },
-  /** Held out of a full queue, and queued again by itself as that drains. */
+  /** Held out of a full queue, and queued again automatically as it drains. */
   queue_full: {
     meaning: 'The destination had as many untried deliveries as `store.maxQueued` allows.',
     remedy:
-      'Nothing: Rollcall queues it again as the queue drains. Where no endpoint takes anything for four hours, it becomes `expired`.',
+      'Nothing: Rollcall queues it again as the queue drains. If no endpoint accepts anything for four hours, it becomes `expired`.',
     look: '`rollcall endpoints list`: is one dead, or slow?',
   },
 } satisfies Readonly<Record<string, Explanation>>;

@@ -1,7 +1,4 @@
-/*
- * Every code that Rollcall raises or answers with: docs/errors.md and the table in docs/operations/incidents.md are made of
- * this list by `npm run reference`.
- */
+/* Every code that Rollcall raises or answers with. `npm run reference` writes docs/errors.md from this list. */
 
 import { CLIENT_TYPES } from '../message-types.ts';
 
@@ -98,7 +95,7 @@ export const HTTP_CODES = {
   overloaded: code(
     503,
     'Too many requests are in progress, from this source or without a write key.',
-    'Clients try again. If it stays, add a process or raise its CPU (docs/operations/sizing.md).',
+    'Clients try again. If it stays, add a process or raise its CPU (docs/deployment.md#sizing).',
     '`process_cpu_seconds_total`, `nodejs_eventloop_lag_p99_seconds`',
   ),
   internal_error: code(
@@ -113,7 +110,7 @@ export const STORE_CODES = {
   store_full: code(
     503,
     'The disk of the store is full. Nothing acknowledged was lost, and delivery goes on.',
-    'Free some space. Intake resumes by itself.',
+    'Free some space. Intake resumes automatically.',
     '`rollcall doctor`, `df` on the folder of the store',
   ),
   store_failed: code(
@@ -177,7 +174,7 @@ export const SYNC_CODES = {
   ),
   column_missing: code(
     500,
-    'The result has no `user_id`, or a trait has no value beside it.',
+    'The result has no `user_id`, or a trait has no value column.',
     'Name the columns in the SQL.',
     '`rollcall plan KEY`',
   ),
@@ -202,7 +199,7 @@ export const SYNC_CODES = {
   interrupted: code(
     500,
     'The process ended while it computed the run; nothing was sent.',
-    'Nothing: the next run computes anew.',
+    'Nothing: the next run computes it again.',
     'the log: why did the process end?',
   ),
   snapshot_lost: code(
@@ -219,20 +216,20 @@ export const SYNC_CODES = {
   ),
   live_moved: code(
     409,
-    'Another process changed the state of a live audience meanwhile.',
+    'Another process changed the state of a live audience in the meantime.',
     'Nothing: it is computed again.',
     'the log of the process that computes',
   ),
   live_not_ready: code(
     409,
-    'A live audience is not computed yet, or has to be computed anew.',
+    'A live audience is not computed yet, or has to be rebuilt.',
     'Wait, or start `rollcall start` or `rollcall sync`, which compute it. For a plan before anything is sent, run `rollcall audiences pause KEY` first.',
     '`rollcall audiences`',
   ),
   engine_changed: code(
     409,
     'The snapshot of the audience is in another engine than the configuration now says.',
-    'Set the engine back, or run `rollcall retire KEY` and sync anew.',
+    'Set the engine back, or run `rollcall retire KEY` and sync again.',
     '`engine` of the audience in the configuration',
   ),
   engine_unreachable: code(
@@ -301,7 +298,7 @@ export const PROGRAM_CODES = {
   bad_usage: code(400, 'An argument or option is wrong.', 'See `rollcall COMMAND --help`.'),
   queue_full: code(
     503,
-    '`dead-letters replay` waits for a destination that takes nothing.',
+    '`dead-letters replay` waits for a destination that accepts nothing.',
     'Start the service or repair the endpoint, then run the same command again.',
     '`rollcall endpoints list`',
   ),

@@ -244,8 +244,8 @@ t.test('runs are counted by what became of them, with their time, and failures b
 const ROOT = resolve(import.meta.dirname, '../..');
 const read = (path: string) => readFileSync(resolve(ROOT, path), 'utf8');
 
-t.test('docs/metrics.md lists each metric as it is', async (t) => {
-  t.ok(read('docs/metrics.md').includes(metricsTable()), 'node scripts/write-metrics.ts writes it anew');
+t.test('docs/alerts.md lists each metric as it is', async (t) => {
+  t.ok(read('docs/alerts.md').includes(metricsTable()), 'node scripts/write-metrics.ts writes it anew');
 });
 
 t.test('the dashboard and the alert rules ask for metrics and labels that there are', async (t) => {

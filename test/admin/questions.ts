@@ -5,8 +5,8 @@ import type { Test } from 'tap';
 import { until } from '../helpers/until.ts';
 import { settled, type Visit } from './browser.ts';
 
-/** The table of docs/questions.md: each question, the way to its answer from the overview, and the command that has it too. */
-const rows = readFileSync(join(import.meta.dirname, '../../docs/questions.md'), 'utf8')
+/** The Operator FAQ of docs/operating.md: each question, the way to its answer from the overview, and the command that has it too. */
+const rows = readFileSync(join(import.meta.dirname, '../../docs/operating.md'), 'utf8')
   .split('\n')
   .filter((line) => line.startsWith('| ') && !line.startsWith('| question'))
   .map((line) => line.split(' | ').map((cell) => cell.replaceAll(/^\| | \|$/g, '')))
@@ -21,13 +21,13 @@ const WEEKS_AGO = new Date(Date.now() - 21 * 86_400_000).toISOString().slice(0, 
 const ANSWERS: Readonly<Record<string, RegExp>> = {
   'Is all well?': /\d+ things need you/,
   'What needs me now?': /big_spenders is held.* broken failed/,
-  'What were people told of, and is it over?':
+  'Which alerts were sent, and are they over?':
     /Alerts Alerts, newest first Opened Alert Closed .*big_spenders is held.* open/,
   'Who left big_spenders at the last run?': /held .*Who would enter and leave .*user-0010 would leave/,
   'Was the CRM told that user-0001 left, and when?': /left \d.* crm was told 200 \d/,
   'Was somebody a member on the first of November?': /(Was not a member|Nobody knows any more) .*As it was at/,
   'Why is a run held, and what would it change?': /is held and waits for you .*0 would enter, 57 would leave/,
-  'How do I let it go on, or throw it away?': /Approve this run\? Receivers get 0 entered, 57 exited/,
+  'How do I approve or reject it?': /Approve this run\? Receivers get 0 entered, 57 exited/,
   'What would a run send now?': /A run now would send \d+ messages/,
   'How large is it, how did it grow, and when does it run next?':
     /Members 63 .*Next run (in \d+|now).*Size and changes .*Members/,
@@ -35,15 +35,15 @@ const ANSWERS: Readonly<Record<string, RegExp>> = {
   'How do I run it now?': /A run of big_spenders has begun/,
   'How do I stop it for a while?': /Pause big_spenders\? .*until somebody resumes it/,
   'A receiver lost its data: how does it get everyone again?': /Send all of big_spenders again\?/,
-  'Did what user-0001 did reach the CRM?': /Where it went .*crm delivered .*Attempts .*crm success 200/,
+  'Did the events of user-0001 reach the CRM?': /Where it went .*crm delivered .*Attempts .*crm success 200/,
   'How do I send one message again?': /Queued again for|newer change already/,
-  'Which endpoints take nothing, and since when?': /ads \S+ refusing since .*old \S+ paused since/,
+  'Which endpoints accept nothing, and since when?': /ads \S+ refusing since .*old \S+ paused since/,
   'What does the receiver answer?': /refused 401 .*The signature does not match/,
   'It is being repaired: how do I hold everything back?': /Pause this endpoint\?/,
-  'It is mended: how do I have it tried again?': /ads is posted to again within seconds/,
-  'Does it take a signed message at all?': /Test event .*refused .*401 in .*signed by/,
+  'It is fixed: how do I have it tried again?': /ads is posted to again within seconds/,
+  'Does it accept a signed message at all?': /Test event .*refused .*401 in .*signed by/,
   'What was never delivered, and how is it sent again?': /Send them again\? .*queued again/,
-  'Which messages were turned away, and why?': /shop event_not_defined/,
+  'Which messages were rejected, and why?': /shop event_not_defined/,
   'How far back do events go, and are they whole?': /whole\. Events \d+ received/,
   'Who asked for a deletion, and who confirmed it?': /local deletes 1 person .*crm, \d/,
   'Who approved, paused or dropped something?': /local regulation\.file/,
@@ -78,7 +78,7 @@ export async function questions(t: Test, { page, complaints }: Visit): Promise<v
 async function take(page: Page, step: string, question: string): Promise<void> {
   const [, what = step, typed] = /^(.*?)(?: `(.+)`)?$/.exec(step) ?? [];
   const needs = page.getByRole('list', { name: 'What needs a person' }).getByRole('listitem');
-  const about = /ads|mended/.test(question) ? 'ads' : /fail/.test(question) ? 'broken' : 'big_spenders';
+  const about = /ads|fixed/.test(question) ? 'ads' : /fail/.test(question) ? 'broken' : 'big_spenders';
   const need = needs.filter({ hasText: about });
   if (['Decide', 'Look'].includes(what)) await need.getByRole('link', { name: what, exact: true }).first().click();
   else if (what === 'Try again') await need.getByRole('button', { name: what }).click();

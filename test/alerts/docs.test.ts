@@ -4,7 +4,7 @@ import { CONCERNS, RULES } from '../../src/concern.ts';
 import { holdPage, markdownTable } from '../helpers/made-page.ts';
 
 const MINUTE = 60_000;
-const INCIDENTS = 'docs/operations/incidents.md';
+const INCIDENTS = 'docs/incidents.md';
 
 /** How the configuration writes a setting. */
 const FORMS = {

@@ -6,7 +6,7 @@ import t from 'tap';
 import { PAGES } from '../../src/admin/page-lists.ts';
 import { buildProgram } from '../../src/cli/program.ts';
 
-const text = readFileSync(join(import.meta.dirname, '../../docs/questions.md'), 'utf8');
+const text = readFileSync(join(import.meta.dirname, '../../docs/operating.md'), 'utf8');
 const rows = [...text.matchAll(/^\| (?!question|-)(.+?) \| (.+?) \| `rollcall (.+?)` \|$/gm)].map(
   ([, question = '', pages = '', line = '']) => ({ question, pages, words: line.split(' ') }),
 );

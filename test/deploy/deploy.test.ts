@@ -141,14 +141,14 @@ t.test('every alert rule has a section of the incident page, and links to it', a
   const { groups } = parse(read('deploy/prometheus/rollcall.rules.yaml'));
   const rules: readonly { alert: string; annotations: { runbook_url: string } }[] = groups[0].rules;
   t.ok(rules.length > 10);
-  const [, alerts = ''] = /^## Alerts of Prometheus\n(.*?)^## /ms.exec(read('docs/operations/incidents.md')) ?? [];
+  const [, alerts = ''] = /^## Alerts of Prometheus\n(.*?)^## /ms.exec(read('docs/incidents.md')) ?? [];
   const sections = alerts.split(/^### /m).slice(1);
   t.same(
     sections.map((section) => section.slice(0, section.indexOf('\n'))),
     rules.map(({ alert }) => alert),
   );
   for (const section of sections) t.match(section, /^\*\*Means:\*\* .+^\*\*Look:\*\* .+^\*\*Do:\*\* /ms);
-  const page = `${manifest.homepage.replace('#readme', '')}/blob/main/docs/operations/incidents.md`;
+  const page = `${manifest.homepage.replace('#readme', '')}/blob/main/docs/incidents.md`;
   for (const { alert, annotations } of rules) t.equal(annotations.runbook_url, `${page}#${alert.toLowerCase()}`);
 });
 

@@ -17,7 +17,7 @@ const endpoint = z.object({
   since: time.nullable().describe('Since when it is so, unless it is open.'),
   pending: z.int().describe('Deliveries of its destination neither delivered nor dead.'),
   dead: z.int().describe('Dead letters of its destination, those held out included.'),
-  heldOut: z.int().describe('Dead letters `queue_full`, which are queued again by themselves.'),
+  heldOut: z.int().describe('Dead letters `queue_full`, which are queued again automatically.'),
 });
 
 const endpointDetail = endpoint.extend({

@@ -40,7 +40,7 @@ function queueGauges(make: Instruments, { store, clock, destinations }: StorePar
   perDestination('dead_letters', 'Dead letters kept, those held out included.', ({ dead }) => dead);
   perDestination(
     'held_out',
-    'Dead letters queue_full, which are queued again by themselves.',
+    'Dead letters queue_full, which are queued again automatically.',
     ({ heldOut }) => heldOut,
   );
   make.gauge(
@@ -143,7 +143,7 @@ function liveGauges(make: Instruments, { live }: StoreParts): void {
 
 /** A scrape says that the store does not answer, rather than nothing at all. */
 function healthGauges(make: Instruments, { store, clock }: StoreParts): void {
-  make.gauge('store_up', 'Whether the store answers and is sound: 1 or 0.', [], async (gauge) => {
+  make.gauge('store_up', '1 if the store answers and is sound, otherwise 0.', [], async (gauge) => {
     gauge.set(0);
     await store.ping();
     gauge.set(1);

@@ -59,7 +59,7 @@ function runMetrics(make: Instruments, { keys }: SyncParts): SyncMetrics['report
 
 function liveMetrics(make: Instruments): SyncMetrics['liveStep'] {
   const events = make.counter('live_events_total', 'Events that live audiences were computed from.', ['source']);
-  const people = make.counter('live_people_total', 'People looked at, because of events or the time.', ['source']);
+  const people = make.counter('live_people_total', 'People evaluated, because of events or time.', ['source']);
   const changes = make.counter('live_changes_total', 'Changes of live audiences and traits that were accepted.', [
     'source',
   ]);

@@ -10,7 +10,7 @@ import { linked } from '../sqlite/files.ts';
 import { IDS_AHEAD } from './ids-ahead.ts';
 
 const USE_PG_DUMP =
-  'A Postgres store is backed up with pg_dump or a snapshot of the database, not by this command. Afterwards: rollcall migrate --restored (docs/operations/backup.md).';
+  'A Postgres store is backed up with pg_dump or a snapshot of the database, not by this command. Afterwards: rollcall migrate --restored (docs/deployment.md#backup-and-restore).';
 
 /** The file of an embedded engine. */
 export interface EngineFile {

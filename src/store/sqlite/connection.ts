@@ -42,7 +42,7 @@ export class Connection implements Statements {
   }
 
   private configure(): void {
-    // Rows carry their bodies; larger pages take a tenth of the CPU off (see docs/decisions.md).
+    // Rows carry their bodies; larger pages take a tenth of the CPU off.
     this.exec(`PRAGMA page_size = ${PAGE_SIZE}`);
     this.exec('PRAGMA journal_mode = WAL');
     this.exec('PRAGMA synchronous = FULL');

@@ -66,7 +66,7 @@ const COLUMNS = [
  * @param {{ lag: number | null, progress: number | null, hold: string | null }} live
  */
 export function liveText({ lag, progress, hold }) {
-  if (progress !== null) return `live, ${Math.floor(100 * progress)} % computed${lag === null ? '' : ' anew'}`;
+  if (progress !== null) return `live, ${lag === null ? 'building' : 'rebuilding'} (${Math.floor(100 * progress)} %)`;
   if (lag === null) return 'live, not computed yet';
   if (hold !== null) return 'live, on hold';
   return lag < 1_000 ? 'live' : `live, ${duration(lag)} behind`;
