@@ -267,7 +267,7 @@ t.test('nothing is exported that no other file uses', async (t) => {
 
 const TYPE = /^(export )?(?:declare )?(?:abstract )?(?:class|interface|type|enum) (\w+)/gm;
 /** Names that the packages publish to apps, of things that each of them has. */
-const PUBLISHED_TYPES = ['AliasMessage', 'Analytics', 'Client', 'Context', 'Message'];
+const PUBLISHED_TYPES = ['AliasMessage', 'Client', 'Message'];
 
 /** `name: files` of each type that is exported somewhere and declared in several files. */
 function repeatedTypes(sources: readonly Source[]): string[] {

@@ -11,9 +11,9 @@ import { engineCases } from 'rollcall/engine-contract';
 console.log(typeof createSqlEngine, engineCases.length > 10);
 `;
 const TYPED = `
-import { createSqlEngine, type Dialect, type Engine, type Session } from 'rollcall/engine';
+import { createSqlEngine, type SqlDialect, type Engine, type SqlSession } from 'rollcall/engine';
 import { type EngineFixture, engineCases } from 'rollcall/engine-contract';
-export function open(dialect: Dialect, session: Session): Engine {
+export function open(dialect: SqlDialect, session: SqlSession): Engine {
   return createSqlEngine({ dialect, session, writable: true, tuned: { plan: () => [], members: () => [], history: () => [] }, scrub: async () => {} });
 }
 export async function check(open: () => Promise<EngineFixture>): Promise<void> {
