@@ -3,8 +3,7 @@ import { Scenario } from './scenario.ts';
 
 // `npm run test:crash` is the long version. Processes that start and leases that end are waited for side by side.
 t.jobs = 2;
-const parallel = { buffered: true };
-t.test('ten crashes, one at each failpoint, lose nothing that was accepted', parallel, async (t) => {
+t.test('ten crashes, one at each failpoint, lose nothing that was accepted', { buffered: true }, async (t) => {
   const scenario = await Scenario.start(t);
   await scenario.migrationRound();
   for (const failpoint of ['accept', 'commit', 'claim', 'post', 'settle', 'retry'] as const) {
@@ -16,9 +15,13 @@ t.test('ten crashes, one at each failpoint, lose nothing that was accepted', par
   await scenario.finish();
 });
 
-t.test('crashes between batches that are taken whole, in part or without a word lose nothing', parallel, async (t) => {
-  const scenario = await Scenario.start(t, { isBatched: true });
-  for (const failpoint of ['post', 'settle', 'retry'] as const) await scenario.round({ failpoint, passes: 3 });
-  await scenario.round({ afterDeliveries: 300 });
-  await scenario.finish();
-});
+t.test(
+  'crashes between batches that are taken whole, in part or without a word lose nothing',
+  { buffered: true },
+  async (t) => {
+    const scenario = await Scenario.start(t, { isBatched: true });
+    for (const failpoint of ['post', 'settle', 'retry'] as const) await scenario.round({ failpoint, passes: 3 });
+    await scenario.round({ afterDeliveries: 300 });
+    await scenario.finish();
+  },
+);
