@@ -6,10 +6,10 @@ import type { CheckData, CheckReply } from './thread/check-thread.ts';
 import { THREAD_ARGUMENTS } from './thread/store-thread.ts';
 
 /**
- * Looks through the file in a thread of its own. What was looked through when it was opened, or is too large, is passed
- * over unless `thorough`.
+ * Check the file for damage in a thread of its own. Unless `thorough`, skip a file that was checked when it was opened
+ * or is too large.
  *
- * @throws RollcallError `store_failed`, `store_busy` when it can't be looked at now
+ * @throws RollcallError `store_failed`, `store_busy` if it can't be checked now
  */
 export async function checkFile(path: string, thorough: boolean): Promise<string | null> {
   if (path === ':memory:') return null;
@@ -18,7 +18,7 @@ export async function checkFile(path: string, thorough: boolean): Promise<string
   const workerData: CheckData = { path, thorough };
   const script = new URL(`./thread/check-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
   const worker = new Worker(script, { workerData, execArgv: THREAD_ARGUMENTS });
-  // A process that has to end need not wait for it.
+  // The check must not keep the process alive.
   worker.unref();
   const { promise, resolve, reject } = Promise.withResolvers<CheckReply>();
   worker.once('message', resolve).once('error', reject);

@@ -3,27 +3,27 @@ import { SERVED_GAP } from '../port.ts';
 import { UPTIME_STEP } from '../steadied-time.ts';
 import type { Connection } from './connection.ts';
 
-/** The clocks of a process that delivers, as each heartbeat reports them. */
+/** The clocks of a delivering process, reported with each heartbeat. */
 export interface ClockReading {
-  /** Added to its wall clock. */
+  /** Milliseconds to add to its wall clock. */
   readonly offset: number;
-  /** Milliseconds since the machine was started. */
+  /** Milliseconds since the machine booted. */
   readonly uptime: number;
 }
 
-/** The clock as the store keeps it, for processes that start. */
+/** The clock as stored, for processes that start. */
 interface KeptClock extends ClockReading {
-  /** The store's time when it was kept. */
+  /** Store time of the write. */
   readonly at: number;
   readonly servedSince: number;
 }
 
-/** The time as it is known when a file is opened. */
+/** The time information found when a file is opened. */
 export interface StartTime {
   readonly kept: KeptClock | null;
-  /** Whether a process of this machine delivers from the file right now. */
+  /** True if a process on this machine is delivering from the file. */
   readonly isServed: boolean;
-  /** The newest time that stands in the file; 0 in a new one. */
+  /** The newest time stored in the file; 0 in a new one. */
   readonly newest: number;
 }
 
@@ -60,24 +60,24 @@ export function startTime(db: Connection): StartTime {
   return { kept, isServed, newest: Math.max(written?.at ?? 0, kept?.at ?? 0) };
 }
 
-/** Heartbeats of a process that lives are no further apart, in milliseconds. */
+/** The longest pause between two heartbeats of a running process, in milliseconds. */
 const SILENCE = 15_000;
 
 /**
- * The offset to add to the wall clock, so that nothing that was written lies ahead. Of what would do, the
- * least: what looks like a downtime may be a step, and too little time only makes deliveries wait longer.
+ * Return the offset to add to the wall clock, so that no stored time lies in the future. Prefer the smallest that does
+ * it: an apparent downtime may be a step of the clock, and too early a time only delays deliveries.
  */
 export function startOffset(clock: Clock, { kept, isServed, newest }: StartTime): number {
   const wall = clock.now();
   const since = kept === null ? Number.NaN : clock.uptime() - kept.uptime;
-  // Beside a process that delivers its time counts, however this process's clock is set.
+  // While another process delivers, its time counts, however this process's clock is set.
   const isBeside = kept !== null && isServed && since >= 0 && since <= SILENCE;
   const times = isBeside ? [besideTime(kept, since, wall)] : [wall + (kept?.offset ?? 0), wall];
   const time = times.filter((each) => each >= newest).sort((a, b) => a - b)[0] ?? newest;
   return Math.round(time - wall);
 }
 
-/** By the wall clock, which is the finer one, unless it was set meanwhile, or is set otherwise for this process. */
+/** Use the wall clock, which is finer, unless it was stepped since or differs from the other process's clock. */
 function besideTime({ at, offset }: KeptClock, since: number, wall: number): number {
   return Math.abs(wall + offset - (at + since)) <= UPTIME_STEP ? wall + offset : at + since;
 }

@@ -5,30 +5,30 @@ import { Holders } from './holder.ts';
 import { SeenIds } from './queue/seen.ts';
 import type { SqliteRow, Statements, Tuple } from './statements.ts';
 
-/** How long a statement may wait for another process's write lock, in milliseconds; it waits in the store's own thread. */
+/** The longest wait of a statement for another process's write lock, in milliseconds. Only the store's thread waits. */
 const LOCK_WAIT = 5_000;
 
 /**
- * Files up to this size are rewritten once users are deleted, which takes a second or two. In larger ones what is deleted
- * is overwritten in its place, too, but SQLite may have left a copy of a row in the unused part of a page.
+ * Files up to this size are rewritten after users are deleted, which takes a second or two. In larger files deleted
+ * data is overwritten in place, but SQLite may have left a copy of a row in the unused part of a page.
  */
 const VACUUM_LIMIT = 256 * 1024 * 1024;
 const PAGE_SIZE = 8_192;
-/** Size of the log, in bytes, at which it is written into the database. */
+/** Size of the write-ahead log, in bytes, at which it is checkpointed. */
 export const CHECKPOINT_AFTER = 2_000 * PAGE_SIZE;
 
-/** One open database file with its prepared statements and interned names. Lives in the store's thread. */
+/** An open database file with its prepared statements and interned names. It lives in the store's thread. */
 export class Connection implements Statements {
   readonly holders = new Holders();
   readonly seen = new SeenIds(this);
-  /** Whether a notice of a deletion was settled: the log still holds the user's id. */
+  /** True after a deletion notice was settled: the write-ahead log still holds the user's id. */
   holdsTraces = false;
   private readonly database: DatabaseSync;
   private readonly statements = new Map<string, StatementSync>();
   private readonly tupleStatements = new Map<string, StatementSync>();
   private readonly idOfName = new Map<string, number>();
   private readonly nameOfId = new Map<number, string>();
-  /** Whether commits are synced to disk before they return. */
+  /** True while commits are synced to disk before they return. */
   private isSynced = true;
 
   constructor(path: string) {
@@ -46,13 +46,13 @@ export class Connection implements Statements {
     this.exec(`PRAGMA page_size = ${PAGE_SIZE}`);
     this.exec('PRAGMA journal_mode = WAL');
     this.exec('PRAGMA synchronous = FULL');
-    // The system has the pages in its own cache: four times as much took 50 MB more, and not a hundredth of the CPU off.
+    // The system caches the pages too: a cache four times as large took 50 MB more and saved less than 1 % of the CPU.
     this.exec('PRAGMA cache_size = -8192');
     this.checkpointAfter(CHECKPOINT_AFTER);
     this.exec('PRAGMA journal_size_limit = 67108864');
-    // Deleted rows are overwritten: a deletion request must leave nothing of its users in the file.
+    // Overwrite deleted rows: a deletion request must leave nothing of its users in the file.
     this.exec('PRAGMA secure_delete = ON');
-    // Statement journals would else go to files in the system's temporary folder.
+    // Otherwise statement journals go to files in the system's temporary folder.
     this.exec('PRAGMA temp_store = MEMORY');
   }
 
@@ -87,9 +87,9 @@ export class Connection implements Statements {
   }
 
   /**
-   * Runs `work` in one transaction that holds the write lock from its start.
+   * Run `work` in a transaction that holds the write lock from its start.
    *
-   * @param isSynced - whether it must outlive a loss of power; if not, it may be undone by one, with nothing that was before it
+   * @param isSynced - false if a power loss may undo the transaction, though never one before it
    */
   async transaction<T>(work: () => T | Promise<T>, isSynced = true): Promise<T> {
     this.syncCommits(isSynced);
@@ -106,7 +106,7 @@ export class Connection implements Statements {
     }
   }
 
-  /** Undoes what `work` wrote when it throws, and nothing else of the transaction. */
+  /** Run `work`; if it throws, undo its writes and nothing else of the transaction. */
   async savepoint<T>(work: () => T | Promise<T>): Promise<T> {
     this.run('SAVEPOINT operation');
     try {
@@ -123,7 +123,7 @@ export class Connection implements Statements {
     }
   }
 
-  /** The number that stands for a string in the rows. */
+  /** Return the number that stands for a string in the rows. */
   nameId(value: string): number {
     let id = this.idOfName.get(value);
     if (id === undefined) {
@@ -134,13 +134,13 @@ export class Connection implements Statements {
     return id;
   }
 
-  /** As `nameId`, but null for a string that no row can hold. */
+  /** Like `nameId`, but null for a string that no row can hold. */
   knownNameId(value: string): number | null {
     const row = this.get<{ id: number }>('SELECT id FROM name WHERE value = ?', value);
     return row?.id ?? null;
   }
 
-  /** Empty for one that was dropped. */
+  /** Return the string of a number; empty if it was dropped. */
   name(id: number): string {
     const known = this.nameOfId.get(id);
     if (known !== undefined) return known;
@@ -149,7 +149,7 @@ export class Connection implements Statements {
     return value ?? '';
   }
 
-  /** Forgets names that no row needs any more. */
+  /** Delete names that no row needs any more. */
   dropNames(names: readonly string[]): void {
     if (names.length === 0) return;
     this.run('DELETE FROM name WHERE value IN (SELECT value FROM json_each(?))', JSON.stringify(names));
@@ -165,7 +165,7 @@ export class Connection implements Statements {
   }
 
   /**
-   * Removes what deleted rows left in the log and between the rows of pages.
+   * Remove traces of deleted rows from the write-ahead log and the unused parts of pages.
    *
    * @throws RollcallError `store_busy` while another process reads or writes
    */
@@ -181,38 +181,38 @@ export class Connection implements Statements {
     this.holdsTraces = false;
   }
 
-  /** Empties the log, as soon as nobody reads it, if something was deleted whose traces in it must not stay. */
+  /** Empty the write-ahead log once nobody reads it, if it holds traces of deleted users. */
   tidy(): void {
     if (this.holdsTraces) this.holdsTraces = !this.checkpoint();
   }
 
-  /** Bytes of pages within the file that hold nothing. */
+  /** Bytes of the file's free pages. */
   freeBytes(): number {
     const pages = this.database.prepare('PRAGMA freelist_count').get()?.['freelist_count'];
     return Number(pages) * PAGE_SIZE;
   }
 
-  /** Writes the log into the database, and gives its space back, unless somebody is reading; says whether it did. */
+  /** Checkpoint and truncate the write-ahead log. Return false if a reader prevents it. */
   checkpoint(): boolean {
     try {
       this.exec('PRAGMA busy_timeout = 0');
       return this.truncateLog();
     } catch {
-      // What was committed is on disk; it is tried again the next time.
+      // The commits are on disk. The next checkpoint tries again.
       return false;
     } finally {
       this.exec(`PRAGMA busy_timeout = ${LOCK_WAIT}`);
     }
   }
 
-  /** FULL: in WAL mode each commit is synced to disk before it returns. NORMAL: with the next one that is, or with the log. */
+  /** FULL syncs each commit to disk before it returns. NORMAL leaves it to the next full commit or checkpoint. */
   private syncCommits(isSynced: boolean): void {
     if (isSynced === this.isSynced) return;
     this.exec(`PRAGMA synchronous = ${isSynced ? 'FULL' : 'NORMAL'}`);
     this.isSynced = isSynced;
   }
 
-  /** After how many bytes of the log that is done by itself. */
+  /** Set the size of the write-ahead log, in bytes, at which SQLite checkpoints automatically. */
   checkpointAfter(bytes: number): void {
     this.exec(`PRAGMA wal_autocheckpoint = ${Math.max(16, Math.floor(bytes / PAGE_SIZE))}`);
   }
@@ -221,7 +221,7 @@ export class Connection implements Statements {
     this.database.close();
   }
 
-  /** Writes the log's pages into the file and empties it; false while another process keeps it from that. */
+  /** Checkpoint and truncate the log; return false if another process prevents it. */
   private truncateLog(): boolean {
     return this.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0;
   }
@@ -236,13 +236,13 @@ export class Connection implements Statements {
   }
 
   private rememberName(id: number, value: string): void {
-    // Runs and paused endpoints come and go; beyond this many names starting afresh costs less than an LRU.
+    // Runs and paused endpoints come and go. Clearing the maps beyond this many names costs less than an LRU.
     if (this.idOfName.size > 10_000) this.forgetNames();
     this.idOfName.set(value, id);
     this.nameOfId.set(id, value);
   }
 
-  /** A name made in a transaction that is rolled back does not exist. */
+  /** Drop cached names: those of a transaction that was rolled back do not exist. */
   private forgetNames(): void {
     this.idOfName.clear();
     this.nameOfId.clear();
@@ -259,9 +259,9 @@ const SQLITE_NOTADB = 26;
 const SQLITE_IOERR_CORRUPTFS = 8458;
 
 /**
- * The error that a failure of SQLite becomes.
+ * Convert a failure of SQLite to a coded error.
  *
- * @param path - the file that people should look at
+ * @param path - the file to name in the message
  */
 export function storeError(error: unknown, path = 'the database'): RollcallError {
   if (error instanceof RollcallError) return error;

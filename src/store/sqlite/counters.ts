@@ -6,11 +6,11 @@ interface QueueSize {
   readonly heldOut: number;
 }
 
-/** How full queues are, as the transaction has changed them so far. */
+/** Sizes of queues, including the transaction's changes so far. */
 export class QueueCounters {
   private readonly db: Connection;
   private readonly changes: CounterChanges<number>;
-  /** Counters as they are written, of destinations that were asked for. */
+  /** Stored counters of the destinations asked about so far. */
   private readonly written = new Map<number, QueueSize>();
 
   constructor(db: Connection, changes: CounterChanges<number>) {
@@ -28,7 +28,7 @@ export class QueueCounters {
     return { queued: written.queued + queued, heldOut: written.heldOut + heldOut };
   }
 
-  /** Whether what is new has to be held out. While anything is, whatever is new joins it, so that the order holds. */
+  /** True if new deliveries must be held out. While any are, all new ones join them, so that the order holds. */
   isFull(destination: number, maxQueued: number): boolean {
     const { queued, heldOut } = this.of(destination);
     return heldOut > 0 || queued >= maxQueued;
@@ -53,7 +53,7 @@ export function writeChanges(db: Connection, changes: CounterChanges<number>): v
   }
   for (const [run, { deliveries, untried, delivered, died, superseded }] of changes.runs) {
     const name = db.name(run);
-    // A run that was pruned has no name any more.
+    // A pruned run has no name any more.
     if (name === '') continue;
     db.run(
       `INSERT INTO run_progress (run, part, deliveries, untried, delivered, dead, superseded)

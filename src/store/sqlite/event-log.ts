@@ -5,20 +5,20 @@ import { checkFence } from '../records/fence.ts';
 import type { Connection } from './connection.ts';
 import { SqliteSession } from './session.ts';
 
-/** Characters of bodies that are read at once. */
+/** Characters of bodies per page. */
 const PAGE = 4_000_000;
 const VERSION = 'event_log_version';
 const LOST = 'event_log_lost';
-/** Characters that are kept for the live computation at most; further behind, it reads the files. */
+/** Characters kept for the live computation at most. If it is further behind, it reads the files. */
 const UNREAD = 64_000_000;
-/** While a state is built or catches up: reading the files again would take as long again. */
+/** The same while a state is built or catches up: reading the files again would take as long again. */
 const UNREAD_BY_BUILD = 1_000_000_000;
 const DELETIONS = 'event_log_deletions';
 
-/** Characters of a row that are enough: readers take the tail row by row. */
+/** Characters of a full row: readers take the tail row by row. */
 const ENOUGH = 1_000_000;
 
-/** Gathers what accepts add to the tail: one row for each source, whatever the number of messages. */
+/** Collects what accepts add to the tail: one row per source, whatever the number of messages. */
 export class TailWriter {
   private readonly db: Connection;
   private readonly now: number;
@@ -26,14 +26,13 @@ export class TailWriter {
   private readonly bodies = new Map<number, string[]>();
   private characters = 0;
 
-  /** @param wall - the same moment by the wall clock */
+  /** @param wall - `now` by the wall clock */
   constructor(db: Connection, now: number, wall: number) {
     this.db = db;
     this.now = now;
     this.wall = wall;
   }
 
-  /** Whether it has enough for rows of its own. */
   get isFull(): boolean {
     return this.characters >= ENOUGH;
   }
@@ -76,7 +75,7 @@ export function eventState(db: Connection): LogState {
   };
 }
 
-/** A message is received before it is accepted, and this is the longest that may take, in milliseconds. */
+/** The longest time between receiving a message and accepting it, in milliseconds. */
 const IN_BETWEEN = 600_000;
 const DAY = 86_400_000;
 
@@ -125,7 +124,7 @@ export async function seal(
   add(db, files);
 }
 
-/** Parts that leave the tail before the live computation has read them. */
+/** Keep the parts that leave the tail before the live computation has read them. */
 function keepUnread(db: Connection, upTo: number): void {
   const [[read, builds] = [null, 0]] = db.tuples<[number | null, number]>(
     'SELECT min(CAST(position AS INTEGER)), count(*) FILTER (WHERE serving = 0) FROM live_source WHERE building <> ?',

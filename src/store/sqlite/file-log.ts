@@ -1,7 +1,7 @@
 import type { FileLog } from '../event-log.ts';
 import type { StoreThread } from './thread/store-thread.ts';
 
-/** The event log, as far as it is in the database. */
+/** The part of the event log that is in the database. */
 export function fileLog(thread: StoreThread): FileLog {
   return {
     kind: 'files',

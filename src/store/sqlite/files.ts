@@ -14,14 +14,13 @@ import { dirname, resolve } from 'node:path';
 import { RollcallError } from '../../kernel/errors.ts';
 
 const MAGIC = 'SQLite format 3\0';
-/** In the header: the size of pages, and whether a log belongs to the file (1 no, 2 yes). */
+/** Offsets in the header: the page size, and the write version (1 without a write-ahead log, 2 with one). */
 const PAGE_SIZE_AT = 16;
 const WRITE_VERSION_AT = 18;
-/** The log's header has the size of pages too. */
+/** The log's header holds the page size too. */
 const LOG_HEADER = 32;
 const LOG_PAGE_SIZE_AT = 8;
 
-/** The remedy for a damaged file. */
 const REPAIR =
   'Stop Rollcall, keep a copy of the file, and put the newest backup in its place (docs/deployment.md); rollcall doctor says what is damaged';
 
@@ -30,22 +29,22 @@ export function damaged(path: string, what: string): RollcallError {
 }
 
 /**
- * The file that a link leads to, also where that is gone: SQLite follows links before it names the files beside a database, so all
- * that is kept there lies beside the file, and not beside the link.
+ * Follow symbolic links, also to a missing file. SQLite follows links before it names its side files, so all our side
+ * files lie next to the real file, not next to the link.
  */
 export function linked(path: string): string {
   try {
     const target = resolve(dirname(path), readlinkSync(path));
     return find(path) === null ? linked(target) : realpathSync(path);
   } catch {
-    // It is no link, or nobody can tell: SQLite says what is wrong with it.
+    // Not a link, or unreadable: SQLite will say what is wrong.
     return path;
   }
 }
 
 /**
- * Looks at the store's files before SQLite does, which takes an empty file for a new database and applies any log that
- * lies beside one.
+ * Check the store's files before SQLite opens them: it would take an empty file for a new database and apply any log
+ * next to it.
  *
  * @throws RollcallError `store_damaged`, `store_read_only`, `store_failed`
  */
@@ -60,7 +59,7 @@ export function checkFiles(path: string): void {
   }
   if (!file.isFile()) throw new RollcallError('store_failed', `The store ${path} is not a file. Correct \`store\`.`);
   checkAccess(path, 'The file');
-  // SQLite first undoes the transaction in which it was killed.
+  // SQLite first rolls back the transaction in which it was killed.
   if ((find(`${path}-journal`)?.size ?? 0) > 0) return;
   if (file.size === 0) {
     const had = logSize > 0 ? `its log ${path}-wal is not` : `${markerOf(path)} says that it was in use`;
@@ -75,14 +74,14 @@ export function checkFiles(path: string): void {
   if (logSize >= LOG_HEADER) checkLog(path, header);
 }
 
-/** Says that the file is in use: one that is empty later has lost what it held. */
+/** Mark the file as used: if it is empty later, its data was lost. */
 export function markFile(path: string, store: string): void {
   if (path === ':memory:') return;
   const text = `The Rollcall store ${store} is in the file of the same name without -id. This file tells an empty one from a new one.\n`;
   try {
     writeFileSync(markerOf(path), text, { flag: 'wx' });
   } catch {
-    // It is there, or there is no room for it now.
+    // It exists, or there is no room for it now.
   }
 }
 
@@ -104,7 +103,7 @@ function checkFolder(folder: string, path: string): void {
   );
 }
 
-/** SQLite writes beside the file too. */
+/** Check write access to a file, or to its folder, in which SQLite creates files too. */
 function checkAccess(path: string, what: string): void {
   try {
     accessSync(path, constants.R_OK | constants.W_OK);
@@ -115,13 +114,13 @@ function checkAccess(path: string, what: string): void {
   }
 }
 
-/** A file that was put back beside the log of another: SQLite would write that log's pages into it. */
+/** Refuse a restored file next to another file's log: SQLite would write that log's pages into it. */
 function checkLog(path: string, header: Buffer): void {
   const log = start(`${path}-wal`, LOG_HEADER);
   const pageSize = header.readUInt16BE(PAGE_SIZE_AT);
   const isForeign =
     header[WRITE_VERSION_AT] === 1 || log.readUInt32BE(LOG_PAGE_SIZE_AT) !== (pageSize === 1 ? 65_536 : pageSize);
-  // One that was never written is all zeros.
+  // A log that was never written is all zeros.
   if (!isForeign || log.every((byte) => byte === 0)) return;
   throw new RollcallError(
     'store_damaged',

@@ -1,16 +1,16 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-/** The system's side, so that tests can be any machine. */
+/** The system calls in use, so that tests can imitate any machine. */
 export interface HostSystem {
   readonly platform: NodeJS.Platform;
   readonly pid: number;
   hostname(): string;
-  /** The text of a file below /proc; throws as `readFileSync` does. */
+  /** Return the text of a file below /proc; throws as `readFileSync` does. */
   read(path: string): string;
-  /** Where a link below /proc leads; throws as `readlinkSync` does. */
+  /** Return the target of a link below /proc; throws as `readlinkSync` does. */
   link(path: string): string;
-  /** Sends no signal, only looks: throws as `process.kill` does. */
+  /** Check that a process exists, without sending a signal; throws as `process.kill` does. */
   probe(pid: number): void;
 }
 
@@ -23,16 +23,16 @@ const REAL: HostSystem = {
   probe: (pid) => void process.kill(pid, 0),
 };
 
-/** A process, as it stands beside what it holds: a pid alone is not enough, since pids come again and namespaces have their own. */
+/** A process that holds something. A pid alone is not enough, since pids are reused and namespaces have their own. */
 interface Holder {
-  /** Where the pid means this process; null where only the lease tells. */
+  /** The scope in which the pid is unique; null if only the lease can show that the process ended. */
   readonly scope: string | null;
   readonly pid: number;
-  /** When the process was started, in the scope's own measure; null where that is not known. */
+  /** Start time of the process in the scope's own unit; null if unknown. */
   readonly started: string | null;
 }
 
-/** Tells of other processes on this machine whether they have exited, so that nobody has to wait for their leases to end. */
+/** Detects that other processes on this machine have exited, so that nobody has to wait for their leases to expire. */
 export class Holders {
   private readonly system: HostSystem;
   private readonly self: Holder;
@@ -41,16 +41,15 @@ export class Holders {
     this.system = system;
     const scope = scopeOf(system);
     const started = this.look(system.pid)?.started ?? null;
-    // Without a start time, a pid that comes again would look like the first.
+    // Without a start time, a reused pid would look like the first process.
     this.self = { scope: system.platform === 'linux' && started === null ? null : scope, pid: system.pid, started };
   }
 
-  /** This process, as text for a column. */
   get own(): string {
     return JSON.stringify(this.self);
   }
 
-  /** True only if it certainly has: what can't be seen from here may live. */
+  /** True only if the process has certainly exited: one that can't be seen from here may still run. */
   hasExited(holder: string): boolean {
     const { scope, pid, started } = JSON.parse(holder) as Holder;
     if (scope === null || scope !== this.self.scope) return false;
@@ -65,7 +64,7 @@ export class Holders {
     return found !== null && (found.started !== started || found.isZombie);
   }
 
-  /** See proc_pid_stat(5): the name in parentheses may hold anything, so fields are counted from its end. */
+  /** Read state and start time. The name in parentheses may hold anything, so count from its end: proc_pid_stat(5). */
   private look(pid: number): { readonly started: string; readonly isZombie: boolean } | null {
     try {
       const stat = this.system.read(`/proc/${pid}/stat`);
@@ -79,13 +78,13 @@ export class Holders {
   }
 }
 
-/** Host names are no proof of anything where containers share one: on Linux the boot and the namespace count. */
+/** Return the scope of this process's pid. Containers may share a host name, so on Linux boot and namespace count. */
 function scopeOf(system: HostSystem): string | null {
-  // These know no namespaces of pids.
+  // These systems have no pid namespaces.
   if (system.platform === 'darwin' || system.platform === 'win32') return system.hostname();
   try {
     const boot = system.read('/proc/sys/kernel/random/boot_id').trim();
-    // Start times count from a boot that a time namespace may shift.
+    // Start times count from boot, which a time namespace may shift.
     return [boot, system.link('/proc/self/ns/pid'), timeNamespace(system)].join(' ');
   } catch {
     return null;

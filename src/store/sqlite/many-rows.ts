@@ -1,20 +1,20 @@
 import type { SQLInputValue } from 'node:sqlite';
 import type { Statements } from './statements.ts';
 
-/** Rows of one statement; what is left over is written by as few of them as can be. */
+/** Rows per statement. The remainder is written by as few statements as possible. */
 const SIZES = [32, 8, 2, 1] as const;
-/** Rows that are worth a statement. */
+/** Rows of the largest statement. */
 export const [MOST] = SIZES;
 
-/** Writes rows by the dozen: a row of a statement for many costs two thirds of one by itself. */
+/** Writes many rows per statement: in a statement for many, a row costs two thirds of one written alone. */
 export class ManyRows {
   private readonly own: number;
   private readonly statements: readonly (readonly [size: number, sql: string])[];
 
   /**
    * @param insert - `INSERT INTO table (columns)`
-   * @param row - of its VALUES. What all rows share has numbers and comes first; the others go without, since Node finds a numbered
-   *   one by a look at all before it.
+   * @param row - the VALUES of a row. Shared parameters are numbered and come first. The others are not, since Node
+   *   scans all before a numbered one to find it.
    */
   constructor(insert: string, row: string) {
     this.own = row.match(/\?(?!\d)/g)?.length ?? 0;
@@ -22,9 +22,9 @@ export class ManyRows {
   }
 
   /**
-   * Writes all rows; returns the id of the last. They are numbered without gaps.
+   * Write all rows and return the id of the last. Ids have no gaps.
    *
-   * @param values - those that each row has for itself, row by row
+   * @param values - the values that are not shared, row by row
    */
   write(db: Statements, shared: readonly SQLInputValue[], values: readonly SQLInputValue[]): number {
     let last = 0;

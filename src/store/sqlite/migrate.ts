@@ -6,7 +6,7 @@ import type { Connection } from './connection.ts';
 const FOLDER = new URL('./migrations/', import.meta.url);
 
 /**
- * Brings the schema to the newest version, each step in a transaction of its own.
+ * Migrate the schema to the newest version, each step in a transaction of its own.
  *
  * @throws RollcallError `store_failed` for a database of another program, `store_outdated`
  */
@@ -18,7 +18,7 @@ export async function migrate(connection: Connection): Promise<void> {
   for (const [index, file] of steps.entries()) {
     const version = index + 1;
     await connection.transaction(() => {
-      // Read inside the transaction: another process may have migrated meanwhile.
+      // Read inside the transaction: another process may just have migrated.
       if (currentVersion(connection) >= version) return;
       connection.exec(readFileSync(new URL(file, FOLDER), 'utf8'));
       connection.exec(`PRAGMA user_version = ${version}`);
@@ -30,7 +30,7 @@ export async function migrate(connection: Connection): Promise<void> {
   }
 }
 
-/** Our tables among those of another program would be lost with its file, and its tables with ours. */
+/** Refuse a database of another program: deleting its file would delete our tables, or the reverse. */
 function refuseOfOthers(connection: Connection): void {
   const tables = connection.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
   const [first] = tables;

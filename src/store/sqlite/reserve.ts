@@ -4,21 +4,21 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { CHECKPOINT_AFTER, type Connection } from './connection.ts';
 import type { Operation, OperationResult, VerbName } from './thread/verbs.ts';
 
-/** Bytes kept back at most, and the part of a small disk. */
+/** Bytes reserved at most, and the part of a small disk. */
 const LARGEST = 32 * 2 ** 20;
 const PART = 1 / 8;
-/** Space is kept back only if less than this is left. */
+/** Space is reserved only if less than this is free. */
 const LOW = 2 ** 30;
-/** With less than this no database can be opened. */
+/** Free bytes below which no database can be opened. */
 const NOTHING = 2 ** 17;
 const CHUNK = Buffer.alloc(2 ** 18);
 /**
- * A file of zeros beside the database, kept while the disk is nearly full, and given up once it is full: SQLite needs room
- * in its log to delete, too. With that room delivery goes on, while intake is refused until there is enough again, on the
- * disk or within the database's own file.
+ * A file of zeros next to the database, kept while the disk is nearly full and removed once it is full, since SQLite
+ * needs room in its log even to delete. With that room delivery goes on. Intake is refused until there is enough space
+ * again, on the disk or within the database file.
  */
 export class Reserve {
-  /** Whether intake is refused. */
+  /** True while intake is refused. */
   isFull = false;
   private readonly file: string | null;
   private readonly folder: string;
@@ -30,7 +30,7 @@ export class Reserve {
     this.isTaken = this.file !== null && (statSync(this.file, { throwIfNoEntry: false })?.size ?? 0) > 0;
   }
 
-  /** Opens the database: its log and the index of that need room as well. */
+  /** Open the database, if need be with the reserved space: its log and index need room too. */
   async opening<T>(open: () => Promise<T>): Promise<T> {
     try {
       return await open();
@@ -45,7 +45,7 @@ export class Reserve {
     }
   }
 
-  /** SQLite calls it by many names that there is no room for its files. */
+  /** Replace the various errors that SQLite reports for a full disk. */
   private explained(error: unknown): unknown {
     const space = this.space();
     if (error instanceof RollcallError || !space || space.free >= NOTHING) return error;
@@ -53,7 +53,7 @@ export class Reserve {
     return new RollcallError('store_full', `The disk is full: ${message}. Free space; nothing was lost.`);
   }
 
-  /** Before each group of operations: keeps space back in time, and finds out when there is enough again. */
+  /** Reserve space in time, or detect that there is enough again. Called before each group of operations. */
   look(connection: Connection): void {
     if (this.file === null) return;
     const space = this.space();
@@ -61,7 +61,7 @@ export class Reserve {
     const { free, size } = space;
     const wanted = Math.min(LARGEST, Math.floor(size * PART));
     if (this.isFull) {
-      // Delivered messages leave free pages in the file for new ones. Then only the log needs room, half of what there is.
+      // Delivered messages leave pages in the file for new ones. Then only the log needs room: half the free space.
       const half = Math.min(wanted, Math.floor(free / 2));
       const isRoomInside = half >= wanted / 8 && connection.freeBytes() >= 2 * wanted;
       if ((free >= 2 * wanted || isRoomInside) && this.take(half)) this.isFull = false;
@@ -74,14 +74,14 @@ export class Reserve {
     }
   }
 
-  /** The disk is full: gives up what was kept back. */
+  /** Give the reserved space up: the disk is full. */
   release(): void {
     if (this.file === null) return;
     this.isFull = true;
     this.drop();
   }
 
-  /** Null where the system does not tell. */
+  /** Null if the system does not report it. */
   private space(): { readonly free: number; readonly size: number } | null {
     try {
       const { bavail, blocks, bsize } = statfsSync(this.folder);
@@ -91,7 +91,7 @@ export class Reserve {
     }
   }
 
-  /** A file with holes would keep nothing back. */
+  /** Reserve bytes by writing them: a file with holes would reserve nothing. */
   private take(bytes: number): boolean {
     if (this.file === null) return false;
     try {
@@ -117,7 +117,7 @@ export class Reserve {
   }
 }
 
-/** Verbs that are refused while the disk is full: intake, and the check that it is ready. */
+/** Verbs refused while the disk is full: intake, and the check that the store is ready for it. */
 const REFUSED: ReadonlySet<VerbName> = new Set(['accept', 'ping']);
 const FULL = {
   code: 'store_full',
@@ -126,7 +126,7 @@ const FULL = {
 
 type Perform = (operations: readonly Operation[]) => Promise<readonly OperationResult[]>;
 
-/** Performs a group of operations; once the disk is full, with the space kept back and without intake. */
+/** Perform a group of operations. If the disk fills up, release the reserve and repeat them without intake. */
 export async function performInSpace(
   connection: Connection,
   reserve: Reserve,
@@ -138,12 +138,12 @@ export async function performInSpace(
   const results = await perform(operations);
   if (!results.some((result) => 'code' in result && result.code === 'store_full')) return results;
   reserve.release();
-  // The log must not take what little room there is.
+  // The log must not take up the little room there is.
   connection.checkpoint();
   return performEach(connection, operations, perform);
 }
 
-/** One by one: what needs more room than there is fails alone, and the log is emptied after each. */
+/** Perform operations one by one, so that one that needs too much room fails alone, and empty the log after each. */
 async function performEach(
   connection: Connection,
   operations: readonly Operation[],

@@ -11,7 +11,7 @@ import { nextDeliveryIds } from './queue/held-out.ts';
 
 const NOTHING = raw('');
 
-/** Lists are JSON, which has no bytes. */
+/** Pass hashes as hexadecimal digits: lists are JSON, which has no bytes. */
 function listOf<T extends keyof ListTypes>(type: T, values: readonly ListTypes[T][]): Sql {
   if (type !== 'hash') return sql`SELECT value FROM json_each(${JSON.stringify(values)})`;
   const hashes = (values as readonly Buffer[]).map((hash) => hash.toString('hex'));
@@ -26,7 +26,7 @@ export const SQLITE: Dialect = {
   name: (value) => sql`(SELECT id FROM name WHERE value = ${value})`,
   nameOf: (column) => sql`(SELECT value FROM name WHERE id = ${column})`,
   contains: (column, text) => sql`instr(${column}, ${text}) > 0`,
-  // As a range, which an index knows how to find.
+  // As a range, which can use an index.
   startsWith: (column, prefix) => sql`${column} >= ${prefix} AND ${column} < ${`${prefix}\u{10ffff}`}`,
   untriedIn: (lane) => sql`(tries > 0) = 0 AND lane = ${lane}`,
   numberIn: (column, field) => sql`${column} ->> ${raw(`'${field}'`)}`,
@@ -45,7 +45,7 @@ export class SqliteSession implements QueueSession {
   readonly time: StoreTimes;
   private readonly db: Connection;
 
-  /** @param ahead - how far the store's time is ahead of the wall clock, for what is in the wall clock's */
+  /** @param ahead - milliseconds that the store's time is ahead of the wall clock, for times by the wall clock */
   constructor(db: Connection, now: number, ahead = 0) {
     this.db = db;
     this.time = timesAt(now, ahead);
@@ -71,7 +71,7 @@ export class SqliteSession implements QueueSession {
 
   readonly run = async (query: Sql): Promise<number> => this.db.run(textOf(query), ...query.values);
 
-  /** The operation is one already. */
+  /** Run `work` directly: each operation is in a transaction already. */
   transaction<T>(work: (session: QueueSession) => Promise<T>): Promise<T> {
     return work(this);
   }
@@ -80,7 +80,7 @@ export class SqliteSession implements QueueSession {
   readonly lane = raw('lane');
   readonly skipLocked = NOTHING;
 
-  /** What is due since it was accepted goes before what came later. */
+  /** Return lane and due time. Deliveries due since they were accepted precede later ones. */
   entry(entry: EntryPlace): Sql {
     const { now } = this.time;
     return entry === 'new' ? sql`l.lane, ${now}` : sql`l.lane, min(l.accepted_at, ${now})`;

@@ -2,26 +2,26 @@ import { statSync } from 'node:fs';
 import type { Connection } from './connection.ts';
 import { storeError } from './connection.ts';
 
-/** Files up to this size are looked through before anything is done with them: 0.04 s, of a cold disk half a second. */
+/** Files up to this size are checked when they are opened, in 0.04 s, or half a second on a cold disk. */
 export const LOOK_LIMIT = 64 * 2 ** 20;
-/** Larger ones are looked through in the background, up to this size: some 0.6 s of one CPU for each GB. Beyond it only `rollcall doctor` does. */
+/** Larger files up to this size are checked in the background (0.6 s of CPU per GB), others by `rollcall doctor`. */
 export const BACKGROUND_LIMIT = 4 * 2 ** 30;
-/** So many faults say enough. */
+/** Faults to list at most. */
 const FAULTS = 5;
 
-/** The damage of a database, as far as a look of bounded time finds any; null if there is none. */
+/** Return the damage that a check of bounded time finds; null if none. */
 export function quickLook(db: Connection, path: string): string | null {
   try {
     if (path === ':memory:') return null;
     return isCutOff(db, path) ? 'its end was cut off' : statSync(path).size > LOOK_LIMIT ? null : faults(db, false);
   } catch (error) {
     const failure = storeError(error);
-    // A passing failure, such as another process's lock, is no damage.
+    // A passing failure, such as another process's lock, is not damage.
     return failure.code === 'store_damaged' ? (error as Error).message : null;
   }
 }
 
-/** Looks through all pages; `thorough` also compares each index with its table. */
+/** Check all pages; `thorough` also compares each index with its table. */
 export function faults(
   db: { all(sql: string): Readonly<Record<string, unknown>>[] },
   thorough: boolean,
@@ -37,7 +37,7 @@ export function faults(
         .slice(0, 500);
 }
 
-/** SQLite rounds up: it does not miss the end of the last page. What is in the log only is moved to the file first. */
+/** SQLite rounds up and misses a cut in the last page. Pages only in the log are moved to the file first. */
 function isCutOff(db: Connection, path: string): boolean {
   const pages = Number(db.get<{ page_count: number }>('PRAGMA page_count')?.page_count);
   const size = pages * Number(db.get<{ page_size: number }>('PRAGMA page_size')?.page_size);

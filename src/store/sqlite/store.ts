@@ -24,7 +24,7 @@ interface SqliteOptions {
 }
 
 /**
- * Opens (and if need be creates or migrates) the embedded store.
+ * Open the embedded store; create or migrate it if needed.
  *
  * @throws RollcallError `store_failed` when the file can't be opened, `store_outdated` when a newer Rollcall made it
  */

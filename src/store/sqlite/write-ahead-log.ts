@@ -4,14 +4,13 @@ import { promisify } from 'node:util';
 const syncData = promisify(fdatasync);
 
 /**
- * The file that SQLite appends its commits to, which is synced from outside: SQLite's own thread would stand still meanwhile.
- * A sync makes durable whatever was committed before it began, as SQLite recovers commits in order up to the first that is torn.
+ * The file to which SQLite appends its commits, synced from outside, as SQLite would block its own thread. A sync makes
+ * all commits before it durable, as SQLite recovers commits in order up to the first torn one.
  */
 export class WriteAheadLog {
   private readonly path: string;
   private file: number | null = null;
 
-  /** @param path - of the database */
   constructor(path: string) {
     this.path = path;
   }

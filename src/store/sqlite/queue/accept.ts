@@ -24,12 +24,12 @@ interface AcceptArguments {
   readonly maxQueued: number;
   readonly logged: boolean;
   readonly take: Take | null;
-  /** How far the store's time is ahead of the wall clock. */
+  /** Milliseconds that the store's time is ahead of the wall clock. */
   readonly ahead: number;
 }
 
 interface Accepted extends AcceptResult {
-  /** What was claimed as it was accepted. */
+  /** Deliveries claimed on accept. */
   readonly handed: readonly Handed[];
 }
 
@@ -46,7 +46,7 @@ export async function accept(db: Connection, now: number, request: AcceptArgumen
   return accepted;
 }
 
-/** Several accepts in a row: what they read of the store, and what they add to its counters, is read and written once. */
+/** Perform several accepts in a row, reading shared state and writing counters once. */
 export function acceptAll(
   db: Connection,
   accepts: readonly { readonly now: number; readonly request: AcceptArguments }[],
@@ -64,12 +64,12 @@ export function acceptAll(
   }
 }
 
-/** State that accepts of one transaction share. */
+/** State shared by the accepts of a transaction. */
 class Shared {
   readonly changes = new CounterChanges<number>();
   readonly queues: QueueCounters;
   readonly deliveries: NewDeliveries;
-  /** Null where nobody is kept out. */
+  /** Null if no user is suppressed. */
   readonly isSuppressed: ((message: NewMessage) => boolean) | null;
   hasDeadConflicts: boolean;
   private readonly db: Connection;
@@ -109,7 +109,7 @@ class Shared {
   }
 }
 
-/** The ids of what is handed over are known once everything that the transaction shares is written. */
+/** Perform one accept. The ids of handed deliveries are set once the transaction's shared state is written. */
 function write(db: Connection, now: number, request: AcceptArguments, shared: Shared): Accepted {
   failpoint('accept');
   const { messages, take } = request;
@@ -117,7 +117,7 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
   const run = request.step ? db.nameId(request.step.run) : null;
   const taking = take !== null && shared.isOwner(now, take.owner) ? new Taking(take) : NOBODY_TAKES;
   const log = request.logged ? shared.logAt(now, request.ahead) : null;
-  // A batch of a plan comes once, and in the order of its conflict keys.
+  // A batch of a plan arrives once, in the order of its conflict keys.
   const isPlanned = request.step?.after !== undefined;
   const gap = isPlanned ? new ConflictGap(db) : null;
   const handed: Handed[] = [];
@@ -148,7 +148,7 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
         }
         if (shared.hasDeadConflicts) dropDeadChange(db, conflict, destination, changes);
       }
-      // A full queue must not keep a user's data alive: deletion notices always find room.
+      // A full queue must not keep a user's data alive: deletion notices always fit.
       const isNotice = lane === DELETION_LANE;
       if (!isNotice && queues.isFull(destination, request.maxQueued)) {
         deliveries.writeOf(destination);
@@ -173,7 +173,7 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
 const NEW_NOTICE = { deliveries: 1, untried: 1, pending: 1 };
 const NEW_DELIVERY = { ...NEW_NOTICE, queued: 1 };
 
-/** Claims deliveries for an owner as they are written, as far as there is room. */
+/** Claims deliveries for an owner as they are written, while it has room. */
 class Taking {
   private readonly owner: number;
   private readonly left: Map<string, number>;
@@ -183,7 +183,7 @@ class Taking {
     this.left = new Map(room);
   }
 
-  /** The owner that the next delivery of a destination is for; null for nobody. */
+  /** Return the owner for the next delivery of a destination; null for none. */
   next(destination: string): number | null {
     const left = this.left.get(destination) ?? 0;
     if (left === 0) return null;

@@ -1,6 +1,6 @@
 import type { SeenKey } from './seen-keys.ts';
 
-/** Bits of a filter for each id, and how many an id sets: one that is not there is taken to be there once in 175,000 times. */
+/** Bits of a filter per id, and bits that an id sets. The rate of false positives is one in 175,000. */
 const BITS_PER_ID = 32;
 const PROBES = 8;
 /** Filters in a group: the bits of a word. */
@@ -8,38 +8,38 @@ const GROUP_SIZE = 32;
 
 export type Hashes = readonly [number, number];
 
-/** Two numbers, of which the filter's probes are made: the start of a key, which is a hash itself. */
+/** Return the two numbers from which the probes are computed: the start of the key, which is a hash itself. */
 export function hashesOf([first = 0, second = 0]: SeenKey): Hashes {
   return [first >>> 0, (second | 1) >>> 0];
 }
 
 interface FilterGroup {
-  /** The filters' ids, rising. */
+  /** Ids of the filters, ascending. */
   readonly ids: number[];
-  /** Bit n of word w is bit w of the group's filter n. */
+  /** Bit n of word w is bit w of filter n. */
   readonly words: Uint32Array;
 }
 
 /**
- * Bloom filters of one size, of which 32 lie side by side: one word answers for all of them. So looking for an id in
- * thousands of filters takes few reads of memory.
+ * Bloom filters of one size, 32 of them interleaved: one word answers for all of them. Looking up an id in thousands of
+ * filters takes few reads of memory.
  */
 export class BloomFilters {
   /** Bits of a filter; a power of two. */
   private readonly bits: number;
   private groups: FilterGroup[] = [];
 
-  /** @param size - ids in each filter, a power of two; some more make it answer wrongly a little more often */
+  /** @param size - ids in each filter, a power of two; a few more raise the rate of false positives a little */
   constructor(size: number) {
     this.bits = size * BITS_PER_ID;
   }
 
-  /** The highest id that was added; 0 while there are none. */
+  /** The highest id added; 0 if there is none. */
   get lastId(): number {
     return this.groups.at(-1)?.ids.at(-1) ?? 0;
   }
 
-  /** A filter of these ids, as it is stored. */
+  /** Make a filter of these ids, in its stored form. */
   make(hashes: Iterable<Hashes>): Uint8Array {
     const filter = new Uint8Array(Math.ceil(this.bits / 8));
     for (const [h1, h2] of hashes) {
@@ -51,7 +51,7 @@ export class BloomFilters {
     return filter;
   }
 
-  /** Adds a filter; its id must be higher than those before. */
+  /** Add a filter. Its id must be higher than those before. */
   add(id: number, filter: Uint8Array): void {
     let group = this.groups.at(-1);
     if (!group || group.ids.length === GROUP_SIZE) {
@@ -60,14 +60,14 @@ export class BloomFilters {
     }
     const { ids, words } = group;
     const place = ids.length;
-    // Without branches, which are guessed wrong for one bit in four.
+    // Without branches, which the CPU would mispredict for one bit in four.
     for (let bit = 0; bit < this.bits; bit += 1) {
       words[bit] = (words[bit] as number) | ((((filter[bit >>> 3] as number) >>> (bit & 7)) & 1) << place);
     }
     ids.push(id);
   }
 
-  /** Ids of the filters that may hold what has these hashes. */
+  /** Return the ids of the filters that may hold a key with these hashes. */
   candidates([h1, h2]: Hashes): number[] {
     const found: number[] = [];
     for (const { ids, words } of this.groups) {
@@ -78,7 +78,7 @@ export class BloomFilters {
     return found;
   }
 
-  /** Drops the groups that hold only lower ids. */
+  /** Drop the groups that hold only lower ids. */
   removeBefore(id: number): void {
     this.groups = this.groups.filter(({ ids }) => (ids.at(-1) as number) >= id);
   }

@@ -6,16 +6,16 @@ import { BODY, CLAIM_COLUMNS, type ClaimedRow } from './claimed-rows.ts';
 import { isOwner } from './leases.ts';
 
 interface Claimed {
-  /** Of each request. */
+  /** Claims per request. */
   readonly claims: readonly (readonly ClaimedRow[])[];
   readonly nextDue: ReadonlyMap<string, number | null>;
 }
 
-/** Rows that one statement claims at most, and the characters of bodies after which no other does. */
+/** Rows that one statement claims at most, and characters of bodies after which no further statement runs. */
 const ROWS = 256;
 const CHARACTERS = 16_000_000;
 
-/** That a delivery has a rank. */
+/** SQL condition for deliveries of a rank. */
 const isOfRank = (rank: number) => `(tries > 0) = ${rank < LANES.length ? 0 : 1} AND lane = ${rank % LANES.length}`;
 
 export function claim(db: Connection, now: number, owner: number, requests: readonly ClaimRequest[]): Claimed {
@@ -59,7 +59,7 @@ function claimOf(
   return claimed;
 }
 
-/** A row as the table has it: numbers stand for its names. */
+/** A row of the table, with numbers for names. */
 type NumberedRow = readonly [number, source: number, number, number, run: number | null, ...Rest<ClaimedRow>];
 type Rest<T> = T extends readonly [unknown, unknown, unknown, unknown, unknown, ...infer R] ? R : never;
 
@@ -68,7 +68,7 @@ function named(db: Connection, [id, source, type, lane, run, ...rest]: NumberedR
 }
 
 function claimRows(db: Connection, now: number, owner: number, destination: number, rank: number, limit: number) {
-  // SQLite plans anew for each value of a bare LIMIT parameter.
+  // `+ 0`: SQLite plans again for each value of a bare LIMIT parameter.
   return db.tuples<NumberedRow>(
     `UPDATE delivery SET state = ${CLAIMED}, owner = ? WHERE id IN (
        SELECT id FROM delivery INDEXED BY delivery_ready

@@ -6,10 +6,10 @@ import { type Claim, type EndpointMarks, LANES, NO_MARKS } from '../../port.ts';
 export const CLAIM_COLUMNS =
   'id, source, type, lane, run, tries, accepted_at, first_at, crashes, message_id, user_id, body, conflict, marks';
 
-/** The place of the body among them. */
+/** Index of the body among them. */
 export const BODY = 11;
 
-/** A claimed delivery as it crosses from the store's thread: a list costs half of an object with as many names. */
+/** A claimed delivery as it crosses threads: a tuple costs half of an object with as many keys. */
 export type ClaimedRow = readonly [
   id: number,
   source: string,

@@ -3,7 +3,7 @@ import type { CounterChanges } from '../../changes.ts';
 import { CLAIMED, READY, WAITING } from '../../states.ts';
 import type { Connection } from '../connection.ts';
 
-/** Takes an older change back unless it is in flight, in which case the new one waits for it. */
+/** Remove older changes. Return `WAITING` if one is in flight, so that the new change waits for it. */
 export function supersede(
   db: Connection,
   conflict: string,
@@ -27,7 +27,7 @@ export function supersede(
   return state;
 }
 
-/** Drops what died of a key; a newer change has taken its place. */
+/** Drop dead letters of a key: a newer change has replaced them. */
 export function dropDeadChange(
   db: Connection,
   conflict: string,
@@ -42,16 +42,16 @@ export function dropDeadChange(
   for (const [reason, run] of dropped) changes.letterGone(destination, run, reason, 'superseded');
 }
 
-/** Half a character. JavaScript and SQLite put text with whole ones beyond the first 65,536 in different orders. */
+/** Half a surrogate pair. JavaScript and SQLite sort text with characters beyond the first 65,536 differently. */
 const HALVES = /[\ud800-\udfff]/;
 
 /**
- * A stretch of conflict keys that no delivery has. Keys that come in order, as a plan's do, fall into the same one again and
- * again, and only the first of them is looked for in the index.
+ * A range of conflict keys that no delivery has. Keys that arrive in order, as a plan's do, mostly fall into the same
+ * range, so only the first of them is looked up in the index.
  */
 export class ConflictGap {
   private readonly db: Connection;
-  /** The last key that was asked for, and the next one that a delivery has; null at the end of the index. */
+  /** The last key asked about, and the next key of any delivery; null at the end of the index. */
   private last = '';
   private next: string | null = '';
 
@@ -59,7 +59,7 @@ export class ConflictGap {
     this.db = db;
   }
 
-  /** Whether no delivery has this key. False also where that is not known, as of keys that come out of order. */
+  /** True if no delivery has this key. False also if that is unknown, as for keys out of order. */
   holds(conflict: string): boolean {
     if (HALVES.test(conflict) || conflict <= this.last) return false;
     if (this.next !== null && conflict >= this.next) {
@@ -68,7 +68,7 @@ export class ConflictGap {
         conflict,
       );
       const found = row?.[0] ?? null;
-      // A key that can't be compared ends no stretch: the next key is looked for again.
+      // A key that can't be compared does not end a range, so the next key is looked up again.
       this.next = found !== null && HALVES.test(found) ? '' : found;
       if (found === conflict) return false;
     }

@@ -2,7 +2,7 @@ import { type ClockReading, keepClock } from '../clock.ts';
 import type { Connection } from '../connection.ts';
 import { freeClaims, rescue } from './settle.ts';
 
-/** @param own - owners that joined from this process before */
+/** @param own - owners that this process registered before */
 export function join(db: Connection, now: number, ttl: number, own: readonly number[], clock: ClockReading): number {
   rescue(db, now, own);
   keepClock(db, now, clock);
@@ -19,7 +19,7 @@ export function heartbeat(db: Connection, now: number, owner: number, ttl: numbe
   return db.run('UPDATE owner SET lease_until = ? WHERE id = ? AND lease_until > ?', now + ttl, owner, now) > 0;
 }
 
-/** Nobody would free claims that are made for an owner after its lease has ended. */
+/** Claims of an owner with an expired lease would never be freed, so check before claiming. */
 export function isOwner(db: Connection, now: number, owner: number): boolean {
   return db.get('SELECT 1 FROM owner WHERE id = ? AND lease_until > ?', owner, now) !== undefined;
 }

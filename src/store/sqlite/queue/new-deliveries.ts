@@ -2,7 +2,7 @@ import type { SQLInputValue } from 'node:sqlite';
 import type { Connection } from '../connection.ts';
 import { ManyRows, MOST } from '../many-rows.ts';
 
-/** Values that deliveries which are written together share; names stand as their numbers. */
+/** Values shared by deliveries that are written together, with numbers for names. */
 interface CommonValues {
   readonly destination: number;
   readonly lane: number;
@@ -21,9 +21,9 @@ interface NewDelivery {
   readonly body: string;
 }
 
-/** A delivery that is claimed as it is accepted. Its id is known once its row is written. */
+/** A delivery claimed on accept. Its id is set once its row is written. */
 export interface Handed {
-  /** The place of its message in the request. */
+  /** Index of its message in the request. */
   readonly message: number;
   readonly destination: string;
   id: number;
@@ -36,8 +36,7 @@ const ROWS = new ManyRows(
 );
 
 /**
- * Writes deliveries by the dozen. What is added is in the database at the latest after `write`, for each destination in the order
- * in which it was added.
+ * Writes many deliveries per statement. After `write` all are in the database, per destination in the order of `add`.
  */
 export class NewDeliveries {
   private readonly db: Connection;
@@ -47,7 +46,7 @@ export class NewDeliveries {
     this.db = db;
   }
 
-  /** @param handed - gets the id of the row; null if nobody needs it */
+  /** @param handed - receives the id of the row; null if nobody needs it */
   add(
     common: CommonValues,
     { now, type, messageId, userId, conflict, body }: NewDelivery,
@@ -65,13 +64,13 @@ export class NewDeliveries {
     if (group.handed.length === MOST) this.writeGroup(group);
   }
 
-  /** Writes everything that was added for a destination. */
+  /** Write everything that was added for a destination. */
   writeOf(destination: number): void {
     const group = this.groups.get(destination);
     if (group !== undefined) this.writeGroup(group);
   }
 
-  /** The same, if a change of this key is among it. */
+  /** Like `writeOf`, if a change of this key is among it. */
   writeIfChanged(destination: number, conflict: string): void {
     const group = this.groups.get(destination);
     if (group?.conflicts.has(conflict)) this.writeGroup(group);

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { seenText } from '../../seen-key.ts';
 
-/** A key is four numbers of 32 bits; stored as bytes, the digits of which are a `seenKey`. */
+/** Number of 32-bit words of a key. Stored as bytes, they are the digits of a `seenKey`. */
 const WORDS = 4;
 export const KEY_BYTES = 4 * WORDS;
 
@@ -9,7 +9,7 @@ export type SeenKey = Int32Array;
 
 export const newKey = (): SeenKey => new Int32Array(WORDS);
 
-/** Writes the key of a message id into `key`: an object for each would be most of what it costs. */
+/** Write the key of a message id into `key`: allocating an object for each would be most of the cost. */
 export function writeKey(key: SeenKey, source: string, messageId: string): void {
   const digest = hash('sha1', seenText(source, messageId), 'binary');
   for (let word = 0, at = 0; word < WORDS; word += 1, at += 4) {
@@ -18,7 +18,7 @@ export function writeKey(key: SeenKey, source: string, messageId: string): void 
   }
 }
 
-/** Whether it is among these stored ones. */
+/** True if the key is among these stored ones. */
 export function isAmong(key: SeenKey, stored: Uint8Array): boolean {
   const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
   for (let at = 0; at < stored.byteLength; at += KEY_BYTES) {
@@ -29,14 +29,14 @@ export function isAmong(key: SeenKey, stored: Uint8Array): boolean {
   return false;
 }
 
-/** A set of keys that remembers their order. */
+/** An ordered set of keys. */
 export class SeenKeys {
   size = 0;
   private words: Int32Array;
-  /** Places of keys, plus one, at where their first word leads or, if that is taken, behind it; at least half of them are 0. */
+  /** Hash table with linear probing: indexes of keys plus one, 0 for empty. At least half of the slots are empty. */
   private slots: Int32Array;
 
-  /** @param room - how many it is made for, a power of two; it grows beyond */
+  /** @param room - initial capacity, a power of two; it grows beyond */
   constructor(room: number) {
     this.words = new Int32Array(room * WORDS);
     this.slots = new Int32Array(2 * room);
@@ -46,7 +46,7 @@ export class SeenKeys {
     return this.slots[this.slotOf(key)] !== 0;
   }
 
-  /** Adds what is not there. */
+  /** Add a key that the set does not have. */
   add(key: SeenKey): void {
     if (2 * this.size === this.slots.length) this.grow();
     this.words.set(key, this.size * WORDS);
@@ -54,7 +54,7 @@ export class SeenKeys {
     this.slots[this.slotOf(key)] = this.size;
   }
 
-  /** Adds stored ones, of which some may be there. */
+  /** Add stored keys, skipping those that the set has. */
   addStored(stored: Uint8Array): void {
     const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
     const key = newKey();
@@ -64,19 +64,18 @@ export class SeenKeys {
     }
   }
 
-  /** Takes the newest back. */
+  /** Remove the newest keys. */
   truncate(size: number): void {
     if (size >= this.size) return;
     this.size = size;
     this.rebuild(this.slots.length);
   }
 
-  /** The key at this place. */
   at(place: number): SeenKey {
     return this.words.subarray(place * WORDS, (place + 1) * WORDS);
   }
 
-  /** Those at these places, as they are stored. */
+  /** Return the keys at these places in their stored form. */
   stored(places: Iterable<number>, count: number): Buffer {
     const bytes = Buffer.allocUnsafe(count * KEY_BYTES);
     let at = 0;

@@ -4,7 +4,7 @@ import { isAmong, newKey, type SeenKey, SeenKeys, writeKey } from './seen-keys.t
 
 /** Message ids are remembered for at least this long, in milliseconds (field notes: 24 hours). */
 const DEDUPE_WINDOW = 24 * 3_600_000;
-/** Ids in a bucket, and in a part of one, which is a row: writing a bucket holds the store up for some 10 ms. */
+/** Ids in a bucket and in a part of one, which is a row. Writing a bucket blocks the store for some 10 ms. */
 const BUCKET_SIZE = 16_384;
 const PART_SIZE = 32;
 
@@ -16,15 +16,15 @@ const PART_SIZE = 32;
 export class SeenIds {
   private readonly db: Statements;
   private readonly bucketSize: number;
-  /** Ids in the log; null when they must be read anew. */
+  /** Ids in the log; null if they must be read again. */
   private recent: SeenKeys | null = null;
-  /** Those of the buckets; what was pruned may still be among them, and is then looked for in vain. */
+  /** Filters of the buckets. Pruned buckets may still be among them, which only costs a lookup in vain. */
   private filters: BloomFilters;
-  /** SQLite's count of what other processes have written. */
+  /** SQLite's counter of other processes' writes. */
   private dataVersion = -1;
   private firstLogged = 0;
   private lastLogged = 0;
-  /** How many there were in the log before the operation. */
+  /** Number of ids in the log before the operation. */
   private before = 0;
   private readonly key = newKey();
 
@@ -35,13 +35,13 @@ export class SeenIds {
     this.filters = new BloomFilters(bucketSize);
   }
 
-  /** Forgets what memory holds: a transaction was rolled back. */
+  /** Drop the cached state after a rollback. */
   forget(): void {
     this.recent = null;
     this.filters = new BloomFilters(this.bucketSize);
   }
 
-  /** Catches up with other processes; must precede the first `add` of an operation. */
+  /** Catch up with other processes; must precede the first `add` of an operation. */
   begin(): void {
     this.refresh();
     this.before = this.recent?.size ?? 0;
@@ -55,7 +55,7 @@ export class SeenIds {
     this.loadLog();
   }
 
-  /** Notes an id, by its hash; false when it was known. */
+  /** Remember an id by its hash; return false if it was known. */
   add(source: string, messageId: string): boolean {
     const { key } = this;
     const recent = this.recent as SeenKeys;
@@ -65,12 +65,12 @@ export class SeenIds {
     return true;
   }
 
-  /** Takes back what was added since `begin`. */
+  /** Take back what was added since `begin`. */
   undo(): void {
     this.recent?.truncate(this.before);
   }
 
-  /** Writes what was added since `begin`. */
+  /** Write what was added since `begin`. */
   write(now: number): void {
     const { db, recent, before } = this;
     if (recent === null || recent.size === before) return;
@@ -80,7 +80,7 @@ export class SeenIds {
     if (recent.size >= this.bucketSize) this.makeBucket(now, recent);
   }
 
-  /** Forgets ids that are older than the window, a bucket at a time; false once none are. */
+  /** Remove ids older than the window, at most one bucket per call; return true if a bucket was removed. */
   prune(now: number): boolean {
     const before = now - DEDUPE_WINDOW;
     const removed = this.db.run('DELETE FROM seen_log WHERE at < ?', before);

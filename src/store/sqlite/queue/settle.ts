@@ -16,7 +16,7 @@ import {
 } from '../thread/packed-settlements.ts';
 import { isHeldOut } from './held-out.ts';
 
-/** A claim that ends, and was not delivered. */
+/** A claim that ends without being delivered. */
 interface Ending {
   readonly id: number;
   readonly destination: number;
@@ -60,7 +60,7 @@ function* endings(nameIds: readonly number[], others: PackedSettlements['others'
   }
 }
 
-/** The numbers that stand for the names. */
+/** Replace places in the list of names by the numbers that stand for them. */
 function namedIn(
   nameIds: readonly number[],
   { destination, run }: { readonly destination: number; readonly run: number | null },
@@ -68,7 +68,7 @@ function namedIn(
   return { destination: nameIds[destination] as number, run: run === null ? null : (nameIds[run] as number) };
 }
 
-/** Sets free what waited for these changes; whoever holds a delivery now does that for it. */
+/** Free the changes that wait for these. Only the current holder of a delivery does it. */
 function freeNewer(db: Connection, owner: number, ids: string): void {
   db.run(
     `UPDATE delivery SET state = ${READY} WHERE id IN (
@@ -81,7 +81,7 @@ function freeNewer(db: Connection, owner: number, ids: string): void {
   );
 }
 
-/** Before they are removed. A notice names someone who is to be forgotten. */
+/** Keep delivered messages before they are removed. Notices are not kept: they name someone who is to be forgotten. */
 function keepDelivered(db: Connection, now: number, owner: number, ids: string): void {
   db.run(
     `INSERT INTO delivered (at, delivery, destination, source, type, message_id, user_id, accepted_at, conflict, body)
@@ -111,9 +111,9 @@ function settleOne(db: Connection, now: number, owner: number, ending: Ending, c
   const { id, destination, conflict, run, tries, verdict } = ending;
   const untried = tries === 0 ? -1 : 0;
   const queued = countsAsQueued(ending) ? -1 : 0;
-  // The holder of the delivery frees what waits for it.
+  // Only the current holder frees the changes that wait for a delivery.
   if (conflict !== null && !isHeldBy(db, id, owner)) return;
-  // A newer change may wait for this one, or be held out of a full queue: then this one is not tried again.
+  // If a newer change waits for this one, or is held out of a full queue, this one is not retried.
   const isReplaced = (key: string) => freeWaiting(db, key, destination) || isHeldOut(db, key, destination);
   const newerWaits = conflict !== null && isReplaced(conflict);
   if (newerWaits && (verdict[0] === 'retry' || verdict[0] === 'release')) {
@@ -144,7 +144,7 @@ function isHeldBy(db: Connection, id: number, owner: number): boolean {
   return db.get('SELECT 1 FROM delivery WHERE id = ? AND owner = ?', id, owner) !== undefined;
 }
 
-/** An abnormal end counts for the first time for all that were held, then for those whose post was recorded. */
+/** The first abnormal end counts for all deliveries held, later ones for those whose attempt was recorded. */
 const CRASHED = 'crashes = CASE WHEN begun THEN crashes + 1 ELSE max(crashes, 1) END';
 
 function release(db: Connection, id: number, owner: number, dueAt: number | null, isCrashed = false): void {
@@ -157,7 +157,7 @@ function release(db: Connection, id: number, owner: number, dueAt: number | null
   );
 }
 
-/** Moves a claimed delivery to the dead letters; one that a newer change has replaced is only dropped. */
+/** Move a claimed delivery to the dead letters, or drop it if a newer change has replaced it. */
 function bury(
   db: Connection,
   id: number,
@@ -202,9 +202,9 @@ export function begin(db: Connection, _now: number, owner: number, ids: readonly
 }
 
 /**
- * Gives back what processes held whose lease has ended; resolves to the number of deliveries.
+ * Release the deliveries of owners whose lease expired or whose process exited; resolves to their number.
  *
- * @param own - owners that joined from this process, which lives
+ * @param own - owners registered by this process, which is alive
  */
 export function rescue(db: Connection, now: number, own: readonly number[]): number {
   recallAbsurd(db, now);
@@ -219,7 +219,7 @@ export function rescue(db: Connection, now: number, own: readonly number[]): num
   return freed;
 }
 
-/** No try is put off for longer than the four hours: what is due later was written by a clock that was wrong. */
+/** Correct absurd due times: no retry is delayed beyond the retry window, so a later time is from a wrong clock. */
 function recallAbsurd(db: Connection, now: number): void {
   db.run(
     `UPDATE delivery SET due_at = ?1 WHERE id IN (
@@ -231,7 +231,7 @@ function recallAbsurd(db: Connection, now: number): void {
   );
 }
 
-/** Gives back everything that an owner holds; with `isCrashed` it ended abnormally. */
+/** Release everything that an owner holds. With `isCrashed` the owner ended abnormally. */
 export function freeClaims(db: Connection, owner: number, isCrashed: boolean): number {
   const changes = new CounterChanges<number>();
   const claims = db.all<{
@@ -274,7 +274,7 @@ function logAttempts(db: Connection, nameIds: readonly number[], packed: PackedA
   rows.write();
 }
 
-/** Attempts of so many deliveries by one request are written by one statement. */
+/** Attempts of at least this many deliveries by one request are written by one statement. */
 const MANY = 4;
 const ATTEMPT_COLUMNS =
   'at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, status, ms, error, response';
@@ -284,7 +284,7 @@ const ATTEMPT_ROWS = new ManyRows(
   '(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?, ?, ?, ?, ?, ?)',
 );
 
-/** Gathers attempts, in their order, for as long as they differ only in what each has for itself. */
+/** Collects attempts in order, as long as their shared values are the same. */
 class AttemptRows {
   private readonly db: Connection;
   private shared: readonly SQLInputValue[] = [];
@@ -308,7 +308,7 @@ class AttemptRows {
   }
 }
 
-/** Logs a request for those deliveries that the owner still holds: the database knows them. Says which these were. */
+/** Log a request for those deliveries that the owner still holds, from their rows. Return a test for them. */
 function logHeld(
   db: Connection,
   attempts: UnpackedAttempts,

@@ -4,18 +4,17 @@ import type { ErrorCode } from '../../../kernel/errors.ts';
 import { storeError } from '../connection.ts';
 import { faults } from '../soundness.ts';
 
-/** The data that the thread starts with. */
 export interface CheckData {
   readonly path: string;
   readonly thorough: boolean;
 }
 
-/** The damage found, or why it could not be looked for. */
+/** The damage found, or the reason why the check failed. */
 export type CheckReply =
   | { readonly found: string | null }
   | { readonly failed: { readonly code: ErrorCode; readonly message: string } };
 
-/** Looks through a whole file in a thread of its own, so that the store's thread goes on meanwhile. */
+/** Check a whole file in a thread of its own, so that the store's thread goes on in the meantime. */
 function check({ path, thorough }: CheckData): string | null {
   const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
   try {

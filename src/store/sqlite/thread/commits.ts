@@ -1,12 +1,12 @@
 interface Commit {
-  /** Whether it must outlive a loss of power before anyone hears of it. */
+  /** True if it must survive a power loss before it is answered. */
   readonly needsSync: boolean;
   readonly answer: () => void;
 }
 
 /**
- * Commits that are written, but perhaps not on disk. Each is answered in their order, once all that was committed until then is on
- * disk: else somebody could act on what a loss of power takes back.
+ * Commits that are written but may not be on disk. Each is answered in order, once all commits up to it are on disk.
+ * Otherwise somebody could act on a commit that a power loss undoes.
  */
 export class Commits {
   private readonly sync: () => Promise<void>;
@@ -30,7 +30,7 @@ export class Commits {
     if (!this.isSyncing) this.goOn();
   }
 
-  /** One sync at a time; what is committed meanwhile waits for the next. */
+  /** Start the next sync. Commits during a sync wait for the one after it. */
   private goOn(): void {
     const first = this.next.findIndex(({ needsSync }) => needsSync);
     for (const { answer } of this.next.splice(0, first === -1 ? this.next.length : first)) answer();

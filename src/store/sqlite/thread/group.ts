@@ -1,28 +1,28 @@
 import type { Operation } from './verbs.ts';
 
-/** Operations as they are sent to the store's thread together. Groups that wait there share one commit. */
+/** Operations sent to the store's thread together. Groups that wait there share one commit. */
 export interface OperationGroup {
   readonly operations: readonly Operation[];
-  /** Whether they must be on disk before they are answered. */
+  /** True if they must be on disk before they are answered. */
   readonly needsSync: boolean;
   readonly weight: number;
 }
 
 /**
- * A transaction takes operations until this weight is reached. Each weighs as much as so many messages, beside its own. By
- * operations alone, a crowd of single calls would need one commit after the other, for which everyone waits.
+ * A transaction takes operations until this weight is reached. Each weighs as much as this many messages, plus its own.
+ * If operations alone counted, many single calls would need one commit after the other, and everyone would wait.
  */
 export const GROUP_WEIGHT = 7_000;
 export const OPERATION_WEIGHT = 10;
-/** Messages that an operation is taken to be about, where nobody says. */
+/** Messages that an operation counts as, unless its caller says otherwise. */
 export const USUAL_MESSAGES = 100;
 /**
- * A commit of this weight is synced by the main thread, so that the store's thread goes on with the next meanwhile. A lighter one
- * it syncs itself: to hand it on would cost more than it saves.
+ * Commits of this weight or more are synced by the main thread, while the store's thread goes on with the next. It
+ * syncs lighter ones itself: handing them on would cost more than it saves.
  */
 export const HEAVY = 1_000;
 /**
- * So much is sent while the thread is at work: it then goes on without a look at the main thread, which may be busy for
- * milliseconds. What is less waits, as each group costs both threads some.
+ * This weight is sent while the thread is busy, so that it can go on without the main thread, which may be busy for
+ * milliseconds. Less than this waits, as each group costs both threads something.
  */
 export const AHEAD = 300;

@@ -16,7 +16,7 @@ export type VerdictTuple =
       taken: string | null,
     ];
 
-/** Each name once, with its place in the list. */
+/** Interns names as places in a list. */
 class Names {
   readonly list: string[] = [];
   private readonly places = new Map<string, number>();
@@ -31,23 +31,23 @@ class Names {
   }
 }
 
-/** Deliveries that were delivered, and that count alike. */
+/** Delivered deliveries that change the same counters. */
 export interface DeliveredGroup {
-  /** A place in the list of names, as all names here. */
+  /** A place in the list of names, like all names here. */
   readonly destination: number;
   readonly run: number | null;
   readonly isUntried: boolean;
-  /** Whether they counted towards the limit of their queue so far. */
+  /** True if they counted towards the limit of their queue. */
   readonly isQueued: boolean;
-  /** Whether any of them is a change that a newer one may wait for. */
+  /** True if any of them is a change that a newer one may wait for. */
   hasConflicts: boolean;
   readonly ids: number[];
 }
 
-/** Settlements as they cross to the store's thread: lists of numbers cost an eighth of what as many objects do. */
+/** Settlements as they cross to the store's thread: lists of numbers cost an eighth of as many objects. */
 export class PackedSettlements {
   readonly owner: number;
-  /** Whether what was delivered is kept. */
+  /** True if delivered messages are kept. */
   readonly keeps: boolean;
   readonly names: readonly string[];
   readonly delivered: readonly DeliveredGroup[];
@@ -63,7 +63,7 @@ export class PackedSettlements {
   };
   readonly attempts: PackedAttempts;
 
-  /** @param ahead - how far the store's time is ahead of the wall clock, which attempts are in */
+  /** @param ahead - milliseconds that the store's time is ahead of the wall clock, which attempts use */
   constructor(
     owner: number,
     settlements: readonly Settlement[],
@@ -106,7 +106,7 @@ export class PackedSettlements {
   }
 }
 
-/** More than there are names in one call. */
+/** More than the names in one call. */
 const NAMES = 2 ** 20;
 
 function groupOf(
@@ -123,27 +123,26 @@ function groupOf(
   return group;
 }
 
-/** Whether a delivery counts towards the limit of its queue. */
+/** True if a delivery counts towards the limit of its queue. */
 export function countsAsQueued({ tries, lane }: { readonly tries: number; readonly lane: number }): boolean {
   return tries === 0 && lane !== DELETION_LANE;
 }
 
 /** Attempts by column. */
 export class PackedAttempts {
-  /** One for each request: how many deliveries it carried, and what came of it for these. */
+  /** Per request: the number of its deliveries, and their outcome. */
   readonly requests = {
     ...{ count: [] as number[], at: [] as number[], endpoint: [] as number[], outcome: [] as number[] },
     ...{ status: [] as (number | null)[], ms: [] as number[] },
     ...{ error: [] as (string | null)[], response: [] as (string | null)[] },
   };
-  /** One for each delivery; those of one request stand in a row. */
+  /** Per delivery; those of one request are adjacent. */
   readonly deliveries = {
     ...{ id: [] as number[], destination: [] as number[], source: [] as number[], type: [] as number[] },
     ...{ messageId: [] as string[], userId: [] as (string | null)[] },
   };
 }
 
-/** Packs attempts one after the other. */
 class AttemptPacker {
   readonly packed = new PackedAttempts();
   private readonly names: Names;
@@ -158,7 +157,7 @@ class AttemptPacker {
   /** @param destination - the place of its name */
   add(id: number, destination: number, claim: Claim, attempts: readonly Attempt[]): void {
     const { count } = this.packed.requests;
-    // Attempts of these are logged one by one: an answer may name the user.
+    // Attempts of these types are logged one by one: an answer may name the user.
     const isPlain = claim.type !== 'alias' && claim.type !== 'delete';
     if (isPlain && attempts.length === 1 && attempts === this.last) count[count.length - 1] = (count.at(-1) ?? 0) + 1;
     else for (const attempt of attempts) this.begin(claim, attempt);
@@ -189,7 +188,7 @@ class AttemptPacker {
   }
 }
 
-/** Reads attempts, by the places of their requests and deliveries. */
+/** Reads attempts by the places of their requests and deliveries. */
 export class UnpackedAttempts {
   private readonly packed: PackedAttempts;
   private readonly nameIds: readonly number[];
@@ -200,7 +199,7 @@ export class UnpackedAttempts {
     this.nameIds = nameIds;
   }
 
-  /** Values that all rows of a request share: time, endpoint, outcome, status, milliseconds, error and response. */
+  /** Return what all rows of a request share: time, endpoint, outcome, status, milliseconds, error, response. */
   common(request: number): readonly (number | string | null)[] {
     const { at, endpoint, outcome, status, ms, error, response } = this.packed.requests;
     return [
@@ -214,7 +213,7 @@ export class UnpackedAttempts {
     ];
   }
 
-  /** Values of a row that those before and after it mostly have as well: see `ATTEMPT_ROWS`. */
+  /** Return the values of a row that its neighbours mostly share: see `ATTEMPT_ROWS`. */
   shared(request: number, delivery: number): readonly (number | string | null)[] {
     const { requests, deliveries } = this.packed;
     return [
@@ -228,7 +227,7 @@ export class UnpackedAttempts {
     ];
   }
 
-  /** Its others. */
+  /** Return the values of a row that `shared` leaves out. */
   own(request: number, delivery: number): readonly (number | string | null)[] {
     const { requests, deliveries } = this.packed;
     return [

@@ -31,30 +31,30 @@ import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } 
  */
 
 /**
- * Node's arguments for a thread. Nothing of the command line concerns it: loaders of a test runner would treble the time to start
- * it. Node 22 calls its SQLite experimental, which is no news to whoever runs a command.
+ * Node's arguments for a thread. The command line's do not apply: loaders of a test runner would treble its start time.
+ * Node 22 warns that its SQLite is experimental, which is no news to operators.
  */
 export const THREAD_ARGUMENTS = ['--disable-warning=ExperimentalWarning'];
 
-/** A loss of power ends what was claimed, too: that a claim is forgotten by it changes nothing. */
+/** A power loss ends claims anyway, so a claim that it undoes changes nothing. */
 const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);
 /**
- * A group that is seen in work so often, this many milliseconds apart, is stuck: a disk in trouble may take a minute.
- * Looks count, and not the time, which also passes while the whole process is stopped.
+ * A group that is still at work after this many checks, this many milliseconds apart, is stuck: a disk in trouble may
+ * take a minute. Checks count rather than time, which also passes while the whole process is stopped.
  */
 const LOOKS = 12;
 const LOOK_EVERY = 10_000;
 
 type Results = Extract<ThreadReply, { results: unknown }>;
 
-/** A thread as seen from outside. */
+/** A worker thread, seen from outside. */
 export type Thread = EventEmitter & Pick<Worker, 'postMessage' | 'terminate'>;
 
 interface ThreadOptions {
   readonly path: string;
   readonly clock: Clock;
   readonly events: StoreEvents;
-  /** One of its own unless given. */
+  /** Starts a thread of its own by default. */
   readonly start?: ((data: ThreadData) => Thread) | undefined;
 }
 
@@ -62,7 +62,7 @@ function startWorker(workerData: ThreadData): Worker {
   return new Worker(new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url), {
     workerData,
     execArgv: THREAD_ARGUMENTS,
-    // Its garbage is short-lived; the default would let 100 MB of it lie about.
+    // Its garbage is short-lived; the default would keep 100 MB of it.
     resourceLimits: { maxYoungGenerationSizeMb: 16 },
   });
 }
@@ -76,17 +76,16 @@ interface ThreadCaller {
 
 interface WaitingCall {
   readonly operation: Operation;
-  /** All that is kept of it once the operation is sent. */
+  /** The part that is kept once the operation is sent. */
   readonly caller: ThreadCaller;
 }
 
 /**
- * The main thread's side: gathers operations while the thread is busy, and sends them as a group. Large commits are synced
- * from here while the thread does what is next. Nobody gets an answer before all that was committed until then is on disk.
+ * The main thread's side: collects operations while the thread is busy, and sends them as a group. Large commits are
+ * synced here while the thread goes on. Nobody gets an answer before all commits up to it are on disk.
  */
 export class StoreThread {
   private readonly worker: Thread;
-  /** The store's. */
   readonly time: SteadiedTime;
   private readonly events: StoreEvents;
   private readonly log: WriteAheadLog;
@@ -97,7 +96,7 @@ export class StoreThread {
   );
   private queue: WaitingCall[] = [];
   private queued = 0;
-  /** Groups that the thread has not answered; it does so in their order. */
+  /** Groups not answered by the thread, which answers in order. */
   private sent: (readonly ThreadCaller[])[] = [];
   private sentWeight = 0;
   private readonly inCommit = new Set<readonly ThreadCaller[]>();
@@ -121,11 +120,11 @@ export class StoreThread {
     worker.on('messageerror', (error) => this.fail(`The store's thread sent something unreadable: ${error.message}.`));
     worker.on('error', (error) => this.fail(`The store's thread ended: ${error.message}.`));
     worker.on('exit', (code) => this.fail(`The store's thread ended with code ${code}.`));
-    // Not by the injected clock: what is watched is a thread of this process, not the world.
+    // Not by the injected clock: it watches a thread of this process, not the outside world.
     this.watch = setInterval(() => this.look(), LOOK_EVERY).unref();
   }
 
-  /** Starts the thread and opens the database; resolves to both and the store's own id. */
+  /** Start the thread and open the database; resolves to both and the store's own id. */
   static async open(options: ThreadOptions): Promise<{ thread: StoreThread; store: string }> {
     const { path, clock, events, start = startWorker } = options;
     const identity = { store: clock.token(5), suppressionKey: clock.token(32) };
@@ -143,19 +142,18 @@ export class StoreThread {
     return { thread, store };
   }
 
-  /** @param messages - how many it is about */
+  /** @param messages - number of messages that the call is about */
   call<V extends VerbName>(verb: V, args: VerbArguments<V>, messages = USUAL_MESSAGES): Promise<VerbResult<V>> {
     if (this.damage) return Promise.reject(this.closed ?? this.damage);
     return this.perform({ ...this.moment(), verb, args }, messages) as Promise<VerbResult<V>>;
   }
 
-  /** As `call`, of records and live state; damaged data is still read. */
+  /** Like `call`, for records and live state; damaged data is still read. */
   shared(call: SharedCall): Promise<unknown> {
     if (this.damage && !isReading(call)) return Promise.reject(this.closed ?? this.damage);
     return this.perform({ ...this.moment(), shared: call }, USUAL_MESSAGES);
   }
 
-  /** Of an operation. */
   private moment(): Pick<Operation, 'now' | 'ahead'> {
     const now = this.time.now();
     return { now, ahead: this.time.offset };
@@ -172,7 +170,7 @@ export class StoreThread {
     });
   }
 
-  /** Has what deleted rows left behind removed from the database's files. */
+  /** Remove traces of deleted rows from the database's files. */
   scrub(): Promise<void> {
     const refusal = this.closed ?? this.damage;
     if (refusal) return Promise.reject(refusal);
@@ -182,14 +180,14 @@ export class StoreThread {
     });
   }
 
-  /** Nothing is written any more: more would be lost with each page. */
+  /** Stop all writes: each page written could lose more. */
   markDamaged(error: RollcallError): void {
     if (this.damage) return;
     this.damage = error;
     this.events.onDamaged(error);
   }
 
-  /** Lets what was asked for finish, then ends the thread. */
+  /** Let pending calls finish, then end the thread. */
   async close(): Promise<void> {
     if (!this.closed) {
       this.closed = new RollcallError('store_closed', 'The store is closed.');
@@ -205,7 +203,7 @@ export class StoreThread {
     return this.queue.length + this.sent.length + this.inCommit.size === 0;
   }
 
-  /** Waits for the end of this pass of the event loop, so that its callers share a commit. */
+  /** Wait for the end of this pass of the event loop, so that its callers share a commit. */
   private schedule(): void {
     if (this.scheduled || !this.maySend) return;
     this.scheduled = true;
@@ -236,7 +234,7 @@ export class StoreThread {
     this.worker.postMessage({ operations, needsSync, weight } satisfies OperationGroup);
   }
 
-  /** An answer that nobody asked for would leave a caller waiting for ever, or give it another's answer. */
+  /** Handle an answer. An unexpected one would leave a caller waiting for ever, or give it another's result. */
   private hear(reply: unknown): void {
     if (isObject(reply) && 'scrubbed' in reply && this.scrubs.length > 0) {
       this.scrubs.shift()?.((reply as Extract<ThreadReply, { scrubbed: unknown }>).scrubbed);
@@ -288,7 +286,7 @@ export class StoreThread {
     if (this.silent > LOOKS) this.fail("The store's thread is stuck: it has not answered for two minutes.");
   }
 
-  /** Ends the store for good, unless it has been closed. */
+  /** End the store for good, unless it has been closed. */
   private fail(message: string): void {
     clearInterval(this.watch);
     const wasOpen = this.closed === null;
@@ -308,7 +306,7 @@ export class StoreThread {
   }
 }
 
-/** A thread that ends before it has said a word has failed too. */
+/** Resolve to the first message; a thread that ends before it has failed to start. */
 function firstReply(worker: Thread): Promise<ThreadReply> {
   const { promise, resolve, reject } = Promise.withResolvers<ThreadReply>();
   const fail = (why: string) =>

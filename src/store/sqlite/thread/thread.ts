@@ -11,27 +11,26 @@ import { quickLook } from '../soundness.ts';
 import { GROUP_WEIGHT, HEAVY, type OperationGroup } from './group.ts';
 import { type Operation, type OperationResult, perform, type VerbArguments, type VerbName } from './verbs.ts';
 
-/** The data that the thread starts with. */
 export interface ThreadData {
   readonly path: string;
-  /** Used if the database is new. */
+  /** Used only if the database is new. */
   readonly identity: { readonly store: string; readonly suppressionKey: string };
   readonly failpoint: Armed | null;
 }
 
 export type ThreadRequest = OperationGroup | 'scrub' | 'close';
 export type ThreadReply =
-  /** `damage` says what is damaged: then nothing is written. */
+  /** `damage` describes the damage; a damaged store is not written. */
   | { readonly opened: { readonly store: string; readonly time: StartTime; readonly damage: string | null } }
   | { readonly failed: { readonly code: ErrorCode; readonly message: string } }
-  /** Of so many groups, which shared a commit. `needsSync`: whether it must be synced to disk before anybody hears of it. */
+  /** Results of this many groups in one commit. With `needsSync` it must be on disk before it is answered. */
   | { readonly results: readonly OperationResult[]; readonly groups: number; readonly needsSync: boolean }
-  /** Null when it was done. */
+  /** Null after success. */
   | { readonly scrubbed: { readonly code: ErrorCode; readonly message: string } | null };
 
 /**
- * SQLite is synchronous, so it lives in a thread of its own: neither a write to disk nor a wait for another process's
- * lock ever stops the event loop. Whatever came in while one transaction ran is done in the next (group commit).
+ * Serve the store in a thread of its own, since SQLite is synchronous: neither a write to disk nor a wait for another
+ * process's lock may stop the event loop. Requests that arrive during a transaction share the next one (group commit).
  */
 export async function serve(port: MessagePort, data: ThreadData): Promise<void> {
   if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes, data.failpoint.fault);
@@ -72,12 +71,12 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
   let last = Promise.resolve();
   port.on('message', (request: ThreadRequest) => {
     waiting.push(request);
-    // One after the other; what fails here ends the thread, as nobody handles it.
+    // One after the other. A failure here ends the thread, as nobody handles it.
     last = last.then(work);
   });
 }
 
-/** Looks at the port itself: what has come while a transaction ran would be heard of one by one. */
+/** Read the port directly: messages that arrived during a transaction would be delivered one by one. */
 function next(port: MessagePort, waiting: ThreadRequest[]): ThreadRequest | undefined {
   for (let more = receiveMessageOnPort(port); more !== undefined; more = receiveMessageOnPort(port)) {
     waiting.push(more.message as ThreadRequest);
@@ -85,7 +84,7 @@ function next(port: MessagePort, waiting: ThreadRequest[]): ThreadRequest | unde
   return waiting.shift();
 }
 
-/** Those that share a commit with the first, taken off the line. */
+/** Take the groups that share a commit with the first off the queue. */
 function groupsFrom(first: OperationGroup, waiting: ThreadRequest[]): readonly OperationGroup[] {
   const groups = [first];
   for (
@@ -125,7 +124,7 @@ async function open(connection: Connection, { path, identity }: ThreadData): Pro
   return { opened: { store, time: startTime(connection), damage } };
 }
 
-/** For reading only, so that people can see what there is. */
+/** Open a damaged database for reading only, so that people can see what there is. */
 function openDamaged(connection: Connection, damage: string): ThreadReply {
   const time: StartTime = { kept: null, isServed: false, newest: 0 };
   try {
@@ -135,7 +134,7 @@ function openDamaged(connection: Connection, damage: string): ThreadReply {
   }
 }
 
-/** Outside of any transaction. */
+/** Remove traces of deleted rows, outside of any transaction. */
 function scrub(connection: Connection): { readonly code: ErrorCode; readonly message: string } | null {
   try {
     connection.scrub();
@@ -146,7 +145,7 @@ function scrub(connection: Connection): { readonly code: ErrorCode; readonly mes
   }
 }
 
-/** All operations share one commit; an operation that is refused undoes itself only. */
+/** Perform operations in one commit. A refused operation undoes only itself. */
 async function performAll(
   connection: Connection,
   path: string,
@@ -173,7 +172,7 @@ async function performAll(
   }
 }
 
-/** Accepts that follow each other and are refused by nothing: they need no savepoints, and share their statements. */
+/** Collect consecutive accepts that nothing can refuse: they need no savepoints and share their statements. */
 function plainAccepts(operations: readonly Operation[], from: number) {
   const accepts: { now: number; request: VerbArguments<'accept'>[0] }[] = [];
   for (let at = from; at < operations.length; at += 1) {
@@ -186,7 +185,7 @@ function plainAccepts(operations: readonly Operation[], from: number) {
   return accepts;
 }
 
-/** What is done most: it is never refused, and needs no savepoint, for which SQLite copies each page that is changed after it. */
+/** Frequent verbs. Never refused, they need no savepoint, for which SQLite copies each page changed after it. */
 const NEVER_REFUSED: ReadonlySet<VerbName> = new Set(['claim', 'settle']);
 const REFUSALS = new Set<ErrorCode>(['fence_lost', 'epoch_moved', 'unknown_run', 'live_moved']);
 
@@ -201,5 +200,5 @@ async function performOne(connection: Connection, path: string, operation: Opera
   }
 }
 
-// Without data, it is the thread of someone else who serves.
+// Without data, this is another module's thread.
 if (parentPort && workerData) await serve(parentPort, workerData as ThreadData);

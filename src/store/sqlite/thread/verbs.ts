@@ -26,13 +26,13 @@ import { heartbeat, join, leave } from '../queue/leases.ts';
 import { begin, rescue, settle } from '../queue/settle.ts';
 import { SqliteSession } from '../session.ts';
 
-/** A verb that is written once for both databases. */
+/** Wrap a verb that is written once for both databases. */
 const shared =
   <A extends readonly unknown[], R>(verb: (session: QueueSession, ...given: A) => Promise<R>) =>
   (db: Connection, now: number, ...given: A): Promise<R> =>
     verb(new SqliteSession(db, now), ...given);
 
-/** The queue's verbs, each performed within the transaction of its group. */
+/** The queue's verbs, each performed in the transaction of its group. */
 const VERBS = {
   ...{ accept, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
   ...{ expire: shared(expire), restNotices: shared(restNotices), bury: shared(bury), requeue: shared(requeue) },
@@ -61,7 +61,7 @@ export type VerbResult<V extends VerbName> = Awaited<ReturnType<Verbs[V]>>;
 
 /** An operation for the store's thread. */
 export type Operation = {
-  /** The store's time, and how far it is ahead of the wall clock. */
+  /** The store's time, and the milliseconds it is ahead of the wall clock. */
   readonly now: number;
   readonly ahead: number;
 } & ({ readonly verb: VerbName; readonly args: readonly unknown[] } | { readonly shared: SharedCall });
@@ -73,5 +73,5 @@ export function perform(db: Connection, operation: Operation): unknown {
   return work(db, now, ...operation.args);
 }
 
-/** The outcome of an operation; a failure crosses threads as code and message. */
+/** The outcome of an operation. A failure crosses threads as code and message. */
 export type OperationResult = { readonly value: unknown } | { readonly code: string; readonly message: string };
