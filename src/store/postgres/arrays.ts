@@ -4,19 +4,19 @@
  */
 
 const HEADER = 20;
-/** Where the header tells whether there are nulls. */
+/** Offset of the header's flag for nulls. */
 const HAS_NULL = 4;
 const NULL_LENGTH = -1;
 
 type Encode<T> = (target: Buffer, at: number, value: T) => void;
 
-/** Makes a column of values, or of what `of` finds in each row, without an array in between. */
+/** Makes a column of values, or of the result of `of` for each row, without an array in between. */
 interface MakeColumn<T> {
   (values: readonly (T | null)[]): Buffer;
   <R>(rows: readonly R[], of: (row: R) => T | null): Buffer;
 }
 
-/** A column whose default is that the rows are the values. */
+/** Let `of` default to the row itself. */
 function column<T>(make: <R>(rows: readonly R[], of: (row: R) => T | null) => Buffer): MakeColumn<T> {
   return <R>(rows: readonly R[], of = (row: R) => row as T | null) => make(rows, of);
 }
@@ -63,15 +63,15 @@ export const bool = fixed<boolean>(16, 1, (target, at, value) => target.writeUIn
 /** 32 hexadecimal digits each. */
 export const uuid = fixed<string>(2950, 16, (target, at, value) => target.write(value, at, 'hex'));
 
-/** Shorter strings cost less character by character than a call that leaves JavaScript. */
+/** Below this length, writing character by character costs less than a call that leaves JavaScript. */
 const SHORT = 24;
-/** With so much more room than characters, a string that is not ASCII always shows: it takes more bytes than it has characters. */
+/** Spare bytes that reveal a string that is not ASCII: it takes more bytes than it has characters. */
 const SLACK = 4;
 
-/** Nearly all columns are ASCII: their strings are measured without being encoded, and looked at once. */
+/** Nearly all columns are ASCII: measure their strings without encoding them, and read each once. */
 export const text = column<string>((rows, of) => asciiText(rows, of) ?? anyText(rows, of));
 
-/** Null where a string is not ASCII, or not storable as it is. */
+/** Return null if a string is not ASCII, or can't be stored as it is. */
 function asciiText<R>(rows: readonly R[], of: (row: R) => string | null): Buffer | null {
   let characters = 0;
   for (const row of rows) characters += of(row)?.length ?? 0;
@@ -116,8 +116,8 @@ function anyText<R>(rows: readonly R[], of: (row: R) => string | null): Buffer {
 }
 
 /**
- * A query that makes rows of array parameters, numbered from `first`; types by column name. Each `unnest` of a FROM clause
- * would first write its column to a store of its own.
+ * Return a query that makes rows of array parameters, numbered from `first`; types by column name. An `unnest` per
+ * column in FROM would write each column to a tuplestore first.
  */
 export function columns(first: number, types: Readonly<Record<string, string>>): string {
   const each = Object.entries(types).map(([name, type], index) => `unnest($${first + index}::${type}[]) AS ${name}`);
@@ -127,7 +127,7 @@ export function columns(first: number, types: Readonly<Record<string, string>>):
 /** 32 bytes each. */
 export const hash = fixed<Buffer>(17, 32, (target, at, value) => value.copy(target, at));
 
-/** Postgres's text takes everything but U+0000, for which its picture stands. JSON, such as a body, never holds it. */
+/** Replace U+0000, which Postgres's text can't hold, by its picture. JSON, such as a body, never has it. */
 export function storable(value: string): string {
   return value.includes('\0') ? value.replaceAll('\0', '\u2400') : value;
 }

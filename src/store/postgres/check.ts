@@ -1,11 +1,11 @@
 import type { DatabaseSession } from './database.ts';
 
-/** Indexes that a failed build left, which find nothing or not all. */
+/** Indexes left by a failed build, which find nothing or not all. */
 const INVALID = `SELECT indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
   WHERE c.relnamespace = 'rollcall'::regnamespace AND NOT (indisvalid AND indisready)`;
 const CHECKSUMS = 'SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()';
 
-/** Damage that Postgres itself knows of. Databases that only speak its protocol look after themselves. */
+/** Return the damage that Postgres itself reports. Databases that only speak its protocol do their own checks. */
 export async function check(db: DatabaseSession): Promise<string | null> {
   const [version] = (await db.rows<[string]>('SELECT version()'))[0] ?? [''];
   if (!/^PostgreSQL(?!.*-YB-)/.test(version)) return null;

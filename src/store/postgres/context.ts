@@ -2,7 +2,7 @@ import type { DeliveryIds } from '../delivery-ids.ts';
 import type { Database } from './database.ts';
 import type { CounterParts } from './parts.ts';
 
-/** Shared by the verbs: the database, and the store's own settings. */
+/** The database and the store's settings, shared by the verbs. */
 export interface StoreContext {
   readonly db: Database;
   readonly url: string;

@@ -3,20 +3,17 @@ import { raw, sql } from '../sql.ts';
 import { int4, text } from './arrays.ts';
 import type { DatabaseSession } from './database.ts';
 
-/** A query for what counts of a destination: part 0, and those that are not folded. Both are SQL. */
+/** A query for a destination's counters: part 0, and the parts not folded yet. Both arguments are SQL. */
 const partsOf = (destination: string, since: string) => `
   SELECT * FROM rollcall.backlog WHERE destination = ${destination} AND part = 0
   UNION ALL SELECT * FROM rollcall.backlog WHERE destination = ${destination} AND part >= ${since}`;
 
-/**
- * Deliveries that count towards the limits of destinations, and those held out of their queues. @param names - a query for their
- * names
- */
+/** A query for the deliveries that count towards limits, and those held out. @param names - a query for destinations */
 export const countersOf = (names: string, since: string) => `
   SELECT n.destination, coalesce(sum(b.queued), 0)::bigint AS queued, coalesce(sum(b.held_out), 0)::bigint AS held_out
   FROM (${names}) AS n (destination) LEFT JOIN LATERAL (${partsOf('n.destination', since)}) AS b ON true GROUP BY n.destination`;
 
-/** A query for all destinations that have counters, by a seek for each. */
+/** A query for all destinations that have counters, with one seek for each. */
 export const DESTINATIONS = `
   WITH RECURSIVE n (destination) AS (
     (SELECT destination FROM rollcall.backlog ORDER BY destination, part LIMIT 1)
@@ -29,22 +26,22 @@ export const DESTINATIONS = `
 export const backlogSince = (since: number) =>
   sql`(SELECT b.* FROM (${raw(DESTINATIONS)}) AS n, LATERAL (${raw(partsOf('n.destination', ''))}${since}) AS b) AS backlog`;
 
-/** Parts of each counter that are written to at a time. Two writers with the same part only wait for each other's commit. */
+/** Parts of a counter that are in use at a time. Two writers to the same part only wait for each other's commit. */
 export const PARTS = 32;
-/** How long they are written to, in milliseconds. */
+/** Milliseconds that a part is in use. */
 export const PERIOD = 10_000;
 
-/** By the database's time, which is also that by which parts are folded: what is written is never before what is folded. */
+/** The part to write to. By the database's time, as is folding, so that no write precedes the fold of its part. */
 const partOf = (now: string, own: string) => `${now} / ${PERIOD} * ${PARTS} + ${own}`;
 
-/** How the rows of a query change counters: an aggregate for each, as SQL. Counters that are not named stay. */
+/** Changes of counters by the rows of a query: an SQL aggregate for each. Counters not named stay as they are. */
 type Additions = { readonly [N in keyof CounterValues]?: string };
 
 /**
- * Parts of a WITH clause that add to the counters of destinations, and to those of runs where any of them is named.
+ * Return parts of a WITH clause that add to the counters of destinations, and to those of runs if any of them is named.
  *
- * @param own - which of the parts that are written to at this time
- * @param rows - the name of what to sum up, which has `destination`, and `run` where that counts
+ * @param own - which of the parts in use to write to
+ * @param rows - name of the rows to sum up, with columns `destination` and, if runs count, `run`
  */
 export function counting(now: string, own: string, rows: string, additions: Additions): string {
   const part = partOf(now, own);
@@ -76,13 +73,13 @@ const addToProgress = (part: string, rows: string) => `
     delivered = run_progress.delivered + excluded.delivered, dead = run_progress.dead + excluded.dead,
     superseded = run_progress.superseded + excluded.superseded`;
 
-/** Aggregates over deliveries: those that were never tried, and those of them that count towards the limit of their queue. */
+/** Aggregates over deliveries: the untried ones, and those of them that count towards the limit of their queue. */
 export const UNTRIED_ONES = 'count(*) FILTER (WHERE tries = 0)';
 export const QUEUED_ONES = 'count(*) FILTER (WHERE rank IN (1, 2, 7, 8))';
 const listParameters = (names: readonly string[]) => names.map((_, index) => `$${index + 3}::int[]`).join(', ');
 const givenSql = (names: readonly string[]) => `SELECT * FROM unnest($2::text[], ${listParameters(names)})`;
 
-/** Writes what a transaction of several statements changed, at its end: then no counter is held for long. */
+/** Write a transaction's changes of counters. Called at its end, so that no counter is locked for long. */
 export async function writeChanges(
   now: string,
   session: DatabaseSession,

@@ -6,38 +6,38 @@ import { DESTINATIONS } from './counters.ts';
 import { ALL_RANKS, isRetry, RANKS, ranksOf } from './queue/ranks.ts';
 import { Seldom } from './seldom.ts';
 
-/** A delivery that becomes ready may be seen this much later than its due time, while its commit is under way. Milliseconds. */
+/** Milliseconds after its due time at which a ready delivery may become visible, since its commit takes time. */
 const COMMIT = 500;
-/** Now and then a claim looks further back, for commits that took as long as a statement may. Milliseconds. */
+/** Milliseconds that a claim looks back now and then, for commits that took as long as a statement may. */
 const LOOK_BACK = 12_000;
 const LOOK_BACK_EVERY = 2_000;
 
-/** The part of a rank that a claim took: how many, and when the last of them was due. */
+/** The part of a rank that a claim took: the number of deliveries, and the due time of the last. */
 export interface Taken {
   readonly count: number;
   readonly lastDue: number;
 }
 
-/** Of a destination. */
+/** A destination's cursors. */
 export interface ClaimLine {
-  /** By rank: nothing that is due before is ready, as far as this process knows. */
+  /** The earliest due time of a ready delivery per rank, as far as this process knows. */
   readonly starts: number[];
   lookedBackAt: number;
 }
 
 /**
- * From where on claims look for ready deliveries, by the database's clock. A row that is claimed or deleted stays in
- * the index until vacuum may remove it, which an open transaction puts off for hours. A claim that began at the front
- * would pass all of them each time. Since rows become ready at a due time no earlier than now, what was passed once
- * stays passed.
+ * The due times from which claims look for ready deliveries, by the database's clock. A claimed or deleted row stays in
+ * the index until vacuum may remove it, which an open transaction delays for hours. A claim from the very front would
+ * pass all of them each time. Since rows become ready with a due time no earlier than now, passed rows stay passed.
  *
- * Cursors only decide how soon a delivery is found. A sweep looks from the very front and finds what they passed over.
+ * Cursors only decide how soon a delivery is found. A sweep starts at the very front and finds deliveries that they
+ * passed.
  */
 export class Cursors {
   private readonly db: StoreContext['db'];
   private readonly clock: Clock;
   private readonly lines = new Map<string, ClaimLine>();
-  /** Where lines begin that the last sweep found empty. */
+  /** Start of the lines that the last sweep found empty. */
   private swept = 0;
   private readonly seldom: Seldom;
 
@@ -56,12 +56,11 @@ export class Cursors {
     return line;
   }
 
-  /** By rank. */
   starts(destination: string): readonly number[] {
     return this.line(destination).starts;
   }
 
-  /** As `starts`, for a claim: now and then further back. */
+  /** Like `starts`, for a claim: now and then further back. */
   startsOfClaim(line: ClaimLine): readonly number[] {
     const now = this.clock.monotonic();
     if (now - line.lookedBackAt < LOOK_BACK_EVERY) return line.starts;
@@ -70,9 +69,9 @@ export class Cursors {
   }
 
   /**
-   * Moves a line on. One that a sweep has replaced during the claim stays as it found it.
+   * Advance a line. A line that a sweep replaced during the claim stays as the sweep found it.
    *
-   * @param taken - by rank, what a claim got. @param now - the database's time of the claim
+   * @param taken - the deliveries claimed, by rank. @param now - the database's time of the claim
    */
   claimed(
     { starts }: ClaimLine,
@@ -89,7 +88,7 @@ export class Cursors {
     }
   }
 
-  /** Looks from the very front, for all destinations. */
+  /** Set the cursors of all destinations, starting at the very front. */
   sweep(): Promise<void> {
     return this.seldom.run(async () => {
       const rows = await this.db.patient<[string | null, number, number]>(sweepSql(this.db.now));
@@ -102,7 +101,7 @@ export class Cursors {
   }
 }
 
-/** First the time, then where each line begins that is not empty. */
+/** First row: the time. Then the start of each line that is not empty. */
 const sweepSql = (now: string) => `
 SELECT NULL, 0, ${now}
 UNION ALL

@@ -7,36 +7,36 @@ import { beginWith, connectionTo, ownsSession, PLAIN, type SessionSettings } fro
 import { SteadiedTime } from '../steadied-time.ts';
 
 /**
- * Milliseconds since 1970 by the database's clock, which is the same for all processes; stable within a statement. A query
- * of its own, since that is computed once and not for each row.
+ * Milliseconds since 1970 by the database's clock, which all processes share; stable within a statement. A subquery,
+ * since it is computed once and not for each row.
  */
 const DATABASE_TIME = '(SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint)';
-/** Longest statement, in milliseconds, unless the URL says otherwise. */
+/** Timeout of a statement, in milliseconds, unless the URL sets one. */
 const STATEMENT_TIMEOUT = 10_000;
-/** How much later the client gives up, as when the connection leads nowhere. */
+/** Milliseconds after that until the client gives up, for example because the connection leads nowhere. */
 const GRACE = 2_000;
-/** For statements that pass everything that vacuum could not yet remove, in milliseconds. */
+/** Timeout of statements that pass all rows that vacuum could not yet remove, in milliseconds. */
 export const PATIENCE = 600_000;
-/** Longest wait of a migration for a lock, in milliseconds: longer than it takes the server to end a vacuum for it (`deadlock_timeout`). */
+/** Longest wait of a migration for a lock, in milliseconds: the server cancels a vacuum sooner (`deadlock_timeout`). */
 const LOCK_WAIT = 2_000;
-/** Longest wait for a connection, free or new. */
+/** Longest wait for a free or new connection, in milliseconds. */
 const CONNECT_TIMEOUT = 5_000;
 const CONNECTIONS = 8;
-/** Deadlocks, clashes of two writers and transactions that lost their connection are tried again, this often. */
+/** Retries after deadlocks, clashes of two writers, and connections lost during a transaction. */
 const RETRIES = 5;
 const CLASHES = new Set(['40001', '40P01']);
 /**
- * A server answers this if it was the primary when the connection was made. It has written nothing, so the work may be done
- * again, on the next connection: each of those from before is given up as it says so.
+ * The answer of a server that was the primary when the connection was made. It has written nothing, so the work may be
+ * repeated on the next connection. Each older connection is dropped when it gives this answer.
  */
 const DEMOTED = '25006';
-/** The server ended a transaction that stood still, as when this process was suspended amid it. It has written nothing. */
+/** The server ended an idle transaction, perhaps because this process was suspended. It has written nothing. */
 const STOOD_STILL = '25P03';
 /** Indexes in which two changes of one conflict key clash. */
 const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key']);
 /**
- * The one in which two messages of one id clash. The next try sees what the other has committed, so an accept clashes once for
- * each other that has some of its ids, and once for each id at most.
+ * The index in which two messages of one id clash. A retry sees the other's commit, so an accept clashes at most once
+ * for each accept that shares some of its ids, and once for each id.
  */
 const MESSAGE_IDS = 'seen_pkey';
 const MESSAGE_ID_RETRIES = 1_000;
@@ -53,7 +53,7 @@ const UNSAFE: Remark = {
   message: 'runs with fsync off: what was acknowledged is lost when its machine fails. Switch fsync on',
 };
 
-/** Who made the tables, where that is somebody else: partitions of the log are added and dropped by their owner only. */
+/** The owner of the tables, if this user is not: only the owner can add and drop partitions of the log. */
 const STRANGE_OWNER = `SELECT pg_get_userbyid(relowner), current_user FROM pg_class
   WHERE oid = to_regclass('rollcall.event') AND NOT pg_has_role(relowner, 'USAGE')`;
 const notOwned = (owner: string, user = '') =>
@@ -62,34 +62,34 @@ const notOwned = (owner: string, user = '') =>
 export interface DatabaseSession {
   /** Rows as arrays. */
   rows<T extends readonly unknown[]>(sql: string, values?: readonly unknown[]): Promise<T[]>;
-  /** The number of rows changed. */
+  /** Return the number of rows changed. */
   run(sql: string, values?: readonly unknown[]): Promise<number>;
 }
 
 interface DatabaseOptions {
   readonly url: string;
   readonly clock: Clock;
-  /** SQL for milliseconds since 1970; tests hold it still. */
+  /** SQL for milliseconds since 1970; tests replace it to stop the clock. */
   readonly time?: string;
-  /** Statements take as long as they need, but don't wait for others for long, as in a migration. */
+  /** Statements may take as long as they need, but not wait for locks for long, as in a migration. */
   readonly patient?: boolean;
-  /** Called the first time that the database finds its data or an index damaged. */
+  /** Called when the database first reports damage of its data or an index. */
   readonly onDamaged?: (error: RollcallError) => void;
 }
 
-/** Connections to one database. Broken ones are replaced by the next use; nothing here needs to be restarted. */
+/** Connections to one database. Broken ones are replaced on the next use, without any restart. */
 export class Database implements DatabaseSession {
   /** SQL for the time, in milliseconds since 1970. */
   readonly now: string;
   readonly clock: Clock;
-  /** The database's time as far as this process counts it: where it starts from is of no importance, its steps would be. */
+  /** The store's time as this process counts it. Its origin does not matter; steps would. */
   readonly time: SteadiedTime;
   private readonly pool: pg.Pool;
   private readonly settings: SessionSettings;
-  /** Whether transactions come to any session, so that none may rely on what another has left there; null until it is known. */
+  /** True if a pooler assigns transactions to any session, so that none may rely on session state; null until known. */
   private pooled: boolean | null = null;
   private closed = false;
-  /** Failures of transactions that were not to commit yet: they have written nothing. */
+  /** Failures of transactions before their commit: they have written nothing. */
   private readonly unwritten = new WeakSet<object>();
   private readonly onDamaged: (error: RollcallError) => void;
   /** The database's report of damage, if there was one. */
@@ -114,7 +114,7 @@ export class Database implements DatabaseSession {
       types: { getTypeParser: parserOf as typeof pg.types.getTypeParser },
       onConnect: (client) => this.prepare(client),
     });
-    // A connection that breaks is dropped by the pool; whoever was using it gets the error of the query.
+    // The pool drops a broken connection; its user gets the error from the query.
     this.pool.on('error', () => undefined);
     this.pool.on('connect', (client) => client.on('error', () => undefined));
   }
@@ -127,15 +127,15 @@ export class Database implements DatabaseSession {
     return this.attempt(async () => (await this.query(sql, values)).rowCount ?? 0);
   }
 
-  /** As `rows`, for a query that may take minutes. */
+  /** Like `rows`, for a query that may take minutes. */
   patient<T extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
     return this.transaction((session) => session.rows<T>(sql, values), PATIENCE);
   }
 
   /**
-   * All of `work` or nothing of it; run again when it clashes with another transaction.
+   * Run `work` in a transaction; run it again if it clashes with another one.
    *
-   * @param patience - for how long a statement may take, in milliseconds, if not as usual
+   * @param patience - timeout of a statement in milliseconds, if not the usual one
    */
   transaction<T>(work: (session: DatabaseSession) => Promise<T>, patience?: number): Promise<T> {
     return this.attempt(() =>
@@ -152,26 +152,26 @@ export class Database implements DatabaseSession {
     );
   }
 
-  /** How far a time of the store is from now; SQL adds it to the database's. */
+  /** Convert a time of the store to a distance from now, which SQL adds to the database's now. */
   fromNow(time: number): number;
   fromNow(time: number | null): number | null;
   fromNow(time: number | null): number | null {
     return time === null ? null : Math.round(time - this.time.now());
   }
 
-  /** A distance from the database's now as a time of the store. */
+  /** Convert a distance from the database's now to a time of the store. */
   local(distance: number): number;
   local(distance: number | null): number | null;
   local(distance: number | null): number | null {
     return distance === null ? null : this.time.now() + distance;
   }
 
-  /** As `fromNow`, of a time by the wall clock. */
+  /** Like `fromNow`, for a time by the wall clock. */
   fromWallNow(time: number): number {
     return Math.round(time - this.clock.now());
   }
 
-  /** As `local`, by the wall clock. */
+  /** Like `local`, by the wall clock. */
   wall(distance: number): number;
   wall(distance: number | null): number | null;
   wall(distance: number | null): number | null {
@@ -203,7 +203,7 @@ export class Database implements DatabaseSession {
 
   private async transact<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     const client = await this.pool.connect();
-    /** Why the connection broke. What is asked of it afterwards fails with no more than that it did, and without a code. */
+    /** The reason why the connection broke. Later queries on it only fail with a general error without a code. */
     let broken = null as Error | null;
     const onError = (error: Error) => {
       broken ??= error;
@@ -233,18 +233,18 @@ export class Database implements DatabaseSession {
     }
   }
 
-  /** Sets a new session up. From the first that a pooler gives on, transactions bring all they need. */
+  /** Set up a new session. Once a session turns out to be pooled, transactions bring all they need. */
   private async prepare(client: pg.ClientBase): Promise<void> {
     const pooled = !(await ownsSession(client, this.settings));
     const came = this.pooled === false && pooled;
     this.pooled = pooled || this.pooled === true;
-    // The work that waits for this session would name its statements.
+    // The work that waits for this session would use named statements.
     if (came) throw new Error('A pooler now stands between this process and the database');
   }
 
   private async attempt<T>(work: () => Promise<T>): Promise<T> {
     if (this.closed) throw new RollcallError('store_closed', 'The store is closed.');
-    // By what failed: who has clashed often in one way is not to be given up at the first clash of another.
+    // Counted per kind of failure: many clashes of one kind must not use up the retries of another.
     const failures = new Map<string, number>();
     for (;;) {
       try {
@@ -269,7 +269,7 @@ export class Database implements DatabaseSession {
     return failure;
   }
 
-  /** Each statement is prepared once per connection, under a name; by a pooler's sessions, each time. */
+  /** Prepare each statement once per connection, under a name. Behind a pooler, prepare it each time. */
   private statement(text: string, values: readonly unknown[]) {
     if (this.pooled) return { text, values: values as unknown[], rowMode: 'array' as const };
     let name = NAMES.get(text);
@@ -282,24 +282,24 @@ export class Database implements DatabaseSession {
 }
 
 /**
- * Every statement is made for an index. A plan made while a table was empty, kept for the connection's life, must not
+ * Every statement relies on an index. A plan made while a table was empty, kept for the connection's life, must not
  * scan it once it holds a million rows. Commits are on disk before they return, whatever the server's default is.
  */
 const SESSION: SessionSettings = {
   ...PLAIN,
   synchronous_commit: 'on',
-  // Statements wait for each other's rows and go on with what they then are.
+  // Statements wait for each other's rows, then continue with their new state.
   default_transaction_isolation: 'read committed',
   enable_seqscan: 'off',
   enable_bitmapscan: 'off',
   enable_mergejoin: 'off',
   jit: 'off',
   plan_cache_mode: 'force_generic_plan',
-  // A process that is stopped in a transaction must not hold its locks.
+  // A process suspended in a transaction must not keep its locks.
   idle_in_transaction_session_timeout: STATEMENT_TIMEOUT,
 };
 
-/** Of prepared statements, by their text. */
+/** Names of prepared statements by their text. */
 const NAMES = new Map<string, string>();
 
 const INT8 = 20;
@@ -308,7 +308,7 @@ function parserOf(oid: number, format?: 'text' | 'binary') {
   return oid === INT8 ? Number : pg.types.getTypeParser(oid, format);
 }
 
-/** The error that a failure of Postgres becomes. */
+/** Convert a failure of Postgres to a coded error. */
 export function storeError(error: unknown): RollcallError {
   if (error instanceof RollcallError) return error;
   const { code = '', message = '' } = error as { code?: string; message?: string };
@@ -339,14 +339,14 @@ const HINTS: ReadonlyMap<string, string> = new Map([
   ['25006', ' It is a standby, or set to read only: `store` must name the one that takes writes.'],
 ]);
 
-/** Advice on a pooler's complaint: it has no codes of its own. */
+/** Return advice on a pooler's error, which has no code of its own. */
 function poolerHint(message: string): string {
   if (/statement pooling mode/.test(message)) return ' Set pool_mode = transaction, or session, in the pooler.';
   if (/unsupported startup parameter/.test(message)) return ' Remove it from `store`: poolers do not pass it on.';
   return '';
 }
 
-/** Damaged data, a damaged index, a file of the server's that is gone. */
+/** Codes for damaged data, a damaged index, and a missing file of the server. */
 const DAMAGE = new Set(['XX001', 'XX002', '58P01']);
 
 function meaningOf(code: string, message: string): ErrorCode {

@@ -7,14 +7,14 @@ interface WaitingWrite<T, R> {
 /** Rows in one group at most, unless a single item has more. */
 const LIMIT = 4_000;
 
-/** Group commit: what comes while one group is being written goes into the next, with one round trip and one sync to disk. */
+/** Group commit: items added while a group is written form the next, with one round trip and one sync to disk. */
 export class GroupCommit<T, R> {
   private readonly perform: (items: readonly T[]) => Promise<readonly R[]>;
   private readonly rows: (item: T) => number;
   private queue: WaitingWrite<T, R>[] = [];
   private isWorking = false;
 
-  /** @param perform - resolves to the result of each item */
+  /** @param perform - resolves to a result per item */
   constructor(perform: (items: readonly T[]) => Promise<readonly R[]>, rows: (item: T) => number) {
     this.perform = perform;
     this.rows = rows;
@@ -29,7 +29,7 @@ export class GroupCommit<T, R> {
 
   private async work(): Promise<void> {
     this.isWorking = true;
-    // Those of one pass of the event loop go together.
+    // Items of one pass of the event loop form a group.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.queue.length > 0) {
       const group = this.take();

@@ -8,10 +8,10 @@ import { EVENTS_SCHEMA, eventViews } from './events/event-writing.ts';
 const FOLDER = new URL('./migrations/', import.meta.url);
 const TUNING = new URL('tuning.sql', FOLDER);
 
-/** Bodies are sent as they are stored, once: compressing the large ones would cost more than it saves. Hashes don't compress. */
+/** Compressing bodies costs more than it saves, as each is read once. Hashes don't compress. */
 const COMPRESSED = `SELECT attrelid::regclass::text, attname FROM pg_attribute
   WHERE attstorage <> 'e' AND (attrelid, attname) IN (('rollcall.delivery'::regclass, 'body'), ('rollcall.seen_batch'::regclass, 'ids'))`;
-/** Pauses between two tries for a table that others use. */
+/** Milliseconds between two tries to lock a table that others use. */
 const PAUSE = 2_000;
 
 const steps = (): string[] =>
@@ -26,9 +26,9 @@ export async function checkVersion(db: DatabaseSession): Promise<void> {
 }
 
 /**
- * Brings the tables to the newest version; safe to run twice, and by two at once. Resolves to the versions applied.
+ * Migrate the tables to the newest version; safe to run twice, even at once. Resolves to the versions applied.
  *
- * @param onWait - called once it waits for others that use the tables
+ * @param onWait - called when it first waits for others that use the tables
  * @throws RollcallError `store_failed`, `store_outdated`
  */
 export async function migratePostgres(url: string, onWait = () => {}): Promise<readonly number[]> {
@@ -55,8 +55,8 @@ export async function migratePostgres(url: string, onWait = () => {}): Promise<r
 }
 
 /**
- * Whoever waits for a table has all others wait behind it, accepts and claims too. So a wait ends soon (`Database.patient`), and
- * the work is tried again until those are done who use the table, such as a backup.
+ * Retry `work` until its tables are free. A waiting lock request blocks all later ones, accepts and claims too. So each
+ * wait ends soon (`Database.patient`), and is repeated until other users of the table, such as a backup, are done.
  */
 async function whenFree<T>(work: () => Promise<T>, onWait: () => void): Promise<T> {
   for (let tries = 1; ; tries += 1) {
@@ -72,20 +72,20 @@ async function whenFree<T>(work: () => Promise<T>, onWait: () => void): Promise<
 
 async function tune(db: Database): Promise<void> {
   await runAll(db, readFileSync(TUNING, 'utf8'));
-  // It keeps even readers out, so it is not done again.
+  // Only if needed: ALTER TABLE locks out even readers.
   for (const [table, column] of await db.rows<[string, string]>(COMPRESSED))
     await db.run(`ALTER TABLE ${table} ALTER ${column} SET STORAGE EXTERNAL`);
 }
 
 function makeViews(db: Database): Promise<void> {
   return db.transaction(async (session) => {
-    // Two can't make the same view at once.
+    // Two processes can't create the same view at once.
     await session.run('LOCK TABLE rollcall.migration IN SHARE ROW EXCLUSIVE MODE');
     for (const view of eventViews()) await session.run(view);
   });
 }
 
-/** The version of the tables: 0 where there are none, never one that this Rollcall cannot work with or bring up. */
+/** Return the version of the tables; 0 if there are none. Throw if they are newer than this Rollcall or not usable. */
 async function knownVersion(db: DatabaseSession): Promise<number> {
   await checkEncoding(db);
   const version = await currentVersion(db);
@@ -94,7 +94,7 @@ async function knownVersion(db: DatabaseSession): Promise<number> {
   return version;
 }
 
-/** One message that another encoding does not have would fail all that are written with it, each time that they are sent. */
+/** Require UTF-8: a message that another encoding lacks a character for would fail its batch on each retry. */
 async function checkEncoding(db: DatabaseSession): Promise<void> {
   const [[encoding] = []] = await db.rows<[string]>("SELECT current_setting('server_encoding')");
   if (encoding === 'UTF8') return;
@@ -104,13 +104,13 @@ async function checkEncoding(db: DatabaseSession): Promise<void> {
   );
 }
 
-/** Looks first: who may not create a schema may use the one that an administrator made. */
+/** Check first: a user who may not create a schema can use one that an administrator made. */
 async function createSchema(db: DatabaseSession, name: string): Promise<void> {
   const [[present] = []] = await db.rows<[string | null]>('SELECT to_regnamespace($1)::text', [name]);
   if (!present) await db.run(`CREATE SCHEMA IF NOT EXISTS ${name}`).catch(ifCreatedMeanwhile);
 }
 
-/** The version's row is written first: a second process waits for it, and then finds the step done. */
+/** Apply a step. Its row is written first: a second process waits for it, then finds the step done. */
 function applyStep(db: Database, version: number, sql: string): Promise<boolean> {
   return db.transaction(async (session) => {
     const mine = await session.run('INSERT INTO rollcall.migration VALUES ($1) ON CONFLICT DO NOTHING', [version]);
@@ -122,7 +122,7 @@ function applyStep(db: Database, version: number, sql: string): Promise<boolean>
   });
 }
 
-/** The store's own id, part of every Idempotency-Key, and the key of suppression hashes. */
+/** Write the store's id, part of every Idempotency-Key, and the key of suppression hashes. */
 async function identify(session: DatabaseSession): Promise<void> {
   await session.run("INSERT INTO rollcall.meta VALUES ('store', $1), ('suppression_key', $2)", [
     systemClock.token(5),
@@ -130,13 +130,13 @@ async function identify(session: DatabaseSession): Promise<void> {
   ]);
 }
 
-/** Prepared statements hold one command each; no semicolon stands within one. */
+/** Run commands one by one, as prepared statements hold one each. No command contains a semicolon. */
 async function runAll(session: DatabaseSession, sql: string): Promise<void> {
   const commands = sql.replaceAll(/^\s*--.*$/gm, '').split(';');
   for (const command of commands) if (command.trim() !== '') await session.run(command);
 }
 
-/** The version of the tables: 0 if there are none. */
+/** Return the version of the tables; 0 if there are none. */
 export async function currentVersion(db: DatabaseSession): Promise<number> {
   const [present] = await db.rows<[string | null]>("SELECT to_regclass('rollcall.migration')::text");
   if (!present?.[0]) return 0;
@@ -144,7 +144,7 @@ export async function currentVersion(db: DatabaseSession): Promise<number> {
   return row?.[0] ?? 0;
 }
 
-/** `IF NOT EXISTS` still fails for one of two who create the same at once. */
+/** Ignore the error that `IF NOT EXISTS` still gives one of two processes that create the same thing at once. */
 function ifCreatedMeanwhile(error: RollcallError): void {
   const { code } = (error.cause ?? {}) as { code?: string };
   if (!['23505', '42P06', '42P07', '42710'].includes(code ?? '')) throw error;

@@ -3,18 +3,18 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { beginWith, connectionTo, ownsSession, PLAIN } from '../postgres-session.ts';
 import { storeError } from './database.ts';
 
-/** Timeouts that would end a long statement or transaction, whoever has set them. */
+/** Timeouts that would end a long statement or transaction, wherever they are set. */
 const TIMEOUTS = `SELECT name FROM pg_settings WHERE name IN
   ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`;
 const CONNECT_TIMEOUT = 5_000;
-/** When a server that says nothing is asked whether it is still there. */
+/** Milliseconds of silence after which the server is probed. */
 const PROBE_AFTER = 30_000;
 
 /**
- * Does long work on a connection of its own, which ends when the signal aborts. A transaction that is open then, or that the
- * work leaves open, is rolled back. Behind a pooler only what is in a transaction is free of timeouts.
+ * Do long work on a connection of its own, which ends when the signal aborts. A transaction that is then open, or that
+ * the work leaves open, is rolled back. Behind a pooler only transactions are free of timeouts.
  *
- * @param work - gets a connection, and what begins a transaction on it
+ * @param work - receives a connection, and a function that begins a transaction on it
  */
 export async function onOwnConnection<T>(
   url: string,
@@ -28,14 +28,14 @@ export async function onOwnConnection<T>(
     keepAlive: true,
     keepAliveInitialDelayMillis: PROBE_AFTER,
   });
-  // The query gets the error of a connection that breaks.
+  // The query reports the error of a broken connection.
   client.on('error', () => undefined);
-  // The waiting call gets the error.
+  // The waiting call reports the error.
   const stop = () => void client.end().catch(() => undefined);
   try {
     signal?.throwIfAborted();
     signal?.addEventListener('abort', stop);
-    // Whoever waits for a client that is ended while it connects is told nothing else.
+    // `connect` never settles if the client is ended while it connects.
     const over = new Promise<never>((_, reject) =>
       client.once('end', () => reject(new Error('The connection is over.'))),
     );

@@ -1,12 +1,12 @@
-/** The parameters of a statement that is written once and run often: it names them, and nobody counts. */
+/** Named parameters of a statement that is written once and run often, so that nobody counts. */
 export class Parameters<Name extends string> {
-  /** By name: how the statement refers to it, with its type. */
+  /** SQL that refers to each parameter, with its type. */
   readonly at: Readonly<Record<Name, string>>;
   /** The number of the first parameter after these. */
   readonly next: number;
   private readonly names: readonly Name[];
 
-  /** @param types - of each, in the order of their numbers */
+  /** @param types - type of each parameter, in the order of their numbers */
   constructor(types: Readonly<Record<Name, string>>) {
     this.names = Object.keys(types) as Name[];
     this.at = Object.fromEntries(this.names.map((name, place) => [name, `$${place + 1}::${types[name]}`])) as Record<
@@ -16,7 +16,7 @@ export class Parameters<Name extends string> {
     this.next = this.names.length + 1;
   }
 
-  /** The values in the order of their numbers. */
+  /** Return the values in the order of their numbers. */
   values(given: Readonly<Record<Name, unknown>>): unknown[] {
     return this.names.map((name) => given[name]);
   }

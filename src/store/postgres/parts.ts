@@ -2,18 +2,18 @@ import { addToPart, PARTS, PERIOD } from './counters.ts';
 import type { Database } from './database.ts';
 import { Seldom } from './seldom.ts';
 
-/** After this many periods nobody writes to a part any more, except a transaction that takes very long. */
+/** Periods after which nobody writes to a part any more, except a transaction that takes very long. */
 const RESTS = 2;
 
 /**
- * The parts of the counters that a process adds to. Each update leaves a dead row behind, and all those of a row are passed
- * whenever it is looked up, until vacuum may remove them. So a part is written to for some seconds only; then `fold` adds
- * what it holds to part 0, and nobody looks at it again.
+ * The parts of the counters that a process adds to. Each update leaves a dead row, and each lookup passes all dead rows
+ * of its row until vacuum may remove them. So a part is in use for some seconds only. Then `fold` adds its counts to
+ * part 0, and nobody reads it again.
  */
 export class CounterParts {
-  /** Those before are folded, as far as this process knows. */
+  /** Parts before this one are folded, as far as this process knows. */
   since = 1;
-  /** Those that this process adds to as it accepts and as it settles, of each time's: neither waits for the other. */
+  /** Parts of each period that this process uses to accept and to settle, so that neither waits for the other. */
   readonly accept: number;
   readonly settle: number;
   private readonly db: Database;
@@ -26,7 +26,7 @@ export class CounterParts {
     this.settle = this.accept + 1;
   }
 
-  /** Adds up the parts that rest. */
+  /** Fold the parts that are no longer in use. */
   fold(): Promise<void> {
     const { db } = this;
     return this.seldom.run(async () => {

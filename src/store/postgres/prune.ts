@@ -5,8 +5,8 @@ import { Seldom } from './seldom.ts';
 import { sessionOf } from './session.ts';
 
 /**
- * Prunes what grows at one end. Pruned rows stay in the index until vacuum may remove them, so each look begins after
- * the last one. A transaction may end after a later one, so that a row comes late: now and then a look begins at the very front.
+ * Prunes tables that grow at one end. Pruned rows stay in the index until vacuum may remove them, so each scan begins
+ * after the last one. A transaction may commit after a later one, so now and then a scan begins at the very front.
  */
 export class Pruning {
   private readonly context: StoreContext;

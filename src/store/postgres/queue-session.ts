@@ -12,7 +12,7 @@ import { takeBack } from './queue/accept-alone.ts';
 import { ALL, again, isAgain, rankArray, TRIED, UNTRIED } from './queue/ranks.ts';
 import { sessionOf } from './session.ts';
 
-/** A session for the verbs of the queue that are written once. @param patience - as for `Database.transaction` */
+/** Return a session for queue verbs that are written once. @param patience - as for `Database.transaction` */
 export function queueSessionOf(
   context: StoreContext,
   cursors: Cursors,
@@ -23,7 +23,7 @@ export function queueSessionOf(
   const session: QueueSession = {
     ...sessionOf(context, on),
     entryColumns: raw('rank, due_at'),
-    // The database's time: a claim looks no further back than where it was.
+    // The database's time: a claim never looks behind its cursor.
     entry: (entry) => raw(`${entry === 'in front' ? again('l.lane') : 'l.lane'}, ${db.now}`),
     lane: raw('rank % 3 AS lane'),
     skipLocked: raw('SKIP LOCKED'),
@@ -34,7 +34,7 @@ export function queueSessionOf(
       const first = UNTRIED.filter((rank) => !isAgain(rank));
       return [
         (limit) => readyOnes(cursors, destination, first, limit, isOld('due_at')),
-        // Their due time is when they came back.
+        // Returned deliveries are due since their return.
         (limit) => readyOnes(cursors, destination, UNTRIED.filter(isAgain), limit, isOld('accepted_at')),
       ];
     },
@@ -55,7 +55,7 @@ export function queueSessionOf(
   return session;
 }
 
-/** From the destination's cursors on. */
+/** A query for ready deliveries from the destination's cursors on. */
 function readyOnes(
   cursors: Cursors,
   destination: string,

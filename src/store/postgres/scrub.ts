@@ -4,8 +4,8 @@ import { onOwnConnection } from './own-connection.ts';
 const TABLES = ['delivery', 'dead_letter', 'attempt', 'discard', 'regulation', 'run', 'event'];
 
 /**
- * Frees the rows that were erased. What Postgres keeps of them beyond that, in free space and in its log, is its own
- * affair. A database that has no VACUUM, or a role that may not, leaves it to the server's own.
+ * Vacuum erased rows. Copies that Postgres keeps in free space and in its log are its own affair. A database without
+ * VACUUM, or a role that may not run it, leaves this to the server's own.
  */
 export async function scrub({ url }: Pick<StoreContext, 'url'>): Promise<void> {
   await onOwnConnection(url, undefined, async (client) => {

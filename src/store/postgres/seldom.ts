@@ -1,9 +1,9 @@
 import type { Clock } from '../../kernel/clock.ts';
 
-/** After work that took long, this many times as long passes before it is done again. */
+/** Work is repeated only after this many times its own duration. */
 const SHARE = 100;
 
-/** Lets work that may pass everything that vacuum could not remove yet take a hundredth of the time at most. */
+/** Limits work to a hundredth of the time: it may have to pass all rows that vacuum could not yet remove. */
 export class Seldom {
   private readonly clock: Clock;
   private next = Number.NEGATIVE_INFINITY;

@@ -13,7 +13,7 @@ const LISTS: { readonly [T in keyof ListTypes]: (values: readonly ListTypes[T][]
 
 const POSTGRES: Dialect = {
   oneOf: (column, type, values) => sql`${column} = ANY (${LISTS[type](values)})`,
-  // Unlike IN, it is looked up in an index for each row before it.
+  // Unlike IN, an array is looked up in an index for each outer row.
   among: (column, query) => sql`${column} = ANY (ARRAY(${query}))`,
   rowsOf: (type, values) => sql`unnest(${LISTS[type](values)}) AS list (value)`,
   jsonRows: (list) => sql`(SELECT * FROM json_array_elements(${list}::json) AS list (value))`,
@@ -29,13 +29,13 @@ const POSTGRES: Dialect = {
   forUpdate: raw('FOR UPDATE'),
 };
 
-/** A session for the records: of the whole database, or of a transaction. */
+/** Return a session for the records, on the whole database or in a transaction. */
 export function sessionOf(context: StoreContext, on: database.DatabaseSession = context.db): Session {
   const { db, ids, suppressionKey: hashKey } = context;
   const session: Session = {
     dialect: POSTGRES,
     time: timesOf(db),
-    // The holder of a lease may be anywhere: only the lease shows it.
+    // The holder of a lease may be on any machine: only the lease shows it.
     processes: { own: '', hasExited: () => false },
     ids,
     hashKey,
@@ -54,7 +54,7 @@ export function sessionOf(context: StoreContext, on: database.DatabaseSession = 
 const textOf = (query: Sql) => query.text((n) => `$${n}`);
 const valuesOf = ({ values }: Sql) => values.map((value) => (typeof value === 'string' ? storable(value) : value));
 
-/** The database's clock decides: times cross as distances from its now. */
+/** The database's clock decides, so times cross as distances from its now. */
 function timesOf(db: StoreContext['db']): StoreTimes {
   const now = raw(db.now);
   return {

@@ -28,14 +28,14 @@ interface PostgresOptions {
   /** Undelivered messages per destination at most; each process may go beyond it by what it accepts at once. */
   readonly maxQueued: number;
   readonly clock: Clock;
-  /** SQL for milliseconds since 1970, the database's clock unless given. */
+  /** SQL for milliseconds since 1970; the database's clock by default. */
   readonly time?: string;
   readonly events?: StoreEvents;
 }
 
 /**
- * Opens the store that any number of processes share. The database's clock decides about leases and due times; times
- * cross as distances from now, so that the clocks of hosts may differ.
+ * Open the store that any number of processes share. The database's clock decides about leases and due times. Times
+ * cross as distances from now, so the clocks of hosts may differ.
  *
  * @throws RollcallError `store_outdated` when migrations are pending, `store_failed` when the database can't be reached
  */
@@ -49,7 +49,7 @@ export async function openPostgresStore({ maxQueued, events, ...options }: Postg
   }
 }
 
-/** Learns whose database this is, once its tables are known to be ours. */
+/** Read the store's identity, after a check that the tables are ours. */
 async function identify(db: Database): Promise<Pick<StoreContext, 'ids' | 'suppressionKey' | 'parts'>> {
   await checkVersion(db);
   const meta = new Map(await db.rows<[string, string]>('SELECT key, value FROM rollcall.meta'));
@@ -67,7 +67,7 @@ function storeOn(context: StoreContext): Store {
   const settlements = new Settlements(context);
   const free: Free = (...given) => settlements.free(...given);
   const queue = queueSessionOf(context, claims.cursors);
-  // It reads whole tables.
+  // Erasing reads whole tables.
   const erasing = queueSessionOf(context, claims.cursors, PATIENCE);
   const requeue = new Requeue(queue, context.maxQueued);
   const pruning = new Pruning(context);
@@ -126,16 +126,15 @@ function storeOn(context: StoreContext): Store {
 async function clockAhead(db: Database): Promise<number> {
   const asked = db.clock.now();
   const [[theirs] = [asked]] = await db.rows<[number]>(`SELECT ${db.now}`);
-  // The answer is of some moment in between.
+  // The answer is from some moment in between.
   return Math.round((asked + db.clock.now()) / 2 - theirs);
 }
 
-/** Does work until the database is closed. */
 function untilClosed(db: Database) {
   const running = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
 
-  /** Refuses once closing has begun; closing waits for what was begun before. */
+  /** Run work that closing waits for; reject once closing has begun. */
   function during<T>(work: () => Promise<T>): Promise<T> {
     if (closing) return Promise.reject(new RollcallError('store_closed', 'The store is closed.'));
     const result = work();
@@ -147,7 +146,7 @@ function untilClosed(db: Database) {
     return result;
   }
 
-  /** Refuses also once the database has been found damaged. */
+  /** Like `during`, but reject also once the database has been found damaged. */
   const soundly = <T>(work: () => Promise<T>) => (db.damage ? Promise.reject(db.damage) : during(work));
 
   const close = () => {

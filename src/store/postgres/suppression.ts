@@ -4,7 +4,7 @@ import { hash } from './arrays.ts';
 import type { StoreContext } from './context.ts';
 import type { DatabaseSession } from './database.ts';
 
-/** Those of `messages` whose users are to be kept out. */
+/** Return the messages whose users are suppressed. */
 export async function suppressed(
   { suppressionKey }: StoreContext,
   session: DatabaseSession,

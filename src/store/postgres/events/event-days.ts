@@ -4,15 +4,15 @@ import { NO_DAY } from '../../event-log.ts';
 import { type Database, type DatabaseSession, PATIENCE } from '../database.ts';
 
 const DAY = 86_400_000;
-/** Days that there are partitions for before they begin: so long may it last until a process prepares more. */
+/** Days ahead for which partitions exist, so that it may take this long until a process prepares more. */
 const AHEAD = 7;
-/** For how long a change of the partitions may keep accepts waiting while it waits for a query itself. */
+/** Longest time that a change of partitions may block accepts while it waits for a query. */
 const LOCK_WAIT = '1s';
 
 const PARTITIONS = `pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'rollcall.event'::regclass`;
 const IS_DAY = "c.relname ~ '^event_\\d{8}$'";
 
-/** A partition of the event table; it has the events of one day. */
+/** A partition of the event table, with the events of a day. */
 interface Partition {
   readonly name: string;
   /** YYYY-MM-DD. */
@@ -26,7 +26,7 @@ async function readPartitions(db: Database): Promise<Partition[]> {
 
 const dashed = (day: string) => `${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}`;
 
-/** Changes of the partitions need the table for themselves: they give up rather than keep others waiting. */
+/** Change partitions. The change locks the whole table, so it gives up rather than keep others waiting. */
 async function alter(db: Database, work: (session: DatabaseSession) => Promise<void>): Promise<void> {
   await db.transaction(async (session) => {
     const run: DatabaseSession['run'] = async (statement) => {
@@ -40,7 +40,7 @@ async function alter(db: Database, work: (session: DatabaseSession) => Promise<v
   failpoint('log_altered');
 }
 
-/** Makes partitions for the days to come, and for days whose events came when nobody had made one, as after a restore. */
+/** Create partitions for coming days, and for days whose events arrived when there was none, as after a restore. */
 export async function prepareDays(db: Database, now: number): Promise<void> {
   const known = new Set((await readPartitions(db)).map(({ day }) => day));
   const strays = await db.patient<[string]>('SELECT DISTINCT day::text FROM rollcall.event_other');
@@ -50,10 +50,10 @@ export async function prepareDays(db: Database, now: number): Promise<void> {
     const partition = `rollcall.event_${day.replaceAll('-', '')}`;
     const next = dayOf(Date.parse(day) + DAY);
     await alter(db, async (session) => {
-      // The whole of it: who waits for a partition only has chosen the partition already.
+      // Lock the whole table: a statement that waits for a partition has chosen its partition already.
       await session.run('LOCK TABLE rollcall.event IN SHARE ROW EXCLUSIVE MODE');
       const [[made] = []] = await session.rows<[string | null]>('SELECT to_regclass($1)::text', [partition]);
-      // By another process, while this one waited.
+      // Created by another process while this one waited.
       if (made) return;
       await session.run(`CREATE TABLE ${partition} (LIKE rollcall.event)`);
       await session.run(
@@ -66,7 +66,7 @@ export async function prepareDays(db: Database, now: number): Promise<void> {
   }
 }
 
-/** The first day of which nothing is forgotten: that of the first partition, whether or not it has events. */
+/** Return the first day of which nothing was forgotten: that of the first partition, even if it is empty. */
 export async function firstDay(db: Database): Promise<number> {
   const [[first, stray] = [null, null]] = await db.rows<[string | null, string | null]>(
     `SELECT min(substring(c.relname from '\\d{8}$')), (SELECT min(day)::text FROM rollcall.event_other)
@@ -80,7 +80,7 @@ export async function dropDays(db: Database, before: string): Promise<void> {
   for (const { name, day } of await readPartitions(db)) {
     if (day >= before) continue;
     await alter(db, async (session) => {
-      // Before it looks for the partition, which another process may be dropping.
+      // Lock before looking up the partition, which another process may be dropping.
       await session.run('LOCK TABLE ONLY rollcall.event');
       await session.run(`DROP TABLE IF EXISTS rollcall.${name}`);
     });

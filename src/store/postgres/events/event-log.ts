@@ -8,7 +8,7 @@ import { dropDays, firstDay, prepareDays, sizeOfDays } from './event-days.ts';
 import { eventsSince, scanEvents } from './event-reading.ts';
 import { EVENTS_SCHEMA } from './event-writing.ts';
 
-/** @param during - has closing wait for what is begun */
+/** @param during - runs work that closing waits for */
 export function tableLog({ db, url }: StoreContext, during: <T>(work: () => Promise<T>) => Promise<T>): TableLog {
   return {
     kind: 'table',
@@ -30,7 +30,7 @@ const THEIRS = `($2::text[] IS NULL OR source = ANY ($2::text[]))
 
 const BY_THEN = "($5::bigint IS NULL OR received_at <= timestamp '1970-01-01' + $5::bigint * interval '1 millisecond')";
 
-/** Deletes the events of users, and of anonymous ids that belong to them. */
+/** Delete the events of users, and of the anonymous ids that belong to them. */
 async function forget(
   db: Database,
   users: readonly string[],

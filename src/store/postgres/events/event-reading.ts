@@ -7,11 +7,11 @@ import type { StoreContext } from '../context.ts';
 import { onOwnConnection } from '../own-connection.ts';
 
 const DAY = 86_400_000;
-/** Numbers of rows that are read at once. */
+/** Sequence numbers per page. */
 const PAGE = 5_000;
-/** Longer than a transaction that writes events may take, in milliseconds. */
+/** Longer than any transaction that writes events, in milliseconds. */
 const LATEST = 120_000;
-/** More missing at once is no transaction that goes on: the sequence was put ahead. */
+/** A larger gap is not an open transaction: the sequence was moved ahead. */
 const MANY = 50_000;
 
 const COLUMNS = `
@@ -19,7 +19,7 @@ const COLUMNS = `
     (extract(epoch FROM "timestamp") * 1000)::bigint, (extract(epoch FROM received_at) * 1000)::bigint,
     properties::text, traits::text, context::text
   FROM rollcall.event WHERE day >= $1::date AND`;
-/** With both ends, a planner that has counted nothing yet goes by the index, too. */
+/** With both bounds, a planner without statistics uses the index too. */
 const BETWEEN = `${COLUMNS} seq > $2::bigint AND seq <= $2::bigint + ${PAGE}`;
 const ANY_OF = `${COLUMNS} seq = ANY ($2::bigint[])`;
 const NEXT = 'SELECT seq FROM rollcall.event WHERE day >= $1::date AND seq > $2::bigint ORDER BY seq LIMIT 1';
@@ -29,7 +29,7 @@ type EventRow = readonly [
   ...[string | null, string | null, string | null],
 ];
 
-/** Rows of the last days only: what was written since was received since, or a little before. */
+/** Read the rows since a place, of the last days only: rows written since were received since, or a little before. */
 export async function eventsSince(db: StoreContext['db'], { last, at, missing }: TablePlace, now: number) {
   const from = dayOf(Math.min(at, now) - 2 * DAY);
   const rows = await nextRows(db, from, last);
@@ -45,7 +45,7 @@ export async function eventsSince(db: StoreContext['db'], { last, at, missing }:
   return { events: rows.map(loggedRow), place: { last: next, at: now, missing: [...still, ...fresh] } };
 }
 
-/** Numbers may have been left out: a restored copy goes on far ahead. */
+/** Read the next page of rows. Numbers may be missing: a restored copy continues far ahead. */
 async function nextRows(db: StoreContext['db'], from: string, last: number): Promise<EventRow[]> {
   const rows = await db.rows<EventRow>(BETWEEN, [from, last]);
   if (rows.length > 0) return rows;
@@ -60,7 +60,7 @@ function loggedRow([, messageId, type, event, userId, anonymousId, previousId, .
   return { messageId, type, event, ...ids, timestamp: Number(timestamp), receivedAt: Number(receivedAt), ...parts };
 }
 
-/** How far what is missing is looked for: more than what a few processes write in the time of a transaction. */
+/** Sequence numbers in which to look for gaps: more than a few processes write during a transaction. */
 const LOOK_BACK = 20_000;
 const FETCHED = 5_000;
 
@@ -88,7 +88,7 @@ type ScannedTuple = readonly [
   ...[properties: string | null, traits: string | null, context: string | null],
 ];
 
-/** As the table is at one moment, on a connection of its own, as it may take long. */
+/** Scan a snapshot of the table, on a connection of its own, as it may take long. */
 export function scanEvents(
   { url, now, signal }: TableToScan,
   wanted: Wanted,
@@ -110,7 +110,7 @@ export function scanEvents(
     const { tables, size, people, anonymous } = stagingOf(wanted, 'rollcall.event', STAGING);
     for (const [table, statement] of tables) {
       await client.query(statement);
-      // Nobody else looks after temporary tables, and plans go by what is known of them.
+      // Autovacuum does not analyze temporary tables, and plans depend on statistics.
       await client.query(`ANALYZE ${table}`);
     }
     const [[count, latest] = [0, 0]] = await rows<[number, number]>(size);

@@ -4,10 +4,10 @@ import { EVENT_COLUMNS, POSTGRES_VIEWS, eventViews as viewsOf } from '../../even
 import type { NewMessage } from '../../port.ts';
 import { columns, text, uuid } from '../arrays.ts';
 
-/** The schema of the views: `users` and the like are names that others have too. */
+/** The schema of the views: others use names such as `users` too. */
 export const EVENTS_SCHEMA = 'rollcall_events';
 
-/** Statements that make the views, harmless when repeated. */
+/** Return the statements that create the views, harmless when repeated. */
 export function eventViews(): readonly string[] {
   const events = `SELECT ${EVENT_COLUMNS.map((column) => `"${column}"`).join(', ')} FROM rollcall.event`;
   const views = [{ name: 'events', query: () => events }, ...viewsOf(POSTGRES_VIEWS)];
@@ -18,8 +18,8 @@ export function eventViews(): readonly string[] {
 }
 
 /**
- * A statement that writes what `logColumns` has, from parameter `first` on. Times beyond what Postgres knows are no times to
- * compute with: the far future becomes the time of receipt, as all that is later.
+ * Return a statement that writes the columns of `logColumns`, from parameter `first` on. Times outside Postgres's range
+ * are useless: the far future becomes the time of receipt, like any later time.
  */
 export function logSql(first: number, condition = 'true'): string {
   return `
@@ -40,7 +40,7 @@ export function logSql(first: number, condition = 'true'): string {
   ) AS e`;
 }
 
-/** Messages as `logSql` takes them. */
+/** Return the parameters of `logSql` for messages. */
 export function logColumns(messages: readonly { readonly key: string; readonly message: NewMessage }[]): Buffer[] {
   return [
     uuid(messages, ({ key }) => key),

@@ -19,8 +19,8 @@ import { hasOneOf } from './conflict-keys.ts';
 import { remember } from './seen.ts';
 
 /**
- * One request in a transaction of several statements. One statement locks an older change, and a later one reads its
- * state. Only the later one sees what was committed while the first waited for the lock.
+ * Accept one request in a transaction of several statements. One statement locks an older change, and a later one reads
+ * its state. Only the later one sees commits made while the first waited for the lock.
  *
  * @throws RollcallError `fence_lost`, `epoch_moved`, `unknown_run`
  */
@@ -36,7 +36,7 @@ export function acceptAlone(
     const out = await suppressed(context, session, messages);
     const wanted = messages.filter((message) => !out.has(message));
     if (step) await takeBackSent(sessionOf(context, session), step, messages.length - wanted.length);
-    // A batch of a plan comes once.
+    // A batch of a plan arrives once.
     const fresh = step?.after === undefined ? await notSeen(context, session, wanted) : wanted;
     if (logged) await session.run(logSql(1), logColumns(fresh.map((message) => ({ key: seenKey(message), message }))));
     const changes = new CounterChanges<string>();
@@ -52,7 +52,7 @@ export function acceptAlone(
   });
 }
 
-/** Notes the message ids; the messages whose ids are new. */
+/** Remember the message ids; return the messages whose ids are new. */
 async function notSeen(
   { db }: StoreContext,
   session: DatabaseSession,
@@ -71,7 +71,7 @@ async function notSeen(
   return [...byKey].filter(([key]) => isNew.has(key)).map(([, message]) => message);
 }
 
-/** In parts in which no conflict key comes twice: a later change supersedes an earlier one of the same batch. */
+/** Split messages so that no part has a conflict key twice: a later change supersedes an earlier one. */
 function passes(messages: readonly NewMessage[]): NewMessage[][] {
   const parts: NewMessage[][] = [[]];
   const times = new Map<string, number>();
@@ -87,7 +87,7 @@ function passes(messages: readonly NewMessage[]): NewMessage[][] {
 const DROP_DEAD = `
   DELETE FROM rollcall.dead_letter d WHERE ${hasOneOf('d', '$1', '$2')} RETURNING d.destination, d.run, d.reason`;
 
-/** Sorted by an expression, which no index has: to save itself the sort, the planner would go through the whole primary key. */
+/** Sorted by an expression that has no index: to avoid a sort, the planner would scan the whole primary key. */
 const TAKE_BACK = `
   WITH older AS MATERIALIZED (
     SELECT d.id, d.state FROM rollcall.delivery d WHERE ${hasOneOf('d', '$1', '$2')} ORDER BY d.id + 0 FOR UPDATE
@@ -100,7 +100,6 @@ const COLUMNS = {
   ...{ destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
   ...{ user_id: 'text', conflict: 'text', body: 'text' },
 };
-/** The parameter after the columns. */
 const RUN = `$${Object.keys(COLUMNS).length + 1}`;
 
 const insertSql = (now: string) => `
@@ -116,7 +115,7 @@ const holdOutSql = (now: string) => `
     m.message_id, m.user_id, ${now}, ${now}, ${RUN}, m.conflict, 'queue_full', m.body
   FROM (${columns(1, COLUMNS)}) AS m`;
 
-/** Older changes are taken back unless they are in flight; then the new ones wait for them. */
+/** Insert deliveries. Older changes are removed unless they are in flight; then the new ones wait for them. */
 async function insert(
   { db }: StoreContext,
   session: DatabaseSession,
@@ -129,7 +128,7 @@ async function insert(
   const keyed = rows.filter(({ conflict }) => conflict !== null);
   if (keyed.length > 0) {
     await takeBack(session, keyed, changes);
-    // Last: what was in flight may have died while its row was waited for.
+    // Last: a delivery in flight may have died while this transaction waited for its row.
     const dropped = await session.rows<[string, string | null, DeadReason]>(DROP_DEAD, keysOf(keyed));
     for (const letter of dropped) changes.letterGone(...letter, 'superseded');
   }
@@ -172,7 +171,7 @@ const keysOf = (keys: readonly Key[]) => [
   text(keys, ({ destination }) => destination),
 ];
 
-/** Takes back what newer changes supersede and is not in flight. */
+/** Remove changes that newer ones supersede, unless they are in flight. */
 export async function takeBack(
   session: DatabaseSession,
   keys: readonly Key[],
@@ -182,7 +181,7 @@ export async function takeBack(
   for (const delivery of older) changes.takenBack(...delivery);
 }
 
-/** How full the queues are while a transaction adds to them. Deletion notices never ask: they always find room. */
+/** Sizes of queues while a transaction adds to them. Deletion notices are not checked: they always fit. */
 class Queues {
   private readonly before: ReadonlyMap<string, { readonly queued: number; readonly heldOut: number }>;
   private readonly changes: CounterChanges<string>;
@@ -206,7 +205,7 @@ class Queues {
     return new Queues(before, changes, maxQueued);
   }
 
-  /** While anything is held out, whatever is new joins it, so that the order holds. */
+  /** True if new deliveries must be held out. While any are, all new ones join them, so that the order holds. */
   isFull(destination: string): boolean {
     const { queued = 0, heldOut = 0 } = this.before.get(destination) ?? {};
     const since = this.changes.of(destination);

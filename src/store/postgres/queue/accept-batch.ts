@@ -6,7 +6,7 @@ import type { StoreContext } from '../context.ts';
 import { logColumns } from '../events/event-writing.ts';
 
 interface Keyed {
-  /** Place of the request that brought it. */
+  /** Index of the message's request. */
   readonly request: number;
   readonly key: string;
   readonly message: NewMessage;
@@ -17,17 +17,17 @@ interface BatchRow extends Keyed {
   readonly destination: string;
 }
 
-/** The messages of a statement, each id once. */
+/** The messages of a statement, one per id. */
 export class AcceptBatch {
   readonly rows: readonly BatchRow[];
   private readonly messages: readonly Keyed[];
-  /** Those that the event log gets. */
+  /** Messages for the event log. */
   private readonly logged: readonly Keyed[];
-  /** Of each request, the ids that it was the first to bring, and the counts of its other messages. */
+  /** Per request: the ids that it was the first to bring, and the counts of its other messages. */
   private readonly requests: readonly AcceptRequest[];
   private readonly parts: { readonly first: string[]; readonly repeated: number; readonly suppressed: number }[];
 
-  /** @param out - messages to pass over */
+  /** @param out - messages to skip */
   constructor(requests: readonly AcceptRequest[], out: ReadonlySet<NewMessage>) {
     this.requests = requests;
     const known = new Map<string, Keyed>();
@@ -60,12 +60,11 @@ export class AcceptBatch {
     return this.logged.length > 0;
   }
 
-  /** The parameters of `logSql`. */
   logColumns(): Buffer[] {
     return logColumns(this.logged);
   }
 
-  /** Per destination what it gets at most, but for those that only get deletion notices. */
+  /** Return the most that each destination may get, except those that only get deletion notices. */
   additions(): { readonly limited: Buffer; readonly added: Buffer } {
     const added = new Map<string, number>();
     const limited = new Set<string>();
@@ -77,12 +76,11 @@ export class AcceptBatch {
     return { limited: text(names), added: int4(names, (name) => added.get(name) ?? 0) };
   }
 
-  /** The keys of the messages. */
   keys(): Buffer {
     return uuid(this.messages, ({ key }) => key);
   }
 
-  /** The rows, with their places and whether they are handed over. */
+  /** Return the columns of the rows, with their places and whether they are handed over. */
   columns(handed: readonly boolean[]): Buffer[] {
     const { rows } = this;
     return [
@@ -99,12 +97,12 @@ export class AcceptBatch {
     ];
   }
 
-  /** Takes deliveries as they are accepted; null for nobody. */
+  /** The owner that claims deliveries on accept; null for none. */
   get owner(): number | null {
     return this.requests.find(({ take }) => take)?.take?.owner ?? null;
   }
 
-  /** Of each row, whether the owner takes it: each request brings room of its own. */
+  /** For each row, decide if the owner claims it. Each request brings room of its own. */
   handed(owner: number | null): boolean[] {
     const left = this.requests.map(({ take }) => new Map(take?.owner === owner ? take?.room : []));
     return this.rows.map(({ request, destination }) => {
@@ -114,7 +112,7 @@ export class AcceptBatch {
     });
   }
 
-  /** The rows that were handed over, as claims of each request. @param fresh - as for `results` */
+  /** Return the rows that were handed over, as claims per request. @param fresh - as for `results` */
   claims(
     context: StoreContext,
     ids: readonly number[],
@@ -149,8 +147,8 @@ export class AcceptBatch {
   }
 
   /**
-   * @param fresh - ids that were new; null when all of them were
-   * @param claims - of each request, the deliveries that were handed over
+   * @param fresh - ids that were new; null if all were
+   * @param claims - the deliveries that were handed over, per request
    */
   results(fresh: readonly string[] | null, claims: readonly (readonly Claim[])[]): AcceptResult[] {
     const isFresh = freshKeys(fresh);

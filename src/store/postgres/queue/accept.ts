@@ -15,18 +15,18 @@ import type { Claims } from './claim.ts';
 import { remember } from './seen.ts';
 
 /**
- * Everyday batches of one process share a statement, which is a transaction of its own: one round trip, one sync to disk.
- * Requests that need more than one statement (a run's step, membership changes) go alone.
+ * Accepts messages. Plain requests of a process share a statement, which is a transaction of its own: one round trip,
+ * one sync to disk. Requests that need several statements (a run's step, membership changes) run alone.
  */
 export class Intake {
   private readonly context: StoreContext;
   private readonly claims: Claims;
-  /** By whether the event log gets any of it, and whether a full queue is expected. */
+  /** Statements without and with rows for the event log, and without and with held-out deliveries. */
   private readonly sql: Readonly<Record<'plain' | 'logging', { readonly usual: string; readonly holdingOut: string }>>;
   private readonly group: GroupCommit<AcceptRequest, AcceptResult>;
-  /** Whether the last batch met a full queue. */
+  /** True if the last batch met a full queue. */
   private isHoldingOut = false;
-  /** Whether anyone is suppressed; once true it stays so for this process's life. */
+  /** True once a suppressed user was seen, for this process's life. */
   private suppressing = false;
 
   constructor(context: StoreContext, claims: Claims) {
@@ -87,8 +87,8 @@ export class Intake {
 
 /**
  * `unhashed`: suppressed users exist and were not checked. `isFull`: a queue would be too full. In both cases nothing
- * was written. `isHanded`: the owner has its deliveries. `fresh`: the new ids, null for all. `heldOut`: how many
- * deliveries. `firsts`: of their ids (`idsOf`).
+ * was written. `isHanded`: the owner has its deliveries. `fresh`: the new ids, null for all. `heldOut`: number of
+ * deliveries held out. `firsts`: first ids of the steps (`idsOf`).
  */
 type Answer = readonly [
   unhashed: boolean,
@@ -101,10 +101,10 @@ type Answer = readonly [
 
 const NOBODY: ReadonlySet<NewMessage> = new Set();
 
-/** A statement's parameters; after them come the columns of its rows, then those for the log. */
+/** Parameters of a statement. The columns of its rows follow, then those for the log. */
 const GIVEN = new Parameters({
   suppressing: 'boolean',
-  // Per destination what it gets at most, but for those that only get deletion notices.
+  // The most that each destination may get, except those that only get deletion notices.
   limited: 'text[]',
   added: 'int[]',
   maxQueued: 'bigint',
@@ -117,7 +117,7 @@ const GIVEN = new Parameters({
 });
 const { suppressing, limited, added, maxQueued, keys, messages, steps, part, owner, since } = GIVEN.at;
 
-/** The columns of `Batch.columns`. */
+/** The columns of `AcceptBatch.columns`. */
 const ROWS = {
   ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
   ...{ user_id: 'text', body: 'text', place: 'int', handed: 'boolean' },
@@ -128,26 +128,26 @@ const NUMBERS = numbering(steps);
 
 const ALL_FRESH = `(SELECT count(*) FROM fresh) = ${messages}`;
 /**
- * Where all ids are new, no row is looked up. `(… IN (…)) IS TRUE` is looked up in a hash table; a plain IN becomes a join, which
- * the planner, knowing nothing of the size of an array, makes a nested loop.
+ * If all ids are new, no row is looked up. `(… IN (…)) IS TRUE` uses a hash table. A plain IN becomes a join, and the
+ * planner, not knowing the size of an array, makes it a nested loop.
  */
 const isFresh = (row: string) => `(${ALL_FRESH} OR ${row}.seen IN (SELECT id FROM fresh)) IS TRUE`;
 
-/** Of the destinations that more comes to than notices: how much, and how full their queues are. */
+/** New deliveries and queue sizes of the destinations that get more than notices. */
 const QUEUES = `
   SELECT n.destination, n.added, c.queued, c.held_out FROM unnest(${limited}, ${added}) AS n (destination, added),
   LATERAL (${countersOf('SELECT n.destination', since)}) AS c`;
 
 interface Added {
-  /** SQL for whether nothing is to be written, since a queue would be too full. */
+  /** SQL condition under which nothing is written, since a queue would be too full. */
   readonly isFull: string;
-  /** Parts of a WITH clause that write `d`, and what they add to counters. @param rows - a query for `d` */
+  /** Parts of a WITH clause that write `d` and add to the counters. @param rows - a query for `d` */
   readonly parts: (now: string, rows: string) => string;
-  /** SQL for the number of deliveries that were held out. */
+  /** SQL for the number of held-out deliveries. */
   readonly heldOut: string;
 }
 
-/** While there is room for all: one insert, and no row is looked at twice. */
+/** While there is room for all: one insert, and no row is read twice. */
 const ADDED: Added = {
   isFull: `EXISTS (SELECT 1 FROM (${QUEUES}) AS q WHERE q.held_out > 0 OR q.queued + q.added > ${maxQueued})`,
   parts: (now, rows) =>
@@ -155,7 +155,7 @@ const ADDED: Added = {
   heldOut: '0',
 };
 
-/** Deliveries that a queue has no room for become dead letters; deletion notices always find room. */
+/** Deliveries that a queue has no room for become dead letters. Deletion notices always fit. */
 const ADDED_OR_HELD_OUT: Added = {
   isFull: 'false',
   parts: (now, rows) => `

@@ -10,7 +10,7 @@ import { RANKS, rankArray, ranksOf } from './ranks.ts';
 
 const ORDERS = ['usual', 'retries', 'backfills'] as const;
 
-/** Claims what is ready in the database. */
+/** Claims ready deliveries in the database. */
 export class ClaimStatement {
   private readonly context: StoreContext;
   private readonly cursors: Cursors;
@@ -45,7 +45,7 @@ export class ClaimStatement {
       if (id === null || !theirs) continue;
       theirs.set(rank, { count: (theirs.get(rank)?.count ?? 0) + 1, lastDue: due ?? 0 });
     }
-    // Where the owner's lease has ended, nothing was looked for.
+    // Null if the owner's lease has expired: nothing was looked for.
     const now = rows.find(([, id]) => id === null)?.[11] ?? null;
     if (now === null) return;
     for (const [index, request] of requests.entries()) {
@@ -56,7 +56,7 @@ export class ClaimStatement {
 
 type ClaimRow = readonly [
   destination: string,
-  /** Null in the rows that only tell when the destination's next delivery is due. */
+  /** Null in rows that only report when the destination's next delivery is due. */
   id: number | null,
   source: string,
   messageId: string,
@@ -67,7 +67,7 @@ type ClaimRow = readonly [
   conflict: string | null,
   run: string | null,
   tries: number,
-  /** In those rows the time, null if the owner's lease has ended. */
+  /** In those rows the time, or null if the owner's lease has expired. */
   accepted: number,
   first: number | null,
   marks: string | null,
@@ -116,13 +116,13 @@ function claimOf(context: StoreContext, row: ClaimRow, id: number): Claim {
 }
 
 /**
- * One statement for all destinations. It takes each destination's ranks in the order asked for, from the index and each
- * from its cursor on, until the limit is reached. It passes over rows that another process is claiming right now. The
- * ids go through an array because that leaves the planner one way to find them: the primary key.
+ * Parameters of the statement that claims for all destinations. It takes each destination's ranks in the requested
+ * order, by index and each from its cursor on, until the limit is reached. It skips rows that another process is
+ * claiming. The ids go through an array because that leaves the planner one way to find them: the primary key.
  */
 const GIVEN = new Parameters({
   ...{ owner: 'bigint', destinations: 'text[]', quotas: 'int[]', orders: 'smallint[]', retries: 'int[]' },
-  // Of each destination's ranks.
+  // Of each rank of each destination.
   starts: 'bigint[]',
 });
 

@@ -4,17 +4,17 @@ import { Cursors } from '../cursors.ts';
 import { ClaimStatement } from './claim-statement.ts';
 import { heldBy } from './settle.ts';
 
-/** The claims of an owner, as far as this process knows, and those it may have without knowing. */
+/** The claims of an owner that this process knows of, and a search for those it may hold unknowingly. */
 export class Claims {
   readonly cursors: Cursors;
   private readonly context: StoreContext;
   private readonly statement: ClaimStatement;
   private readonly held = new Map<number, Set<string>>();
-  /** How many more times to look for claims whose answer never came. */
+  /** Number of searches left for claims whose answer never arrived. */
   private doubts = 0;
   private last: Promise<unknown> = Promise.resolve();
   private taking: Promise<unknown> = Promise.resolve();
-  /** The last owner that left, or is leaving: nothing more is taken for it. */
+  /** The last owner that left or is leaving: nothing more is claimed for it. */
   private leaving: number | null = null;
 
   constructor(context: StoreContext) {
@@ -27,7 +27,7 @@ export class Claims {
     return this.inTurn(() => this.ifAnswered(() => this.claimNow(owner, requests)));
   }
 
-  /** Has `work` accept deliveries that it claims for `owner`; it resolves to those of each request. */
+  /** Run `work`, which accepts deliveries and claims them for `owner`. It resolves to the claims of each request. */
   take(owner: number, work: () => Promise<ClaimLists>): Promise<ClaimLists> {
     const done = this.ifAnswered(async () => {
       const claims = await work();
@@ -38,7 +38,7 @@ export class Claims {
     return done;
   }
 
-  /** Whether deliveries may be taken for an owner: it stays, and it is known what each owner of this process holds. */
+  /** True if deliveries may be claimed for an owner on accept: it is not leaving, and no claims are in doubt. */
   mayTake(owner: number | null): boolean {
     return this.doubts === 0 && owner !== this.leaving;
   }
@@ -48,7 +48,7 @@ export class Claims {
     for (const { claim } of settlements) held?.delete(claim.id);
   }
 
-  /** Has `leave` end an owner's lease once nothing more is taken for it. */
+  /** Run `leave`, which ends an owner's lease, once nothing more is being claimed for it. */
   async left(owner: number, leave: () => Promise<void>): Promise<void> {
     this.leaving = owner;
     await this.taking;
@@ -56,7 +56,7 @@ export class Claims {
     this.held.delete(owner);
   }
 
-  /** Has `free` give back claims that an owner of this process holds and never heard of. */
+  /** Run `free` for claims that owners of this process hold without having received them. */
   freeUntold(free: Free): Promise<number> {
     return this.inTurn(async () => {
       if (this.doubts === 0) return 0;
@@ -71,7 +71,7 @@ export class Claims {
     });
   }
 
-  /** One after the other: what is on its way to the worker must not pass for untold. */
+  /** Run work one after the other: claims on their way to the worker must not count as not received. */
   private inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.last.then(work, work);
     this.last = done.catch(() => undefined);
@@ -82,7 +82,7 @@ export class Claims {
     try {
       return await work();
     } catch (error) {
-      // Committed or not, no one can tell: the server may even be at it still.
+      // Unknown if it was committed: the server may even still be at work.
       this.doubts = DOUBTS;
       throw error;
     }
@@ -104,8 +104,8 @@ export class Claims {
 
 type ClaimLists = readonly (readonly Claim[])[];
 
-/** Gives back what an owner has claimed, or only those named; resolves to their number. With `isCrashed` it ended abnormally. */
+/** Releases all or the named claims of an owner; resolves to their number. With `isCrashed` it ended abnormally. */
 export type Free = (owner: number, ids?: readonly number[], isCrashed?: boolean) => Promise<number>;
 
-/** Rescues (one every half minute) that look for them: longer than any statement may run. */
+/** Rescues (one every half minute) that search for them: together longer than any statement may run. */
 const DOUBTS = 3;

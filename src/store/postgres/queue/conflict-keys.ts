@@ -1,7 +1,8 @@
 /**
- * SQL for whether a row has one of these conflict keys, of the destination at its place. It looks each key up in the row's index, and
- * is no join: while the planner takes the table for empty, as after a vacuum of one that was, it would pass over the whole table,
- * and over all keys for each row of it. Such a plan is kept until the next vacuum or ANALYZE, however full the table is by then.
+ * SQL condition for rows that have one of these conflict keys, with the destination at the same place. It looks up each
+ * key in the row's index. A join would scan the whole table while the planner takes it for empty, as after a vacuum of
+ * an empty one, and all keys for each row. Such a plan lasts until the next vacuum or ANALYZE, however full the table
+ * is then.
  */
 export const hasOneOf = (row: string, conflicts: string, destinations: string) => `
   ${row}.conflict = ANY (${conflicts}::text[])

@@ -1,14 +1,14 @@
 import { requeue } from '../../queue/held-out.ts';
 import type { QueueSession } from '../../queue/session.ts';
 
-/** A letter may be seen this much later than it was accepted, while its commit is under way. Milliseconds. */
+/** Milliseconds after acceptance at which a letter may become visible, since its commit takes time. */
 const COMMIT = 12_000;
 
-/** Queues letters again, from where it was on: those that it queued are passed until vacuum may remove them. */
+/** Requeues letters from where the last call stopped: requeued ones stay in the index until vacuum runs. */
 export class Requeue {
   private readonly session: QueueSession;
   private readonly maxQueued: number;
-  /** By destination, when the last letter was accepted that was queued again, by the database's clock. */
+  /** Time of acceptance of the last requeued letter per destination, by the database's clock. */
   private readonly fronts = new Map<string, number>();
 
   constructor(session: QueueSession, maxQueued: number) {

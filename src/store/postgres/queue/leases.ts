@@ -27,16 +27,16 @@ export async function servedSince({ db }: StoreContext): Promise<number> {
   return db.local(row?.[0] ?? 0);
 }
 
-/** The lease ends first: from then on nothing more can be claimed under it. */
+/** End the lease first, so that nothing more can be claimed under it. */
 export async function leave({ db }: StoreContext, free: Free, owner: number): Promise<void> {
   await db.run(`UPDATE rollcall.owner SET lease_until = least(lease_until, ${db.now}) WHERE id = $1`, [owner]);
   await free(owner);
 }
 
-/** A statement that began under a lease may end after it: owners are forgotten only this much later, in milliseconds. */
+/** Milliseconds after which an owner is deleted: a statement that began under its lease may end after it. */
 const FORGET_AFTER = 60_000;
 
-/** Deliveries recalled at a time, of each destination and rank. */
+/** Deliveries recalled at a time, per destination and rank. */
 const RECALLED = 1_000;
 
 export async function rescue({ db, parts }: StoreContext, free: Free, claims: Claims, own: OwnOwners): Promise<number> {
@@ -50,7 +50,7 @@ export async function rescue({ db, parts }: StoreContext, free: Free, claims: Cl
   return freed;
 }
 
-/** No try is put off for longer than the four hours: what is due later was written by a clock that was wrong. */
+/** Correct absurd due times: no retry is delayed beyond the retry window, so a later time is from a wrong clock. */
 async function recallAbsurd(db: StoreContext['db']): Promise<void> {
   await db.run(
     `UPDATE rollcall.delivery SET due_at = ${db.now} WHERE id = ANY (ARRAY(

@@ -1,13 +1,13 @@
 import { CLAIM_ORDERS } from '../../states.ts';
 
-/** A delivery's rank as in `CLAIM_ORDERS`, plus 6 when it comes back into the line: before the others of its kind. */
+/** Number of ranks: those of `CLAIM_ORDERS`, plus 6 for a returned delivery, which precedes others of its kind. */
 export const RANKS = 12;
 const AGAIN = 6;
 
-/** SQL for the rank in which a delivery comes back. */
+/** SQL for the rank of a returned delivery. */
 export const again = (rank: string) => `${rank} % ${AGAIN} + ${AGAIN}`;
 
-/** The ranks in the order in which a claim takes them. */
+/** Return the ranks in the order in which a claim takes them. */
 export const ranksOf = (order: keyof typeof CLAIM_ORDERS): readonly number[] =>
   CLAIM_ORDERS[order].flatMap((rank) => [rank + AGAIN, rank]);
 

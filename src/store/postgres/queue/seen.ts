@@ -1,13 +1,13 @@
 import type { Pruned } from '../../records/prune-oldest.ts';
 import type { StoreContext } from '../context.ts';
 
-/** How long a message id is remembered at least, in milliseconds. */
+/** Milliseconds for which a message id is remembered at least. */
 const WINDOW = 86_400_000;
 
 /**
- * Parts of a WITH clause that note message ids; `fresh (id)` are those that were new. Each is looked up first: ON CONFLICT
- * would write it provisionally, under a lock, and then confirm it. A statement that meets an id which another one is writing
- * clashes, and is run again.
+ * Return parts of a WITH clause that remember message ids; `fresh (id)` are the new ones. Each is looked up first: ON
+ * CONFLICT would write it provisionally under a lock, then confirm it. A statement clashes with another that is writing
+ * the same id, and is run again.
  *
  * @param keys - a query for the ids, each once
  */
@@ -34,7 +34,7 @@ WITH gone AS (
 )
 SELECT (SELECT count(*) FROM forgotten), coalesce((SELECT max(id) FROM gone), $2)`;
 
-/** Forgets the oldest ids, about `limit` at most, of the batches after this one. */
+/** Forget the oldest ids, about `limit` at most, of the batches after this one. */
 export async function forget({ db }: Pick<StoreContext, 'db'>, limit: number, after: number): Promise<Pruned> {
   const [[count, last] = [0, after]] = await db.rows<[number, number]>(forgetSql(db.now), [limit, after]);
   return { count, last };

@@ -10,18 +10,18 @@ import type { DatabaseSession } from '../database.ts';
 import { Parameters } from '../parameters.ts';
 import { again } from './ranks.ts';
 
-/** A claim of the owner that a statement ends. */
+/** A claim that a statement ends. */
 export interface EndedClaim {
   readonly id: number;
   readonly verdict: Verdict;
-  /** Of one that dies: the endpoints that took it. */
+  /** For a dead letter: the endpoints that took it. */
   readonly taken?: string | null;
 }
 
-/** The statements that end claims; each passes over what the owner no longer holds. */
+/** The statements that end claims. Each skips claims that the owner no longer holds. */
 export class SettleStatements {
   private readonly context: StoreContext;
-  /** Of what was delivered, by whether it is kept. */
+  /** Statements for delivered claims that are dropped or kept. */
   private readonly deliveredSql: Readonly<Record<'dropping' | 'keeping', string>>;
   private readonly deadSql: string;
   private readonly againSql: string;
@@ -42,7 +42,7 @@ export class SettleStatements {
     this.againSql = againSql(now);
   }
 
-  /** Delivered ones with their attempts: the everyday case, in one statement. */
+  /** Settle delivered claims with their attempts: the usual case, in one statement. */
   async delivered(session: DatabaseSession, owner: number, settlements: readonly Settlement[], keeps: boolean) {
     const ids = int8(settlements, ({ claim }) => this.context.ids.number(claim.id));
     await session.run(this.deliveredSql[keeps ? 'keeping' : 'dropping'], [
@@ -57,7 +57,7 @@ export class SettleStatements {
     }
   }
 
-  /** @param replaced - claims that a newer change waited for: they are not tried again, and leave no dead letter */
+  /** @param replaced - claims that a newer change waits for: they are not retried and leave no dead letter */
   async end(
     session: DatabaseSession,
     owner: number,
@@ -143,14 +143,14 @@ function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
 }
 
 /**
- * SQL for whether a delivery is the one of a row `given`, and the owner's. Each of `ids` is looked up in the primary key, and found
- * again among what is given in a hash table. By the ids of the rows alone, the planner would pass over the whole queue where it had
- * taken it for empty (`conflict-keys.ts`). `coalesce` has it expect more than one, for which it makes the hash table.
+ * SQL condition for the delivery of a row `given`, held by the owner. Each of `ids` is looked up in the primary key,
+ * then matched with the rows in a hash table. By the rows' ids alone, a planner that took the queue for empty would
+ * scan it (`conflict-keys.ts`). `coalesce` makes it expect several rows, for which it builds the hash table.
  */
 const isHeld = (delivery: string, given: string, ids: string, owner: string) =>
   `${delivery}.id = ANY (${ids}) AND ${delivery}.id = ${given}.id AND coalesce(${delivery}.owner = ${owner}, false)`;
 
-/** `part`: of the counters. `as`: which counter of the run. */
+/** `part`: part of the counters. `as`: which counter of the run. */
 const GONE = new Parameters({ owner: 'bigint', ids: 'bigint[]', part: 'bigint', as: 'text' });
 
 const goneSql = (now: string, also: string, columns = 'destination, run, tries, rank') => `
@@ -166,7 +166,7 @@ WITH gone AS (
 })}
 SELECT 1`;
 
-/** A notice names someone who is to be forgotten. */
+/** Keep delivered messages but for notices, which name someone who is to be forgotten. */
 const keptSql = (now: string) => `
   INSERT INTO rollcall.delivered (at, delivery, accepted_at, type, destination, source, message_id, user_id, conflict, body)
   SELECT ${now}, id, accepted_at, type, destination, source, message_id, user_id, conflict, body

@@ -16,15 +16,15 @@ interface Owned {
 }
 
 /**
- * Settlements of one process share statements: delivered ones in one, those to try again in one, dead ones in one, each a
- * transaction of its own. Those with a conflict key take a transaction of several statements.
+ * Settles claims. Settlements of a process share statements: one for delivered ones, one for retries, one for dead
+ * letters, each a transaction of its own. Those with a conflict key need a transaction of several statements.
  */
 export class Settlements {
   private readonly context: StoreContext;
   private readonly statements: SettleStatements;
   private readonly plain: GroupCommit<Owned, undefined>;
   private readonly keyed: GroupCommit<Owned, undefined>;
-  /** Whether this process keeps what was delivered, as far as it last said. */
+  /** True if this process keeps delivered messages, by its last call. */
   private keeps = false;
 
   constructor(context: StoreContext) {
@@ -54,7 +54,7 @@ export class Settlements {
     );
   }
 
-  /** Gives back claims of an owner; see `Free`. */
+  /** Release claims of an owner; see `Free`. */
   async free(owner: number, only?: readonly number[], isCrashed = false): Promise<number> {
     const ids = only ?? (await heldBy(this.context, owner));
     let freed = 0;
@@ -84,7 +84,7 @@ export class Settlements {
     items: readonly Owned[],
     settle: (owner: number, all: readonly Settlement[]) => Promise<void>,
   ): Promise<undefined[]> {
-    // A process has one owner at a time, but for the moment after it lost its lease.
+    // A process has one owner at a time, except just after it lost its lease.
     for (const owner of new Set(items.map((item) => item.owner))) {
       await settle(
         owner,
@@ -130,7 +130,7 @@ export class Settlements {
   }
 }
 
-/** The claims of an owner. Their index may still have all entries since vacuum could last remove any. */
+/** Return the claims of an owner. Their index may hold every entry since vacuum could last remove any. */
 export async function heldBy({ db }: Pick<StoreContext, 'db'>, owner: number): Promise<number[]> {
   const sql = `SELECT id FROM rollcall.delivery WHERE state = ${CLAIMED} AND owner = $1`;
   return (await db.patient<[number]>(sql, [owner])).map(([id]) => id);
@@ -142,7 +142,7 @@ const FREED = 4_000;
 const HELD = `
   SELECT id, conflict, destination FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 ORDER BY id FOR UPDATE`;
 
-/** For the first time for all that were held, then for those whose post was recorded. */
+/** The first crash counts for all deliveries held, later ones for those whose attempt was recorded. */
 const COUNT_CRASH = `
   UPDATE rollcall.delivery SET crashes = CASE WHEN begun THEN crashes + 1 ELSE greatest(crashes, 1) END
   WHERE id = ANY ($2::bigint[]) AND owner = $1`;
@@ -150,13 +150,13 @@ const COUNT_CRASH = `
 type HeldRow = readonly [id: number, conflict: string | null, destination: string];
 
 /**
- * Frees newer changes that wait for these claims, whose rows are locked. Resolves to the claims that a newer change
- * waited for, or was held out of a full queue for. An accept of such a change held the lock before, so this statement
- * sees the change.
+ * Free newer changes that wait for these claims, whose rows are locked. Resolve to the claims that a newer change
+ * waited for, in the queue or held out of it. An accept of such a change held the lock before, so this statement sees
+ * the change.
  *
- * `OFFSET 0` has the letters looked up for each key: of a mere EXISTS the planner makes a join (`conflict-keys.ts`).
+ * `OFFSET 0` makes it look letters up for each key: a mere EXISTS becomes a join (`conflict-keys.ts`).
  *
- * @param isLeft - whether a claim would go on living
+ * @param isLeft - true for a claim that would stay in the queue
  */
 async function outlived(
   now: string,
