@@ -15,44 +15,44 @@ const USE_PG_DUMP =
 /** The file of an embedded engine. */
 export interface EngineFile {
   readonly path: string;
-  /** Does the work while nobody can write to the file. */
+  /** Do the work while nobody can write to the file. */
   hold(work: () => Promise<void>): Promise<void>;
 }
 
 interface BackupOptions {
-  /** The store's URL. */
   readonly url: string;
   readonly engines: readonly EngineFile[];
-  /** The store, open, to hold back syncs with. */
+  /** The open store, used to hold back syncs. */
   readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease'>;
-  /** Absolute folder of the event log's files, where there are any. */
+  /** Absolute folder of the event log's files, if any. */
   readonly eventLog?: string | null;
   /** Keys of all audiences and traits. */
   readonly keys: readonly string[];
   /** The configuration's folder: files below it keep their places in the copy. */
   readonly base: string;
-  /** Must be new or empty, or a link to such a folder. It is there with all files or not at all. */
+  /** Must be new or empty, or a link to such a folder. It receives all files or none. */
   readonly folder: string;
   readonly clock: Clock;
-  /** Called with what is waited for: a sync, or another backup. */
+  /** Called with the name of what the backup waits for: a sync, or another backup. */
   readonly onWait?: (what: string) => void;
 }
 
-/** How long a sync that runs is waited for, in milliseconds, asking this often. */
+/** Longest wait for a running sync, in milliseconds, and the time between checks. */
 const PATIENCE = 10 * 60_000;
 const ASK_EVERY = 500;
 const SQLITE_FULL = 13;
-/** More pages than a database can have: one step, since one between steps that finds a change starts over. */
+/** More pages than a database can have: one step, since a change between steps would start the copy over. */
 const ALL_PAGES = 0x7fff_ffff;
 
 /**
- * Copies a SQLite store and engine files while everything runs; resolves to their places in `folder`. No sync runs meanwhile,
- * so that the snapshots and the versions that the store knows belong together; intake and delivery go on. The store is
- * restored by putting its file in its place.
+ * Copy a SQLite store and engine files while everything runs; resolves to their places in `folder`. No sync runs in the
+ * meantime, so the snapshots match the versions that the store knows; intake and delivery go on. To restore, put the
+ * store's file back in its place.
  *
- * @throws RollcallError `run_in_progress` when a sync or another backup does not end in time; `bad_usage` for a Postgres store,
- * when `folder` is in use or a mount point, or there is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in
- * use; `store_failed` when a database can't be read or the copy not written
+ * @throws RollcallError `run_in_progress` when a sync or another backup does not end in time; `bad_usage` for a
+ *   Postgres store, when `folder` is in use or a mount point, or there is nothing to copy; `fence_lost` when a sync
+ *   began nevertheless; `engine_unreachable` when an engine's file is in use; `store_failed` when a database can't be
+ *   read or the copy not written
  */
 export async function backup(given: BackupOptions): Promise<readonly string[]> {
   if (!given.url.startsWith('sqlite:')) throw new RollcallError('bad_usage', USE_PG_DUMP);
@@ -67,14 +67,14 @@ export async function backup(given: BackupOptions): Promise<readonly string[]> {
   return backupAlone(copies, options, lease).finally(() => lease.release());
 }
 
-/** Another backup to the same folder would take away what this one has copied so far. */
+/** Back up under the lease: another backup to the same folder would remove what this one has copied so far. */
 async function backupAlone(
   copies: readonly Copy[],
   options: BackupOptions,
   lease: Lease<Fence>,
 ): Promise<readonly string[]> {
   const { folder } = options;
-  // The one that was waited for may have written there.
+  // Another backup may have written there during the wait.
   await refuseUnlessEmpty(folder);
   const partial = `${folder}.partial`;
   await rm(partial, { recursive: true, force: true });
@@ -91,7 +91,7 @@ async function backupAlone(
   } catch (error) {
     throw copyFailure(error);
   } finally {
-    // Without the lease it may be another's by now. The next backup clears what is left.
+    // Without the lease the folder may be another backup's by now. The next backup clears what is left.
     await lease.confirm().then(
       () => rm(partial, { recursive: true, force: true }),
       () => {},
@@ -99,7 +99,7 @@ async function backupAlone(
   }
 }
 
-/** The system's failures with a disk or a folder get our words. Anything else is a fault of ours, and stays as it is. */
+/** Wrap failures of a disk or a folder in our own errors. Anything else is a bug of ours and stays as it is. */
 function copyFailure(error: unknown): unknown {
   if (error instanceof RollcallError || !(error instanceof Error)) return error;
   const { code, errcode, syscall } = error as NodeJS.ErrnoException & { readonly errcode?: number };
@@ -109,10 +109,10 @@ function copyFailure(error: unknown): unknown {
   return new RollcallError('store_failed', message, { cause: error });
 }
 
-/** Copies one thing into a folder; resolves to the files' places in it. */
+/** Copies one item into a folder; resolves to the files' places in it. */
 type Copy = (folder: string) => Promise<readonly string[]>;
 
-/** The store first: what it knows to be erased from an engine must be so in the engine's copy. */
+/** The store first: data it knows to be erased from an engine must be missing in the engine's copy. */
 function placesOf(options: BackupOptions): readonly Copy[] {
   const { url, engines, base } = options;
   const taken = new Map<string, string>();
@@ -158,7 +158,7 @@ async function refuseUnlessEmpty(folder: string): Promise<void> {
   if (files.length > 0) throw new RollcallError('bad_usage', `${folder} is not empty.`);
 }
 
-/** The copy takes the folder's place, which would fail only in the end. */
+/** Refuse a mount point: moving the copy to its place would only fail at the end. */
 async function refuseMountPoint(folder: string, aside: string): Promise<void> {
   try {
     await rename(folder, aside);
@@ -174,7 +174,7 @@ async function refuseMountPoint(folder: string, aside: string): Promise<void> {
   }
 }
 
-/** Does the work under the leases of all syncs, and sees to it that they were held all the time. */
+/** Do the work under the leases of all syncs, and check that they were held all the time. */
 async function withoutSyncs<T>(options: BackupOptions, work: () => Promise<T>): Promise<T> {
   const leases: Lease<Fence>[] = [];
   try {
@@ -190,7 +190,7 @@ async function withoutSyncs<T>(options: BackupOptions, work: () => Promise<T>): 
   }
 }
 
-/** Does the work while no process seals, merges or deletes: the files are those that the store's copy names. */
+/** Do the work while no process seals, merges or deletes files, so that the files match the store's copy. */
 async function withoutSealing<T>(options: BackupOptions, work: () => Promise<T>): Promise<T> {
   const late = 'The event log has been worked on for ten minutes; back up later.';
   const lease = await leaseFor(options, EVENT_LOG_LEASE, late);
@@ -209,7 +209,7 @@ async function leaseFor(
   throw new RollcallError('run_in_progress', late);
 }
 
-/** SQLite's online backup: a consistent copy, whatever is written meanwhile. */
+/** Copy the store by SQLite's online backup, which is consistent whatever is written during it. */
 async function copyStore(path: string, folder: string, place: string): Promise<readonly string[]> {
   const target = join(folder, place);
   await mkdir(dirname(target), { recursive: true });
@@ -224,7 +224,7 @@ async function copyStore(path: string, folder: string, place: string): Promise<r
     copy.exec(`INSERT INTO sqlite_sequence SELECT 'delivery', 0
       WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'delivery')`);
     copy.exec(`UPDATE sqlite_sequence SET seq = seq + ${IDS_AHEAD} WHERE name = 'delivery'`);
-    // So a log that lies beside the file where it is put back is known to belong to another.
+    // So a log next to the restored file can be recognised as another file's.
     copy.exec('PRAGMA journal_mode = DELETE');
   } finally {
     copy.close();
@@ -233,7 +233,7 @@ async function copyStore(path: string, folder: string, place: string): Promise<r
   return [place];
 }
 
-/** The files of the event log that the copy of a store names. */
+/** Copy the files of the event log that the copy of a store names. */
 async function copyLog(log: string, folder: string, store: string, place: string): Promise<readonly string[]> {
   const copy = new DatabaseSync(join(folder, store), { readOnly: true });
   const names = copy
@@ -250,7 +250,7 @@ async function copyLog(log: string, folder: string, store: string, place: string
   return names.length === 0 ? [] : [`${place}/`];
 }
 
-/** A log beside the file was left by a killed process. It is copied first, because closing the file ends the hold on it. */
+/** A log next to the file is from a killed process. It is copied first, as closing the file ends the hold on it. */
 async function copyEngine({ path, hold }: EngineFile, folder: string, place: string): Promise<readonly string[]> {
   const written: string[] = [];
   if (!(await exists(path))) return written;
@@ -267,7 +267,7 @@ async function copyEngine({ path, hold }: EngineFile, folder: string, place: str
   return written;
 }
 
-/** Once a copy has its name, it is on disk. */
+/** Sync a copy to disk before it gets its name. */
 async function persist(path: string): Promise<void> {
   const file = await open(path);
   await file.sync();

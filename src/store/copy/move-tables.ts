@@ -1,20 +1,20 @@
 import { HISTORY_COLUMNS } from '../records/history.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 
-/** `time` is the store's, which is another there. A `name` SQLite keeps once, and a number in each row. */
+/** `time` is the store's time, which differs in the target. SQLite keeps a `name` once, and its number in the rows. */
 export type Type = 'text' | 'name' | 'time' | 'int8' | 'int4' | 'int2' | 'hash';
 
 interface Table {
   readonly name: string;
-  /** By type. */
+  /** Names of columns by type. */
   readonly columns: { readonly [T in Type]?: readonly string[] };
   /** SQLite's expressions for columns that it lacks or keeps differently. */
   readonly as?: Readonly<Record<string, string | number>>;
-  /** SQLite's FROM clause, where it is more than the table. */
+  /** SQLite's FROM clause, if it is more than the table. */
   readonly from?: string;
 }
 
-/** A table there, and the query of SQLite for its columns. */
+/** A table of the target, and SQLite's query for its columns. */
 export interface MovedTable {
   readonly name: string;
   readonly columns: readonly (readonly [name: string, type: Type])[];
@@ -23,7 +23,7 @@ export interface MovedTable {
 
 const nameOf = (column: string) => `(SELECT value FROM name WHERE id = ${column})`;
 
-/** A claim that a newer change waits for is over with; all else is ready. */
+/** A claim that a newer change waits for ends; all others are ready. */
 const IS_REPLACED = `EXISTS (SELECT 1 FROM delivery w WHERE w.conflict = d.conflict AND w.destination = d.destination
   AND w.state = ${WAITING} AND w.id <> d.id)`;
 const STAYS = `(state <> ${CLAIMED} OR conflict IS NULL OR NOT ${IS_REPLACED})`;
@@ -86,7 +86,7 @@ const QUEUE: readonly Table[] = [
   {
     name: 'run_progress',
     columns: { text: ['run'], int8: ['part', 'deliveries', 'untried', 'delivered', 'dead', 'superseded'] },
-    // Claims that are over with count as superseded.
+    // Claims that end count as superseded.
     as: {
       ...{ run: 'r.run', part: 0, untried: 'r.untried - coalesce(o.untried, 0)' },
       superseded: 'superseded + coalesce(o.count, 0)',

@@ -18,19 +18,19 @@ type CopyProgress = (table: string, done: number, total: number) => void;
 interface MoveOptions {
   /** `sqlite:` with an absolute path. */
   readonly from: string;
-  /** `postgres://…`; its tables are made if need be. */
+  /** `postgres://…`; its tables are created if needed. */
   readonly to: string;
   readonly clock: Clock;
-  /** Whether events that are logged may stay behind. */
+  /** True if logged events may stay behind. */
   readonly withoutEventLog?: boolean;
-  /** Called with the rows of a table that are done, of how many. */
+  /** Called with the number of rows of a table that are done, and their total. */
   readonly onProgress?: CopyProgress;
 }
 
 interface Moved {
-  /** Where the SQLite file is now. */
+  /** The new path of the SQLite file. */
   readonly file: string;
-  /** Rows that were moved, by table; null when an earlier move had got that far. */
+  /** Number of rows moved, by table; null if an earlier move had already done that. */
   readonly rows: Readonly<Record<string, number>> | null;
 }
 
@@ -38,11 +38,12 @@ type MovedRow = readonly SQLInputValue[];
 const BATCH = 2_000;
 
 /**
- * Moves a SQLite store into an empty Postgres one, all of it or nothing, and then puts the file aside as `….moved`, so
- * that nothing is sent twice. Delivery ids (the Idempotency-Keys), dedupe state, runs and their cursors, snapshot versions
- * and fences stay as they are. Cut off at any moment, it can be repeated.
+ * Move a SQLite store into an empty Postgres one, all of it or nothing. Then rename the file to `….moved`, so that
+ * nothing is sent twice. Delivery ids (the Idempotency-Keys), dedupe state, runs and their cursors, snapshot versions
+ * and fences stay as they are. After an interruption it can be repeated.
  *
- * @throws RollcallError `bad_usage` when the one is still in use or the other is not empty; `event_log_stays`, `store_failed`
+ * @throws RollcallError `bad_usage` if the source is in use or the target is not empty; `event_log_stays`,
+ *   `store_failed`
  */
 export async function moveStore({
   from,
@@ -59,7 +60,7 @@ export async function moveStore({
   const file = `${path}.moved`;
   if (existsSync(file)) throw new RollcallError('bad_usage', `The store was moved before: ${file} exists.`);
   if (!existsSync(path)) throw new RollcallError('bad_usage', `There is no file ${path}.`);
-  // Brings its tables to this version.
+  // Migrates its tables to this version.
   const store = await openSqliteStore({ path, maxQueued: 0, clock });
   const { time } = store;
   await store.close();
@@ -71,7 +72,7 @@ export async function moveStore({
     if (!withoutEventLog) refuseEventLog(source);
     const rows = await db.transaction((session) => copyAll({ source, session, now: db.now, time, onProgress }));
     source.exec('COMMIT');
-    // Leaves one file, without a log beside it; renamed before anybody else can open it.
+    // Leaves one file without a log; renamed before anybody else can open it.
     source.exec('PRAGMA journal_mode = DELETE');
     renameSync(path, file);
     rmSync(markerOf(path), { force: true });
@@ -84,7 +85,7 @@ export async function moveStore({
   }
 }
 
-/** Refuses while any process has the file open, even one that sleeps: it would go on with the file when it wakes. */
+/** Refuse while any process has the file open, even a suspended one: it would go on with it when it resumes. */
 function lock(source: DatabaseSync): void {
   try {
     source.exec('PRAGMA locking_mode = EXCLUSIVE');
@@ -98,21 +99,21 @@ function lock(source: DatabaseSync): void {
 interface Move {
   readonly source: DatabaseSync;
   readonly session: DatabaseSession;
-  /** SQL for the time there. */
+  /** SQL for the time of the target. */
   readonly now: string;
-  /** The time here. */
+  /** The time of the source. */
   readonly time: StoreTime;
   readonly onProgress: CopyProgress;
 }
 
 async function copyAll(move: Move): Promise<Moved['rows']> {
   const { source, session } = move;
-  // A long query of the one must not end the other's transaction.
+  // A long query of the source must not end the target's transaction.
   await session.run('SET LOCAL idle_in_transaction_session_timeout = 0');
   const state = stateOf(source);
   if (await isMovedAlready(source, session, state)) return null;
   await refuseUnlessEmpty(session);
-  // A service that was started there and took nothing leaves these.
+  // A service that was started there without accepting anything leaves these rows.
   for (const table of ['configuration', 'orphan', 'lease', 'rollup'])
     await session.run(`DELETE FROM rollcall.${table}`);
   const rows: Record<string, number> = {};
@@ -126,7 +127,7 @@ async function copyAll(move: Move): Promise<Moved['rows']> {
   return rows;
 }
 
-/** Better no move than one that leaves events behind without a word. */
+/** Refuse a store with an event log: a move must not leave events behind silently. */
 function refuseEventLog(source: DatabaseSync): void {
   const logged = 'SELECT EXISTS (SELECT 1 FROM event_file) OR EXISTS (SELECT 1 FROM event_tail) AS yes';
   if (source.prepare(logged).get()?.['yes'] !== 1) return;
@@ -139,7 +140,7 @@ function refuseEventLog(source: DatabaseSync): void {
 const metaOf = (source: DatabaseSync, key: string) =>
   String(source.prepare('SELECT value FROM meta WHERE key = ?').get(key)?.['value']);
 
-/** Changes whenever a process that delivers starts on the file, or something is accepted, delivered or dropped. */
+/** Return a state that changes when a process starts delivering from the file, or data is accepted, sent or dropped. */
 function stateOf(source: DatabaseSync): string {
   const counters = `SELECT group_concat(n, '-') AS state FROM (
     SELECT max(seq) AS n FROM sqlite_sequence GROUP BY name UNION ALL SELECT count(*) FROM delivery
@@ -147,7 +148,7 @@ function stateOf(source: DatabaseSync): string {
   return String(source.prepare(counters).get()?.['state']);
 }
 
-/** Whether an earlier move was cut off after its last step there, and before the file was put aside. */
+/** True if an earlier move was cut off after its last step in the target, before the file was renamed. */
 async function isMovedAlready(source: DatabaseSync, session: DatabaseSession, state: string): Promise<boolean> {
   const rows = await session.rows<[string, string]>('SELECT key, value FROM rollcall.meta');
   const target = new Map(rows);
@@ -192,7 +193,7 @@ async function copy({ source, session, now, time, onProgress }: Move, table: Mov
 const texts = (values: readonly SQLInputValue[]) => values.map((value) => (value === null ? null : String(value)));
 const numbers = (values: readonly SQLInputValue[]) => values.map((value) => (value === null ? null : Number(value)));
 
-/** @param ahead - how far the time there is ahead of the time here */
+/** @param ahead - milliseconds that the target's time is ahead of the source's */
 type Encode = (values: readonly SQLInputValue[], ahead: number) => Buffer;
 
 const TYPES: Readonly<Record<Type, { readonly sql: string; readonly encode: Encode }>> = {
@@ -208,7 +209,7 @@ const TYPES: Readonly<Record<Type, { readonly sql: string; readonly encode: Enco
   hash: { sql: 'bytea', encode: (values) => hash(values.map((value) => Buffer.from(value as Uint8Array))) },
 };
 
-/** Message ids get another full day. */
+/** Copy message ids, which are then remembered for another full day. */
 async function copySeen({ source, session, now, onProgress }: Move): Promise<number> {
   const total =
     Number(source.prepare(`SELECT coalesce(sum(length(keys)), 0) AS n FROM (${SEEN})`).get()?.['n']) / KEY_BYTES;
@@ -222,16 +223,16 @@ async function copySeen({ source, session, now, onProgress }: Move): Promise<num
   return count;
 }
 
-/** The hashes of all message ids that are remembered, many in a row. */
+/** Hashes of all remembered message ids, many in a row. */
 const SEEN = 'SELECT keys FROM seen UNION ALL SELECT keys FROM seen_log';
 
-/** The hashes of a row, as Postgres writes them. */
+/** Return the hashes of a row in Postgres's notation. */
 function digitsOf(stored: Uint8Array): string[] {
   const digits = Buffer.from(stored).toString('hex');
   return Array.from({ length: stored.length / KEY_BYTES }, (_, at) => digits.slice(32 * at, 32 * (at + 1)));
 }
 
-/** No id is given out twice. */
+/** Set the sequences so that no id is given out twice. */
 async function continueIds(source: DatabaseSync, session: DatabaseSession): Promise<void> {
   const highest = {
     delivery: "SELECT max(seq) AS id FROM sqlite_sequence WHERE name = 'delivery'",

@@ -5,7 +5,7 @@ import { currentVersion, migratePostgres } from '../postgres/migrate.ts';
 import { IDS_AHEAD } from './ids-ahead.ts';
 
 /**
- * Readies a database that a dump or snapshot was restored to: it lacks what the lost one gave out since. The store keeps its id.
+ * Prepare a restored database, which lacks the ids that the lost one gave out since the dump. The store keeps its id.
  *
  * @throws RollcallError `bad_usage` if the database has no store; `store_outdated`, `store_failed`
  */
@@ -20,10 +20,10 @@ export async function goOnRestored(url: string, onWait: () => void): Promise<voi
         `SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, coalesce(last_value, 0) + ${IDS_AHEAD})
          FROM pg_sequences WHERE schemaname = 'rollcall'`,
       );
-      // Rows of owners stay, so that the next start frees what they had claimed. Tokens of fences must not go back.
+      // Rows of owners stay, so that the next start frees their claims. Tokens of fences must not decrease.
       await session.run('UPDATE rollcall.owner SET lease_until = 0');
       await session.run('UPDATE rollcall.lease SET lease_until = 0');
-      // The event log carries out again the deletions that the dump lacks.
+      // Makes the event log repeat the deletions that the dump lacks.
       await session.run(
         `INSERT INTO rollcall.meta VALUES ('restored', gen_random_uuid())
          ON CONFLICT (key) DO UPDATE SET value = excluded.value`,

@@ -1,4 +1,4 @@
-/** Columns of the log's files, in order; beside them `source` and `day`, which are in the files' paths. */
+/** Columns of the log's files, in order. `source` and `day` are in the files' paths. */
 export const COLUMNS = [
   ...['message_id', 'type', 'event', 'user_id', 'anonymous_id', 'previous_id', 'group_id', 'name', 'timestamp'],
   ...['received_at', 'properties', 'traits', 'context', 'rest'],
@@ -14,15 +14,15 @@ export const PROMOTED = [
   ...['version', 'messageId', 'type', 'event', 'userId', 'User ID', 'anonymousId', 'Previous ID', 'groupId', 'name'],
   ...['timestamp', 'receivedAt', 'properties', 'traits', 'context'],
 ];
-/** A merge patch that takes them out. */
+/** A merge patch that removes these keys. */
 const WITHOUT_PROMOTED = JSON.stringify(Object.fromEntries(PROMOTED.map((name) => [name, null])));
 
 const list = (texts: readonly string[]) => `[${texts.map((text) => `'${text}'`).join(', ')}]`;
 
 /**
- * DuckDB's SQL for events of the tail, as the log has them: `source`, `day` and all columns.
+ * Return DuckDB's SQL for events of the tail in the log's form: `source`, `day` and all columns.
  *
- * @param parts - a table of (source, bodies), as the store's tail has them
+ * @param parts - a table of (source, bodies), as in the store's tail
  */
 export function eventsOf(parts: string): string {
   return `

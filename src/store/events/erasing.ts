@@ -1,7 +1,7 @@
 import type { LogFile } from '../event-log.ts';
 import type { Workbench } from './parquet.ts';
 
-/** Former ids with the ids that took their place. */
+/** Read former ids with the ids that replaced them. */
 export async function readAliases(bench: Workbench, files: readonly LogFile[]): Promise<[string, string][]> {
   const rows = await bench.rows(
     `SELECT DISTINCT previous_id, user_id FROM ${bench.files(files)}
@@ -10,7 +10,7 @@ export async function readAliases(bench: Workbench, files: readonly LogFile[]): 
   return rows.map(([former, user]) => [String(former), String(user)]);
 }
 
-/** Anonymous ids that belong to these users: each to the first user who was identified with it, or whom it was aliased to. */
+/** Return these users' anonymous ids. Each belongs to the first user identified with it or aliased to it. */
 export async function ownIds(bench: Workbench, files: readonly LogFile[], users: string): Promise<string[]> {
   const rows = await bench.rows(
     `SELECT id FROM (
@@ -27,7 +27,7 @@ export async function ownIds(bench: Workbench, files: readonly LogFile[], users:
   return rows.map(([id]) => String(id));
 }
 
-/** Ids of users in files, each once. */
+/** Return the ids of users in files, each once. */
 export async function userIds(bench: Workbench, files: readonly LogFile[]): Promise<string[]> {
   const rows = await bench.rows(
     `SELECT DISTINCT user_id FROM ${bench.files(files)} WHERE user_id IS NOT NULL
@@ -36,7 +36,7 @@ export async function userIds(bench: Workbench, files: readonly LogFile[]): Prom
   return rows.map(([id]) => String(id));
 }
 
-/** That an event is of users, or of anonymous ids that are theirs; the tables have the ids. */
+/** Return an SQL condition for events of users, or of their anonymous ids; the tables hold the ids. */
 export function rowsOf(users: string, anonymous: string, until?: number): string {
   const ids = (table: string) => `(SELECT id FROM ${table})`;
   const theirs = `user_id IN ${ids(users)} OR previous_id IN ${ids(users)} OR (user_id IS NULL AND anonymous_id IN ${ids(anonymous)})`;

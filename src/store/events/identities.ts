@@ -1,11 +1,11 @@
 /**
- * Whom each anonymous id and each former user id belongs to: (id, kind, user_id), for both databases alike. Ids that are
- * missing belong to themselves, or as anonymous ids to nobody.
+ * Return a query for the owner of each anonymous and former user id: (id, kind, user_id), for both databases. Other ids
+ * belong to themselves, or to nobody if they are anonymous.
  *
- * An anonymous id belongs to the first user who was identified with it, or to whom it was aliased. A user id that was
- * aliased belongs to the user of its latest alias, along the chain to its end. In a circle the latest alias decides.
+ * An anonymous id belongs to the first user identified with it, or to whom it was aliased. An aliased user id belongs
+ * to the user of its latest alias, along the chain to its end. In a circle the latest alias decides.
  *
- * Chains are followed by leaps that double in length, so that long ones cost little more than short ones.
+ * Chains are followed in leaps that double in length, so long ones cost little more than short ones.
  *
  * @param links - the view `identity_links`
  */
@@ -47,13 +47,13 @@ SELECT owned.id, 'anonymous' AS kind, coalesce(former.user_id, owned.user_id) AS
 FROM owned LEFT JOIN former ON former.id = owned.user_id`;
 }
 
-/** Digits of the place of an alias among all, before the user whom it names. */
+/** Digits of an alias's place among all, which precede the user that it names. */
 const PLACE = 19;
 
 /**
- * Rows of (id, current, newest, …), each beside where its current id leads itself, and the newest alias on that way; null
- * where it leads nowhere. Each row comes twice, and `asks` once. Sorted, not joined: a database that expects few rows would
- * compare each with each.
+ * Return a query for rows of (id, current, newest, …), each with the id that its current id leads to and the newest
+ * alias on that way; null if it leads nowhere. Each row occurs twice, once with `asks`. It sorts rather than joins: a
+ * database that expects few rows would compare each with each.
  */
 function withFurther(rows: string): string {
   return `SELECT *, max(CASE WHEN asks THEN NULL ELSE current END) OVER same AS further,

@@ -7,12 +7,12 @@ import type { LogFile, TailPart } from '../event-log.ts';
 import { COLUMNS, eventsOf } from './columns.ts';
 import { readable } from './readable.ts';
 
-/** Files on their way, and what does not fit into memory. */
+/** Folder of unfinished files, and of data that does not fit into memory. */
 const WORK = '.work';
-/** More is written to the disk; sealing must leave the machine to collection. */
+/** Beyond this, DuckDB writes to disk: sealing must leave the machine to collection. */
 const MEMORY = '512MB';
 
-/** Where a file of the log is to be, and a query for its events. */
+/** The future path of a file of the log, and a query for its events. */
 export interface PlannedFile {
   readonly name: string;
   readonly source: string;
@@ -20,17 +20,17 @@ export interface PlannedFile {
   readonly query: string;
 }
 
-/** Only where there is a log: it takes a fifth of the time in which a command starts. */
+/** Loaded only if there is a log: it takes a fifth of a command's start time. */
 const duckdb = () => import('@duckdb/node-api');
 
 const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
 const COLUMN_LIST = COLUMNS.map((column) => `"${column}"`).join(', ');
-/** Makes DuckDB decode every value. */
+/** Columns of a SELECT that make DuckDB decode every value. */
 const READ_WHOLE = COLUMNS.map((column) => `sum(length(CAST("${column}" AS varchar)))`).join(', ');
-/** Users who do much have their events in one place, in the order of time. */
+/** Keeps each user's events together, in the order of time. */
 const ORDER = 'ORDER BY user_id, anonymous_id, timestamp, received_at, message_id';
 
-/** A database in memory over the log's folder: reads and writes its files, and keeps nothing. */
+/** An in-memory database over the log's folder, which reads and writes its files and stores nothing. */
 export class Workbench {
   private readonly folder: string;
   private readonly database: AttachedDatabase;
@@ -44,7 +44,7 @@ export class Workbench {
     this.token = token;
   }
 
-  /** @param token - makes names that no other file has */
+  /** @param token - makes unique file names */
   static async open(folder: string, token: () => string): Promise<Workbench> {
     await mkdir(join(folder, WORK), { recursive: true });
     const { attachDatabase } = await import('../../duckdb.ts');
@@ -70,7 +70,7 @@ export class Workbench {
     await this.database.detach();
   }
 
-  /** Has the statement that is running fail. */
+  /** Make the running statement fail. */
   interrupt(): void {
     this.connection.interrupt();
   }
@@ -79,7 +79,7 @@ export class Workbench {
     return (await this.connection.run(sql)).getRowsJS();
   }
 
-  /** Rows of a query, by column, some thousand at a time. */
+  /** Stream the rows of a query by column, some thousand at a time. */
   async *stream(sql: string): AsyncGenerator<unknown[][]> {
     const result = await this.connection.stream(sql);
     for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
@@ -87,19 +87,19 @@ export class Workbench {
     }
   }
 
-  /** Fills a table of one column. */
+  /** Fill a table of one column. */
   async list(table: string, values: readonly string[]): Promise<void> {
     await this.connection.run(`CREATE OR REPLACE TABLE ${table} (id VARCHAR)`);
     await this.append(table, [values]);
   }
 
-  /** Takes parts of the tail; `plan` has the files that they become. */
+  /** Load parts of the tail; `plan` returns the files for them. */
   async load(parts: readonly TailPart[]): Promise<void> {
     await this.connection.run('CREATE TABLE IF NOT EXISTS parts (source VARCHAR, bodies VARCHAR)');
     await this.append('parts', [parts.map(({ source }) => source), parts.map(({ bodies }) => readable(bodies))]);
   }
 
-  /** A file for each source and day of what was loaded. */
+  /** Plan a file for each source and day of the loaded parts. */
   async plan(): Promise<readonly PlannedFile[]> {
     await this.connection.run(`CREATE OR REPLACE TABLE events AS ${eventsOf('parts')}`);
     await this.connection.run('DROP TABLE parts');
@@ -112,32 +112,32 @@ export class Workbench {
     );
   }
 
-  /** A new file with the events of these, which are of one source and day. @param condition - those that stay */
+  /** Plan a file of these files' events, all of one source and day. @param condition - SQL for those that stay */
   merged(files: readonly LogFile[], condition = 'true'): PlannedFile {
     const { source = '', day = '' } = files[0] ?? {};
     return this.planned({ source, day }, `SELECT ${COLUMN_LIST} FROM ${this.files(files)} WHERE ${condition}`);
   }
 
-  /** The events of these files, for a FROM clause; with the path of each as `filename`. */
+  /** Return a FROM item with the events of these files, and the path of each as `filename`. */
   files(files: readonly LogFile[]): string {
     const paths = files.map(({ name }) => quoted(join(this.folder, name))).join(', ');
     return `read_parquet([${paths}], hive_partitioning = false, filename = true)`;
   }
 
-  /** The events of a file, all of which are read whole. */
+  /** Count the events of a file, reading each completely. */
   async count(file: LogFile): Promise<number> {
     const [row = []] = await this.rows(`SELECT count(*), ${READ_WHOLE} FROM ${this.files([file])}`);
     return Number(row[0]);
   }
 
-  /** Those of the files in which a condition holds for any event. */
+  /** Return the files in which a condition holds for any event. */
   async matching(files: readonly LogFile[], condition: string): Promise<readonly LogFile[]> {
     const rows = await this.rows(`SELECT DISTINCT filename FROM ${this.files(files)} WHERE ${condition}`);
     const paths = new Set(rows.map(([path]) => String(path)));
     return files.filter(({ name }) => paths.has(join(this.folder, name)));
   }
 
-  /** Writes files and puts them into their places, durable; those without events are left out. */
+  /** Write files durably and move them to their places. Files without events are left out. */
   async write(planned: readonly PlannedFile[]): Promise<readonly LogFile[]> {
     const written: LogFile[] = [];
     for (const plan of planned) {
@@ -185,7 +185,7 @@ export class Workbench {
   }
 }
 
-/** Has the disk hold a file, or the names in a folder. */
+/** Sync a file, or the names in a folder, to disk. */
 async function sync(path: string): Promise<void> {
   const handle = await open(path, 'r');
   try {
@@ -195,7 +195,7 @@ async function sync(path: string): Promise<void> {
   }
 }
 
-/** Removes files of the log from the disk, with the folders that they leave empty, and what was on its way. */
+/** Remove files of the log and their unfinished versions from the disk. */
 export async function removeFiles(folder: string, names: readonly string[]): Promise<void> {
   for (const name of names) {
     await rm(join(folder, name), { force: true });

@@ -1,8 +1,8 @@
 /**
- * These users with all ids that were aliased to them, over any number of steps. Deleting a person must not leave
- * another one, made of what they did under former ids.
+ * Return these users with all ids aliased to them, over any number of steps. Deleting a person must not leave another
+ * one, made of events under former ids.
  *
- * @param aliases - former id, and the id that took its place
+ * @param aliases - pairs of a former id and the id that replaced it
  */
 export function personOf(
   users: readonly string[],

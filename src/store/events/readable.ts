@@ -1,7 +1,7 @@
-/** Escapes of half a character and of U+0000, which JSON allows, and DuckDB or Postgres refuse. */
+/** Escapes of half a surrogate pair and of U+0000, which JSON allows but DuckDB or Postgres reject. */
 const UNREADABLE = /\\u(?:[dD][89a-fA-F]|0000)/;
 
-/** Bodies, one on each line, as both databases can read them. */
+/** Rewrite bodies, one per line, so that both databases can read them. */
 export function readable(bodies: string): string {
   if (!UNREADABLE.test(bodies)) return bodies;
   return bodies
@@ -17,7 +17,7 @@ function cleaned(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [cleanedText(key), cleaned(inner)]));
 }
 
-/** U+0000 becomes its picture, as elsewhere in Postgres. */
+/** Replace U+0000 by its picture, as elsewhere in Postgres. */
 function cleanedText(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\u2400');
 }

@@ -3,7 +3,7 @@ import type { FileLog, LogScan, LogState, ScannedRow, TailPart, Wanted } from '.
 import { Workbench } from './parquet.ts';
 import { type StagingDialect, stagingOf } from './staging.ts';
 
-/** How often a log that changed meanwhile is read again: sealing comes every few seconds at most. */
+/** Tries to read a log that keeps changing: sealing runs every few seconds at most. */
 const TRIES = 20;
 
 const DUCKDB: StagingDialect = {
@@ -27,9 +27,9 @@ interface FilesToScan {
 }
 
 /**
- * Reads the files of a log and its tail as they are at one moment.
+ * Read a snapshot of the files of a log and its tail.
  *
- * @param onPlace - hears the last part of it, before anything is read
+ * @param onPlace - called with the id of the snapshot's last part, before anything is read
  */
 export async function scanFiles(
   { log, folder, token, signal }: FilesToScan,
@@ -68,14 +68,14 @@ async function* scanned(bench: Workbench, query: string): AsyncGenerator<readonl
   for await (const chunk of bench.stream(query)) yield rowsOf(chunk as unknown as Columns);
 }
 
-/** Takes the events of the tail. */
+/** Receives the events of the tail. */
 export interface TailReader {
-  /** Forget the parts that were added: all of them come again. */
+  /** Forget the parts added so far: all of them are sent again. */
   restart(): Promise<unknown>;
   add(parts: readonly TailPart[]): Promise<unknown>;
 }
 
-/** Reads the tail; resolves to what there is beside it at that moment: nothing moved between tail and files meanwhile. */
+/** Read the tail, again if any of it moved to files; resolve to the state of the log at that moment. */
 export async function readTail(log: FileLog, { restart, add }: TailReader): Promise<LogState> {
   for (let attempt = 1; attempt <= TRIES; attempt += 1) {
     const state = await log.state();

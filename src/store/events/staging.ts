@@ -2,11 +2,11 @@ import type { Wanted, WantedEvent } from '../event-log.ts';
 import { identitiesQuery } from './identities.ts';
 import { identityLinks } from './views.ts';
 
-/** Where databases write the same another way. */
+/** SQL that the databases write differently. */
 export interface StagingDialect {
-  /** Has text compared by its bytes, whatever its collation. */
+  /** Compares text by its bytes, whatever its collation. */
   readonly binary: string;
-  /** Milliseconds since 1970, as a number that every driver gives as one. */
+  /** Milliseconds since 1970, as a type that every driver returns as a number. */
   readonly millis: (timestamp: string) => string;
 }
 
@@ -14,15 +14,15 @@ const LINKS = 'rollcall_live_links';
 const IDENTITIES = 'rollcall_live_identities';
 const ROWS = 'rollcall_live_rows';
 
-/** Rows of `people`: links of anonymous ids say nothing more, once it is known whose they are. */
+/** Rows of `people`. Links of anonymous ids are redundant once their owners are known. */
 const OF_PEOPLE = 'person IS NOT NULL AND NOT (is_anonymous AND linked IS NOT NULL)';
 const OF_ANONYMOUS = 'is_anonymous';
 
-/** How a log is put by people, in temporary tables: nothing of it stays in memory that has no room there. */
+/** Statements that group a log by people in temporary tables, so that it need not fit into memory. */
 interface Staging {
-  /** Statements that make the tables, in this order, each with its table's name. */
+  /** Statements that create the tables, in this order, each with its table's name. */
   readonly tables: readonly (readonly [name: string, statement: string])[];
-  /** One row: how many rows `people` and `anonymous` have, and the latest receipt. */
+  /** One row: the number of rows of `people` and `anonymous`, and the latest receipt. */
   readonly size: string;
   readonly people: string;
   readonly anonymous: string;
@@ -59,7 +59,7 @@ export function stagingOf(wanted: Wanted, events: string, dialect: StagingDialec
   };
 }
 
-/** Of who was said to be who: for each day the first of an anonymous id, which decides as long as the log has that day. */
+/** Keep the first link of each anonymous id per user and day, which decides as long as the log has that day. */
 function linksPerDay(links: string, binary: string): string {
   const apart = "CASE WHEN kind = 'anonymous' THEN CAST(CAST(received_at AS date) AS varchar) ELSE message_id END";
   return `SELECT kind, id, user_id, "timestamp", received_at, message_id FROM (
@@ -69,7 +69,7 @@ function linksPerDay(links: string, binary: string): string {
     ) AS placed WHERE place = 1`;
 }
 
-/** Whose an event is, as far as it says so itself. */
+/** Columns for the id that an event itself names. */
 const RAW_ID = 'user_id IS NULL AS is_anonymous, coalesce(user_id, anonymous_id) AS id';
 const HAS_ID = '(user_id IS NOT NULL OR anonymous_id IS NOT NULL)';
 
@@ -91,15 +91,15 @@ function activity({ events, traits }: Wanted, log: string, times: string): strin
     FROM ${log} WHERE ${HAS_ID} AND (${[...where, ...identify].join(' OR ')})`;
 }
 
-/** Nothing happens after its receipt, and the log knows best when something was received. */
+/** Return a condition on both times: no event is later than its receipt, by which the log finds events best. */
 function after({ since }: WantedEvent): string {
-  // Nobody has much from before 1970, and not every such time can be written in SQL.
+  // Hardly any event is from before 1970, and not every such time can be written in SQL.
   if (since === null || since < 0) return '';
   const instant = `TIMESTAMP '${new Date(since).toISOString().replace('T', ' ').replace('Z', '')}'`;
   return ` AND "timestamp" >= ${instant} AND received_at >= ${instant}`;
 }
 
-/** The latest sign of each id. */
+/** Return a query for the latest receipt of each id. */
 function seen(log: string, { millis }: StagingDialect): string {
   const last = millis('max(received_at)');
   return `

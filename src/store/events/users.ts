@@ -1,16 +1,15 @@
 /** SQL that the databases write differently. */
 export interface ViewDialect {
-  /** Has text compared by its bytes, whatever its collation. */
+  /** Compares text by its bytes, whatever its collation. */
   readonly binary: string;
-  /** A function that makes rows of an object's keys and values, and one that makes an object of them. */
+  /** Functions that make rows of an object's keys and values, and an object of rows. */
   readonly each: string;
   readonly object: string;
   readonly json: string;
-  /** Whether a value is JSON's null. */
   isNull(value: string): string;
 }
 
-/** One row for each person of the log: (user_id, traits), of each trait what was said last; null takes a trait away. */
+/** Return a query for each person's (user_id, traits), with the last value of each trait. Null removes a trait. */
 export function usersQuery(
   view: (name: string) => string,
   { binary, each, isNull, object, json }: ViewDialect,

@@ -2,7 +2,7 @@ import { KIND_VIEWS, LOG_VIEWS } from '../../definition/log-views.ts';
 import { identitiesQuery } from './identities.ts';
 import { usersQuery, type ViewDialect } from './users.ts';
 
-/** A view over the log (docs/event-log.md), by the names that the others have. */
+/** A view over the log (docs/event-log.md). `query` takes a function from a view's name to its SQL name. */
 interface EventView {
   readonly name: string;
   readonly query: (view: (name: string) => string) => string;
@@ -28,7 +28,7 @@ const ofType = (name: string, type: string): EventView => ({
   query: (view) => `SELECT * FROM ${view('events')} WHERE type = '${type}'`,
 });
 
-/** The views beside `events`, in an order in which each finds those that it reads. */
+/** All views but `events`, each after those that it reads. */
 export const eventViews = (dialect: ViewDialect): readonly EventView[] => [
   ...SIMPLE_VIEWS,
   { name: 'identities', query: (view) => identitiesQuery(view('identity_links'), dialect.binary) },
@@ -40,7 +40,7 @@ const SIMPLE_VIEWS: readonly EventView[] = [
   { name: 'identity_links', query: (view) => identityLinks(view('events')) },
 ];
 
-/** Rows of (kind, id, user_id, …): who was said to be who. */
+/** Return a query for rows of (kind, id, user_id, …): the links between ids that events state. */
 export function identityLinks(events: string): string {
   return `SELECT CASE WHEN type = 'alias' THEN 'alias' ELSE 'anonymous' END AS kind,
         CASE WHEN type = 'alias' THEN previous_id ELSE anonymous_id END AS id,
@@ -57,10 +57,9 @@ export const EVENT_COLUMNS = [
 
 const NAMED = new RegExp(`\\b(rollcall_)?(${LOG_VIEWS.join('|')})\\b`, 'gi');
 
-/** All names of the log's views. */
 export const ALL_VIEWS: ReadonlySet<string> = new Set(LOG_VIEWS.flatMap((name) => [name, `rollcall_${name}`]));
 
-/** Names of the log's views, in lower case, that some SQL has: it may also name tables of its own so. */
+/** Return the names of the log's views, in lower case, in some SQL. It may also name its own tables so. */
 export function namedViews(sql: string): ReadonlySet<string> {
   return new Set(sql.match(NAMED)?.map((found) => found.toLowerCase()));
 }
