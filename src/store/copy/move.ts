@@ -133,7 +133,7 @@ function refuseEventLog(source: DatabaseSync): void {
   if (source.prepare(logged).get()?.['yes'] !== 1) return;
   throw new RollcallError(
     'event_log_stays',
-    'The SQLite store has an event log, in files that do not move to Postgres. To move all else, add --without-event-log: the files stay where they are, and audiences over the log start from nothing there.',
+    'The SQLite store has an event log, in files that do not move to Postgres. To move everything else, add --without-event-log: the files stay where they are, and audiences over the log start from nothing there.',
   );
 }
 

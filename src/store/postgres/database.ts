@@ -50,7 +50,7 @@ function retriesOf(code: string, constraint: string): number {
 
 const UNSAFE: Remark = {
   state: 'warning',
-  message: 'runs with fsync off: what was acknowledged is lost when its machine fails. Switch fsync on',
+  message: 'runs with fsync off: acknowledged data is lost if its machine fails. Switch fsync on',
 };
 
 /** The owner of the tables, if this user is not: only the owner can add and drop partitions of the log. */
@@ -336,7 +336,7 @@ const HINTS: ReadonlyMap<string, string> = new Map([
   ['28P01', ' Look at the user and the password in `store`.'],
   ['3D000', ' Make it with CREATE DATABASE, or correct `store`.'],
   ['53100', " Make room on the server's disk; nothing was lost."],
-  ['25006', ' It is a standby, or set to read only: `store` must name the one that takes writes.'],
+  ['25006', ' It is a standby, or set to read only: `store` must name the server that accepts writes.'],
 ]);
 
 /** Return advice on a pooler's error, which has no code of its own. */

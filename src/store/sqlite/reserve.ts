@@ -121,7 +121,7 @@ export class Reserve {
 const REFUSED: ReadonlySet<VerbName> = new Set(['accept', 'ping']);
 const FULL = {
   code: 'store_full',
-  message: 'The disk is full: nothing is taken until there is room. Nothing was lost.',
+  message: 'The disk is full: nothing is accepted until there is room. Nothing was lost.',
 };
 
 type Perform = (operations: readonly Operation[]) => Promise<readonly OperationResult[]>;
