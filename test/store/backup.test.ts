@@ -12,55 +12,48 @@ const engineFile = (path: string) => ({ path, hold: (work: () => Promise<void>) 
 
 const numberOf = (id = '') => Number.parseInt(id.slice(id.lastIndexOf('-') + 1), 36);
 
-t.test(
-  'a copy made while messages come in opens as a store of its own, and belongs to the engine beside it',
-  async (t) => {
-    const folder = t.testdir({ 'lake.duckdb': 'snapshot of version 2', 'lake.duckdb.wal': 'log' });
-    const path = join(folder, 'store.db');
-    const store = await openSqliteStore({ path, maxQueued: 100_000, clock: systemClock });
-    t.teardown(() => store.close());
-    const fence = await leaseOf(store);
-    await store.saveRun(run(), fence, audience());
-    await store.releaseLease(fence);
-    await accept(store, ...Array.from({ length: 500 }, () => message()));
-    let going = true;
-    const load = (async () => {
-      while (going) await accept(store, message());
-    })();
-    const target = join(folder, 'copy', 'of today');
-    const engines = [engineFile(join(folder, 'lake.duckdb')), engineFile(join(folder, 'not made yet.duckdb'))];
-    const given = {
-      url: `sqlite:${path}`,
-      engines,
-      store,
-      keys: ['big_spenders', 'vip'],
-      base: folder,
-      clock: systemClock,
-    };
-    const written = await backup({ ...given, folder: target });
-    going = false;
-    await load;
-    t.same(written, ['store.db', 'lake.duckdb.wal', 'lake.duckdb']);
-    t.equal(readFileSync(join(target, 'lake.duckdb'), 'utf8'), 'snapshot of version 2');
-    t.equal(
-      readFileSync(join(target, 'store.db'))[18],
-      1,
-      'so that a log beside it is known to belong to another file',
-    );
-    const restored = await openSqliteStore({ path: join(target, 'store.db'), maxQueued: 100, clock: systemClock });
-    t.teardown(() => restored.close());
-    t.ok((await backlogOf(restored)).pending >= 500);
-    t.match(await restored.audience('big_spenders'), { version: 2 });
-    await accept(restored, message({ destinations: ['fresh'] }));
-    const [fresh] = await claim(restored, await restored.join(60_000), { destination: 'fresh' });
-    const last = (await claim(store, await store.join(60_000), { limit: 100_000 })).at(-1);
-    t.ok(numberOf(fresh?.id) > numberOf(last?.id) + 1_000_000, 'no id comes again that was given out after the backup');
-    t.ok(await store.takeLease('sync:vip', 1_000), 'syncs may run again');
-    t.equal(await codeOf(backup({ ...given, keys: [], folder: target })), 'bad_usage', 'nothing is written over');
-  },
-);
+t.test("copies a store while messages arrive, consistent with the engine's copy", async (t) => {
+  const folder = t.testdir({ 'lake.duckdb': 'snapshot of version 2', 'lake.duckdb.wal': 'log' });
+  const path = join(folder, 'store.db');
+  const store = await openSqliteStore({ path, maxQueued: 100_000, clock: systemClock });
+  t.teardown(() => store.close());
+  const fence = await leaseOf(store);
+  await store.saveRun(run(), fence, audience());
+  await store.releaseLease(fence);
+  await accept(store, ...Array.from({ length: 500 }, () => message()));
+  let going = true;
+  const load = (async () => {
+    while (going) await accept(store, message());
+  })();
+  const target = join(folder, 'copy', 'of today');
+  const engines = [engineFile(join(folder, 'lake.duckdb')), engineFile(join(folder, 'not made yet.duckdb'))];
+  const given = {
+    url: `sqlite:${path}`,
+    engines,
+    store,
+    keys: ['big_spenders', 'vip'],
+    base: folder,
+    clock: systemClock,
+  };
+  const written = await backup({ ...given, folder: target });
+  going = false;
+  await load;
+  t.same(written, ['store.db', 'lake.duckdb.wal', 'lake.duckdb']);
+  t.equal(readFileSync(join(target, 'lake.duckdb'), 'utf8'), 'snapshot of version 2');
+  t.equal(readFileSync(join(target, 'store.db'))[18], 1, 'so that a log beside it is known to belong to another file');
+  const restored = await openSqliteStore({ path: join(target, 'store.db'), maxQueued: 100, clock: systemClock });
+  t.teardown(() => restored.close());
+  t.ok((await backlogOf(restored)).pending >= 500);
+  t.match(await restored.audience('big_spenders'), { version: 2 });
+  await accept(restored, message({ destinations: ['fresh'] }));
+  const [fresh] = await claim(restored, await restored.join(60_000), { destination: 'fresh' });
+  const last = (await claim(store, await store.join(60_000), { limit: 100_000 })).at(-1);
+  t.ok(numberOf(fresh?.id) > numberOf(last?.id) + 1_000_000, 'no id comes again that was given out after the backup');
+  t.ok(await store.takeLease('sync:vip', 1_000), 'syncs may run again');
+  t.equal(await codeOf(backup({ ...given, keys: [], folder: target })), 'bad_usage', 'nothing is written over');
+});
 
-t.test('a backup waits for a sync that runs', async (t) => {
+t.test('waits for a running sync', async (t) => {
   const folder = t.testdir({ 'lake.duckdb': 'snapshot' });
   const path = join(folder, 'store.db');
   const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock });
@@ -89,7 +82,7 @@ t.test('a backup waits for a sync that runs', async (t) => {
   t.equal(written.length, 2);
 });
 
-t.test('of two backups to one folder the later one waits, and is refused once the other is whole', async (t) => {
+t.test('makes the later of two backups to one folder wait, and refuses it once the other is complete', async (t) => {
   const folder = t.testdir({ 'lake.duckdb': 'snapshot' });
   const path = join(folder, 'store.db');
   const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock });
@@ -113,7 +106,7 @@ t.test('of two backups to one folder the later one waits, and is refused once th
   t.equal(await later, 'bad_usage');
 });
 
-t.test('a backup goes where a link leads, and a mount point is refused before anything is copied', async (t) => {
+t.test('follows a link to the folder, and refuses a mount point before copying anything', async (t) => {
   const folder = t.testdir({ 'lake.duckdb': 'snapshot', disk: { empty: {} }, mounted: {} });
   const path = join(folder, 'store.db');
   const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock });
@@ -141,7 +134,7 @@ t.test('a backup goes where a link leads, and a mount point is refused before an
   t.notOk(existsSync(`${mounted}.partial`));
 });
 
-t.test('a backup that can not be whole leaves nothing', async (t) => {
+t.test('leaves nothing of a backup that fails', async (t) => {
   const folder = t.testdir({
     data: { a: { 'lake.duckdb': '1' }, b: { 'lake.duckdb': '2' } },
     other: { 'lake.duckdb': '3' },

@@ -17,7 +17,7 @@ import { startFastPostgres } from '../helpers/postgres.ts';
  * to the end, and those that are there stay as they are.
  */
 
-t.test('the places in the lists are the codes of the disk format', async (t) => {
+t.test('uses places in lists as codes of the disk format', async (t) => {
   t.same(MESSAGE_TYPES, ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete']);
   t.same(LANES, ['deletion', 'live', 'backfill']);
   t.same(OUTCOMES, ['success', 'retry', 'refused', 'tls_untrusted', 'address_refused', 'skipped']);
@@ -63,7 +63,7 @@ async function checkRows(t: Test, store: Store, read: Read, lane: string, tried:
   t.same(await read(states), { ready: 0, waiting: 0 });
 }
 
-t.test('SQLite keeps them so', async (t) => {
+t.test('stores these codes in SQLite', async (t) => {
   const path = join(t.testdir({}), 'rollcall.db');
   const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock });
   const file = new DatabaseSync(path, { readOnly: true });
@@ -81,7 +81,7 @@ t.test('SQLite keeps them so', async (t) => {
   await checkRows(t, store, read, 'lane', { deletion: 0, live: 1, backfill: 2 });
 });
 
-t.test('Postgres keeps them so, and in `rank` whether one has been tried', async (t) => {
+t.test('stores these codes in Postgres, with `rank` showing if a delivery was tried', async (t) => {
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();

@@ -14,7 +14,7 @@ import { startFastPostgres } from '../helpers/postgres.ts';
 
 const open = (path: string) => openSqliteStore({ path, maxQueued: 100, clock: systemClock });
 
-t.test('several that open a new file at once make its tables once', async (t) => {
+t.test('creates the tables once if several processes open a new file at once', async (t) => {
   const path = join(t.testdir({}), 'rollcall.db');
   const stores = await Promise.all([open(path), open(path), open(path)]);
   const given = message();
@@ -23,7 +23,7 @@ t.test('several that open a new file at once make its tables once', async (t) =>
   await Promise.all(stores.map((store) => store.close()));
 });
 
-t.test('a file that a newer Rollcall made is refused and left as it is', async (t) => {
+t.test('refuses a file of a newer Rollcall and leaves it as it is', async (t) => {
   const path = join(t.testdir({}), 'rollcall.db');
   await (await open(path)).close();
   const file = new DatabaseSync(path);
@@ -33,7 +33,7 @@ t.test('a file that a newer Rollcall made is refused and left as it is', async (
   t.match(file.prepare('PRAGMA user_version').get(), { user_version: 999 });
 });
 
-t.test('a database of another program is refused and left as it is, whatever its version', async (t) => {
+t.test('refuses a database of another program and leaves it as it is, whatever its version', async (t) => {
   for (const version of [0, 1, 999]) {
     const path = join(t.testdir({}), 'shop.db');
     const file = new DatabaseSync(path);
@@ -44,7 +44,7 @@ t.test('a database of another program is refused and left as it is, whatever its
   }
 });
 
-t.test('both databases have the same numbers of migrations, without gaps', async (t) => {
+t.test('numbers migrations alike in both databases, without gaps', async (t) => {
   const numbers = (database: string) =>
     readdirSync(new URL(`../../src/store/${database}/migrations/`, import.meta.url))
       .filter((file) => file !== 'tuning.sql')
@@ -65,7 +65,7 @@ async function crash(url: string): Promise<string | null> {
   return signal;
 }
 
-t.test('a file whose first migration was cut off by a crash opens as if nothing had been', async (t) => {
+t.test('opens a file whose first migration was cut off by a crash', async (t) => {
   const path = join(t.testdir({}), 'rollcall.db');
   t.equal(await crash(path), 'SIGKILL');
   const file = new DatabaseSync(path);
@@ -78,7 +78,7 @@ t.test('a file whose first migration was cut off by a crash opens as if nothing 
 });
 
 t.test(
-  'a database whose first migration was cut off by a crash is refused, and migrated by the next try',
+  'refuses a database whose first migration was cut off by a crash, and migrates it on the next try',
   async (t) => {
     const server = await startFastPostgres();
     t.teardown(() => server.stop());

@@ -29,7 +29,7 @@ const server = await startFastPostgres();
 const TTL = 60_000;
 const clock = systemClock;
 
-await t.test('a store moves up with all that it knows, and nothing is sent twice', async (t) => {
+await t.test('moves all data of a store, and sends nothing twice', async (t) => {
   const path = join(t.testdir(), 'store.db');
   const to = await server.database();
   const old = await openSqliteStore({ path, maxQueued: 100, clock });
@@ -92,31 +92,28 @@ await t.test('a store moves up with all that it knows, and nothing is sent twice
   t.ok(existsSync(another));
 });
 
-await t.test(
-  'a move that is cut off at its last step is finished by the next one, and nothing is moved twice',
-  async (t) => {
-    const path = join(t.testdir({}), 'store.db');
-    const given = { from: `sqlite:${path}`, to: await server.database(), clock };
-    const old = await openSqliteStore({ path, maxQueued: 100, clock });
-    await accept(old, message());
-    await old.close();
-    await moveStore(given);
-    renameSync(`${path}.moved`, path);
-    t.same(await moveStore(given), { file: `${path}.moved`, rows: null });
-    const store = await openPostgresStore({ url: given.to, maxQueued: 100, clock });
-    t.teardown(() => store.close());
-    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+await t.test('finishes a move that was cut off at its last step, and moves nothing twice', async (t) => {
+  const path = join(t.testdir({}), 'store.db');
+  const given = { from: `sqlite:${path}`, to: await server.database(), clock };
+  const old = await openSqliteStore({ path, maxQueued: 100, clock });
+  await accept(old, message());
+  await old.close();
+  await moveStore(given);
+  renameSync(`${path}.moved`, path);
+  t.same(await moveStore(given), { file: `${path}.moved`, rows: null });
+  const store = await openPostgresStore({ url: given.to, maxQueued: 100, clock });
+  t.teardown(() => store.close());
+  t.same(await backlogOf(store), { pending: 1, dead: 0 });
 
-    renameSync(`${path}.moved`, path);
-    const again = await openSqliteStore({ path, maxQueued: 100, clock });
-    await accept(again, message());
-    await again.close();
-    await t.rejects(moveStore(given), { code: 'bad_usage', message: /has been used since/ });
-    t.ok(existsSync(path));
-  },
-);
+  renameSync(`${path}.moved`, path);
+  const again = await openSqliteStore({ path, maxQueued: 100, clock });
+  await accept(again, message());
+  await again.close();
+  await t.rejects(moveStore(given), { code: 'bad_usage', message: /has been used since/ });
+  t.ok(existsSync(path));
+});
 
-await t.test('a store with an event log moves only if the log may stay behind', async (t) => {
+await t.test('moves a store with an event log only if the log may stay behind', async (t) => {
   const path = join(t.testdir({}), 'store.db');
   const given = { from: `sqlite:${path}`, to: await server.database(), clock };
   const old = await openSqliteStore({ path, maxQueued: 100, clock });
@@ -127,7 +124,7 @@ await t.test('a store with an event log moves only if the log may stay behind', 
   t.match(await moveStore({ ...given, withoutEventLog: true }), { file: `${path}.moved`, rows: { delivery: 1 } });
 });
 
-await t.test('of a store behind a link, the file is put aside and not the link', async (t) => {
+await t.test('renames the file of a store behind a link, not the link', async (t) => {
   const folder = t.testdir({});
   const [path, link] = [join(folder, 'store.db'), join(folder, 'link.db')];
   const old = await openSqliteStore({ path, maxQueued: 100, clock });

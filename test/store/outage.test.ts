@@ -56,7 +56,7 @@ async function query(url: string, sql: string): Promise<void> {
 
 const longTime = () => new Promise<void>((resolve) => clock.after(LONGER_THAN_A_LEASE, resolve));
 
-t.test('while the database is away intake answers 503, and then everything goes on by itself', { skip }, async (t) => {
+t.test('answers 503 while the database is away, then continues automatically', { skip }, async (t) => {
   const { app, inbox, ready } = await serve(t, await postgres.store());
   const post = async () => {
     const response = await fetch(`${app.address}/v1/track`, {
@@ -87,7 +87,7 @@ t.test('while the database is away intake answers 503, and then everything goes 
 
 const openAt = (url: string) => openStore({ url, maxQueued: 1 }, systemClock);
 
-t.test('a start ends while the database is away', { skip }, async (t) => {
+t.test('fails to start while the database is away', { skip }, async (t) => {
   const url = await postgres.store();
   await postgres.halt();
   t.equal(await codeOf(openAt(url)), 'store_failed');
@@ -95,7 +95,7 @@ t.test('a start ends while the database is away', { skip }, async (t) => {
   await (await openAt(url)).close();
 });
 
-t.test('a mistake about the database ends the start with its error', { skip }, async (t) => {
+t.test('fails to start with the error of a wrong database setting', { skip }, async (t) => {
   await query(await postgres.database(), "CREATE ROLE locked LOGIN PASSWORD 'right'");
   const newer = await postgres.store();
   await query(newer, 'INSERT INTO rollcall.migration VALUES (999)');

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
 import { onOwnConnection } from '../../src/store/postgres/own-connection.ts';
 
-t.test('work that is given up while its connection is made ends at once', async (t) => {
+t.test('ends work at once that is aborted while it connects', async (t) => {
   // The end comes before everything else, and no server understands that.
   const server = createServer((socket) => socket.once('data', () => socket.destroy())).listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -15,7 +15,7 @@ import { startFastPostgres } from '../helpers/postgres.ts';
 const EVERY = process.env['POOLERS'] === 'all' ? 1 : 12;
 
 if (noPgbouncer) {
-  await t.test('stores behind PgBouncer', { skip: noPgbouncer }, async () => undefined);
+  await t.test('works behind PgBouncer', { skip: noPgbouncer }, async () => undefined);
 } else await behindPgbouncer();
 
 async function behindPgbouncer(): Promise<void> {
@@ -35,7 +35,7 @@ async function behindPgbouncer(): Promise<void> {
   );
   for (const { mode, open } of contracts) await storeContract(t, `behind PgBouncer in ${mode} mode`, open, EVERY);
 
-  await t.test('in transaction mode processes share one session, and leave nothing in it', async (t) => {
+  await t.test('shares a session among processes in transaction mode, and leaves nothing in it', async (t) => {
     const pooler = await startPgbouncer(server.port, 'transaction', 1);
     t.teardown(() => pooler.stop());
     const url = pooler.through(await server.database());
@@ -73,25 +73,22 @@ async function behindPgbouncer(): Promise<void> {
     await Promise.all([...stores.map((store) => store.close()), db.close(), guest.end()]);
   });
 
-  await t.test(
-    'transactions behind a pooler are of the kind that the store needs, whatever the database prefers',
-    async (t) => {
-      const pooler = await startPgbouncer(server.port, 'transaction');
-      t.teardown(() => pooler.stop());
-      const direct = await server.database();
-      const admin = new pg.Client(direct);
-      await admin.connect();
-      await admin.query(
-        `ALTER DATABASE ${new URL(direct).pathname.slice(1)} SET default_transaction_isolation = serializable`,
-      );
-      await admin.end();
-      const db = new Database({ url: pooler.through(direct), clock: systemClock });
-      t.teardown(() => db.close());
-      t.same(await db.rows('SHOW transaction_isolation'), [['read committed']]);
-    },
-  );
+  await t.test("uses the store's kind of transactions behind a pooler, whatever the database's default", async (t) => {
+    const pooler = await startPgbouncer(server.port, 'transaction');
+    t.teardown(() => pooler.stop());
+    const direct = await server.database();
+    const admin = new pg.Client(direct);
+    await admin.connect();
+    await admin.query(
+      `ALTER DATABASE ${new URL(direct).pathname.slice(1)} SET default_transaction_isolation = serializable`,
+    );
+    await admin.end();
+    const db = new Database({ url: pooler.through(direct), clock: systemClock });
+    t.teardown(() => db.close());
+    t.same(await db.rows('SHOW transaction_isolation'), [['read committed']]);
+  });
 
-  await t.test('a limit in the URL holds behind a pooler, too', async (t) => {
+  await t.test('applies a limit in the URL behind a pooler too', async (t) => {
     const pooler = await startPgbouncer(server.port, 'transaction');
     t.teardown(() => pooler.stop());
     const url = pooler.through(await server.database());
@@ -103,7 +100,7 @@ async function behindPgbouncer(): Promise<void> {
     t.same(await patient.rows('SHOW statement_timeout'), [['0']]);
   });
 
-  await t.test('a restored store goes on through a pooler', async (t) => {
+  await t.test('continues a restored store through a pooler', async (t) => {
     const pooler = await startPgbouncer(server.port, 'transaction');
     t.teardown(() => pooler.stop());
     const url = pooler.through(await server.database());
@@ -117,7 +114,7 @@ async function behindPgbouncer(): Promise<void> {
     await store.close();
   });
 
-  await t.test('a pooler that can’t carry transactions, or what `store` asks for, is said', async (t) => {
+  await t.test("reports a pooler that can't carry transactions, or settings in `store`", async (t) => {
     const statements = await startPgbouncer(server.port, 'statement');
     const transactions = await startPgbouncer(server.port, 'transaction');
     t.teardown(() => Promise.all([statements.stop(), transactions.stop()]));

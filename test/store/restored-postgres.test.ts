@@ -56,7 +56,7 @@ async function sequencesOf(url: string): Promise<ReadonlyMap<string, number>> {
   return new Map(rows.map(({ name, last }) => [name, Number(last ?? 0)]));
 }
 
-await t.test('a store that was restored from a dump gives out no id that the lost one gave out since', async (t) => {
+await t.test('gives out no id, after a restore, that the lost store gave out since the dump', async (t) => {
   const url = await server.store();
   const store = await openedStore(t, url);
   const owner = await store.join(HOUR);
@@ -106,7 +106,7 @@ await t.test('a store that was restored from a dump gives out no id that the los
   t.ok(numberOf(fresh!.id) > highest + 1_000_000);
 });
 
-await t.test('a restored log is without who was deleted since the dump, and keeps who came back', async (t) => {
+await t.test('removes users deleted since the dump from a restored log, and keeps those who returned', async (t) => {
   const folder = t.testdir({});
   const url = await server.store();
   let now = clock.now();
@@ -148,7 +148,7 @@ await t.test('a restored log is without who was deleted since the dump, and keep
   t.ok(hashes !== '' && !hashes.includes('ann'), 'no id is kept');
 });
 
-await t.test('a database without a store, or with one of a newer Rollcall, is refused and left as it is', async (t) => {
+await t.test('refuses a database without a store, or of a newer Rollcall, and leaves it as it is', async (t) => {
   const empty = await server.database();
   await t.rejects(restoredOf(empty), { code: 'bad_usage', message: /Restore the dump first/ });
   t.same(await query(empty, "SELECT 1 FROM pg_namespace WHERE nspname = 'rollcall'"), []);
@@ -159,7 +159,7 @@ await t.test('a database without a store, or with one of a newer Rollcall, is re
   t.same(await sequencesOf(newer), before);
 });
 
-await t.test('settings of a database do not change the days of its log', async (t) => {
+await t.test("keeps the days of the log whatever the database's settings", async (t) => {
   const url = await server.database();
   const name = new URL(url).pathname.slice(1);
   for (const setting of ["DateStyle = 'SQL, DMY'", 'standard_conforming_strings = off']) {
@@ -179,7 +179,7 @@ await t.test('settings of a database do not change the days of its log', async (
   t.match(await log.summary(), { events: 0 });
 });
 
-await t.test('rollcall backup refuses a Postgres store, and names what backs it up', async (t) => {
+await t.test('rollcall backup refuses a Postgres store, and names tools that back it up', async (t) => {
   const url = await server.store();
   const base = t.testdir({});
   const given = {

@@ -6,7 +6,7 @@ import { ManualClock } from '../helpers/clock.ts';
 const HOUR = 3_600_000;
 
 for (const hours of [1, -1, 5, -5, 24 * 365 * 30]) {
-  t.test(`a step of ${hours} h changes nothing`, async (t) => {
+  t.test(`ignores a step of ${hours} h`, async (t) => {
     const clock = new ManualClock();
     const time = new SteadiedTime(clock);
     const before = time.now();
@@ -22,7 +22,7 @@ for (const hours of [1, -1, 5, -5, 24 * 365 * 30]) {
   });
 }
 
-t.test('a suspension is time that has gone by', async (t) => {
+t.test('counts a suspension as passed time', async (t) => {
   const clock = new ManualClock();
   const time = new SteadiedTime(clock);
   const before = time.now();
@@ -31,7 +31,7 @@ t.test('a suspension is time that has gone by', async (t) => {
   t.equal(time.offset, 0);
 });
 
-t.test('a clock that is set while the machine is suspended is a step all the same', async (t) => {
+t.test('ignores a step of the clock during a suspension', async (t) => {
   const clock = new ManualClock();
   const time = new SteadiedTime(clock);
   const before = time.now();
@@ -40,7 +40,7 @@ t.test('a clock that is set while the machine is suspended is a step all the sam
   t.equal(time.now(), before + 2 * HOUR);
 });
 
-t.test('slow drift is followed: the wall clock is the better one in the long run', async (t) => {
+t.test('follows slow drift: the wall clock is better in the long run', async (t) => {
   const clock = new ManualClock();
   const time = new SteadiedTime(clock);
   for (let second = 0; second < 10_000; second += 1) {
@@ -52,7 +52,7 @@ t.test('slow drift is followed: the wall clock is the better one in the long run
   t.equal(time.offset, 0);
 });
 
-t.test('a process that is stopped between two readings of its clocks sees no step', async (t) => {
+t.test('sees no step if the process is stopped between two readings of its clocks', async (t) => {
   const clock = new ManualClock();
   const time = new SteadiedTime(clock);
   const now = clock.now.bind(clock);
@@ -73,7 +73,7 @@ const event = fc.oneof(
   fc.record({ do: fc.constant('step' as const), ms: fc.integer({ min: -10 * HOUR, max: 10 * HOUR }) }),
 );
 
-t.test('whatever happens to the clocks, it goes on with the time that has really gone by', async (t) => {
+t.test('follows the time really passed, whatever happens to the clocks', async (t) => {
   fc.assert(
     fc.property(fc.array(event, { maxLength: 60 }), (events) => {
       const clock = new ManualClock();

@@ -24,7 +24,7 @@ function read(array: Buffer): (string | null)[] {
 const stored = (value: string | null) =>
   value === null ? null : Buffer.from(value.replaceAll('\0', '\u2400')).toString();
 
-t.test('a column of text arrives as it was, whatever is in it', async (t) => {
+t.test('passes a column of text unchanged, whatever it contains', async (t) => {
   const ascii = fc.string({ unit: 'grapheme-ascii', maxLength: 60 });
   const units = fc.oneof(
     { weight: 6, arbitrary: fc.integer({ min: 1, max: 127 }) },
@@ -41,7 +41,7 @@ t.test('a column of text arrives as it was, whatever is in it', async (t) => {
   t.pass('200 columns');
 });
 
-t.test('a string that is not ASCII is whole at the end of a column, however long', async (t) => {
+t.test('passes a non-ASCII string at the end of a column completely, however long', async (t) => {
   for (let length = 0; length < 60; length += 1) {
     for (const last of ['é', 'é!', '\u20ac', '\ud83d\ude00', '\ud83d', '!\0']) {
       const values = ['a'.repeat(length) + last];

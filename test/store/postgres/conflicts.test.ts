@@ -24,7 +24,7 @@ async function prepare(t: Test) {
   return { url, store, holder, waiting };
 }
 
-t.test('a change that is accepted while an older one dies leaves no dead letter of it', async (t) => {
+t.test('leaves no dead letter of a change that dies while a newer one is accepted', async (t) => {
   const { store, holder, waiting } = await prepare(t);
   const owner = await store.join(60_000);
   await accept(store, change('vip:u0', { body: '"old"' }));
@@ -43,7 +43,7 @@ t.test('a change that is accepted while an older one dies leaves no dead letter 
 
 for (const [kind, made] of Object.entries({ message, change: () => change('vip:u0') })) {
   for (const [end, accepted] of Object.entries({ COMMIT: 1, ROLLBACK: 2 })) {
-    t.test(`a ${kind} that another process takes in at the same moment is accepted once: ${end} there`, async (t) => {
+    t.test(`accepts once a ${kind} that another process accepts at the same moment: ${end} there`, async (t) => {
       const { store, holder, waiting } = await prepare(t);
       const both = made();
       await holder.query('BEGIN');
@@ -57,7 +57,7 @@ for (const [kind, made] of Object.entries({ message, change: () => change('vip:u
   }
 }
 
-t.test('messages that others take in, one after the other, do not use up the tries of an accept', async (t) => {
+t.test('does not use up the retries of an accept while others accept its messages one by one', async (t) => {
   const { url, store, holder, waiting } = await prepare(t);
   const second = new pg.Client(url);
   await second.connect();
@@ -81,7 +81,7 @@ t.test('messages that others take in, one after the other, do not use up the tri
   t.match(await taken, { accepted: 1, duplicates: keys.length });
 });
 
-t.test('who has clashed with others often is not given up at the first deadlock', async (t) => {
+t.test('retries the first deadlock of an accept that has often clashed with others', async (t) => {
   const { url } = await prepare(t);
   const db = new Database({ url, clock: systemClock });
   t.teardown(() => db.close());
@@ -99,17 +99,14 @@ t.test('who has clashed with others often is not given up at the first deadlock'
   await t.rejects(failing(Array.from({ length: 20 }, () => deadlock)), /It clashes/);
 });
 
-t.test(
-  'a database whose transactions are serializable unless they say otherwise gives the store none of those',
-  async (t) => {
-    const { url, holder } = await prepare(t);
-    await holder.query(
-      `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = serializable`,
-    );
-    const db = new Database({ url, clock: systemClock });
-    t.teardown(() => db.close());
-    const isolation = 'SHOW transaction_isolation';
-    t.same(await db.rows(isolation), [['read committed']]);
-    t.same(await db.transaction((session) => session.rows(isolation)), [['read committed']]);
-  },
-);
+t.test("uses no serializable transactions even if they are the database's default", async (t) => {
+  const { url, holder } = await prepare(t);
+  await holder.query(
+    `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = serializable`,
+  );
+  const db = new Database({ url, clock: systemClock });
+  t.teardown(() => db.close());
+  const isolation = 'SHOW transaction_isolation';
+  t.same(await db.rows(isolation), [['read committed']]);
+  t.same(await db.transaction((session) => session.rows(isolation)), [['read committed']]);
+});

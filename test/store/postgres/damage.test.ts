@@ -38,7 +38,7 @@ async function open(t: Test) {
 }
 
 for (const code of ['XX001', 'XX002']) {
-  t.test(`Postgres: ${code} ends taking, and reading goes on`, async (t) => {
+  t.test(`Postgres: stops accepting after ${code}, and keeps reading`, async (t) => {
     const { store, damages, fail } = await open(t);
     await accept(store, message());
     await fail(code);
@@ -52,7 +52,7 @@ for (const code of ['XX001', 'XX002']) {
   });
 }
 
-t.test('Postgres: a full disk and a standby have their codes, and pass', async (t) => {
+t.test('Postgres: reports a full disk and a standby by their codes, and recovers', async (t) => {
   const { store, client, damages, fail } = await open(t);
   await fail('53100');
   t.equal(await codeOf(accept(store, message())), 'store_full');
@@ -65,7 +65,7 @@ t.test('Postgres: a full disk and a standby have their codes, and pass', async (
   t.same(damages, []);
 });
 
-t.test('Postgres: the doctor’s look finds an index that is invalid', async (t) => {
+t.test('Postgres: the doctor finds an invalid index', async (t) => {
   const { store, client } = await open(t);
   t.equal(await store.check(true), null);
   await client.query("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'rollcall.run_key'::regclass");

@@ -37,14 +37,14 @@ async function scene(state: 'ready' | 'claimed') {
   };
 }
 
-t.test('what comes back from an endpoint while its user is erased is erased', async (t) => {
+t.test('erases a delivery that returns from an endpoint while its user is erased', async (t) => {
   const { store, erase, close } = await scene('ready');
   t.match(await erase(), { inFlight: 0 });
   t.same(await backlogOf(store), { pending: 0, dead: 0 });
   await close();
 });
 
-t.test('what is claimed while its user is erased counts as in flight', async (t) => {
+t.test('counts a delivery that is claimed while its user is erased as in flight', async (t) => {
   const { store, erase, close } = await scene('claimed');
   t.match(await erase(), { inFlight: 1 });
   t.same(await backlogOf(store), { pending: 1, dead: 0 });

@@ -44,21 +44,17 @@ async function scene(t: Test) {
   return { admin, store, proxy, waiting, endSessions, name: url.pathname.slice(1), direct };
 }
 
-t.test(
-  '25006: a server that takes no writes is said to be one, and no try goes on for ever',
-  { skip: notOurs },
-  async (t) => {
-    const { admin, store, name, endSessions } = await scene(t);
-    await admin.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
-    await admin.query(endSessions);
-    await codeOf(store.ping());
-    t.equal(await codeOf(accept(store, message())), 'store_read_only');
-    t.equal(await codeOf(accept(store, change('k'))), 'store_read_only');
-    await store.backlog();
-  },
-);
+t.test('25006: reports a server that accepts no writes, without retrying for ever', { skip: notOurs }, async (t) => {
+  const { admin, store, name, endSessions } = await scene(t);
+  await admin.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+  await admin.query(endSessions);
+  await codeOf(store.ping());
+  t.equal(await codeOf(accept(store, message())), 'store_read_only');
+  t.equal(await codeOf(accept(store, change('k'))), 'store_read_only');
+  await store.backlog();
+});
 
-t.test('57P01: sessions that the server ends, idle or at work, are replaced', async (t) => {
+t.test('57P01: replaces sessions that the server ends, idle or at work', async (t) => {
   const { admin, store, waiting, endSessions, direct } = await scene(t);
   await Promise.all(Array.from({ length: 20 }, (_, n) => accept(store, change(`k${n}`))));
   await admin.query(endSessions);
@@ -79,7 +75,7 @@ t.test('57P01: sessions that the server ends, idle or at work, are replaced', as
   t.same(await backlogOf(store), { pending: 22, dead: 0 });
 });
 
-t.test('a commit of which nobody knows whether it came to be: whoever sends again does it once', async (t) => {
+t.test('performs a commit of unknown outcome once when it is sent again', async (t) => {
   const { admin, store, proxy, waiting, direct } = await scene(t);
   const owner = await store.join(60_000);
   await accept(store, message({ messageId: 'settled' }));
@@ -112,47 +108,38 @@ t.test('a commit of which nobody knows whether it came to be: whoever sends agai
   t.same(await backlogOf(store), { pending: 1, dead: 0 }, 'what was delivered once');
 });
 
-t.test(
-  'a transaction whose connection is cut before its commit is done again at once, and has been done once',
-  async (t) => {
-    const { store, proxy, waiting, direct } = await scene(t);
-    const locker = new pg.Client(direct);
-    await locker.connect();
-    await locker.query('BEGIN; LOCK TABLE rollcall.delivery IN ACCESS EXCLUSIVE MODE');
-    const accepted = accept(store, change('k', { messageId: 'change' }));
-    while (!(await waiting(1)));
-    proxy.cut();
-    // The session without a client waits, too, and then does not commit.
-    while (!(await waiting(2)));
-    await locker.query('COMMIT');
-    await locker.end();
-    t.match(await accepted, { accepted: 1, duplicates: 0 });
-    t.same(await backlogOf(store), { pending: 1, dead: 0 });
-  },
-);
+t.test('repeats a transaction whose connection was cut before its commit, and commits it once', async (t) => {
+  const { store, proxy, waiting, direct } = await scene(t);
+  const locker = new pg.Client(direct);
+  await locker.connect();
+  await locker.query('BEGIN; LOCK TABLE rollcall.delivery IN ACCESS EXCLUSIVE MODE');
+  const accepted = accept(store, change('k', { messageId: 'change' }));
+  while (!(await waiting(1)));
+  proxy.cut();
+  // The session without a client waits, too, and then does not commit.
+  while (!(await waiting(2)));
+  await locker.query('COMMIT');
+  await locker.end();
+  t.match(await accepted, { accepted: 1, duplicates: 0 });
+  t.same(await backlogOf(store), { pending: 1, dead: 0 });
+});
 
 // The last one: the server stays as it is left here.
-t.test(
-  '25006: sessions with a server that is the primary no more are given up, and the work is done by new ones',
-  { skip: notOurs },
-  async (t) => {
-    const { admin, store, name } = await scene(t);
-    const owner = await store.join(60_000);
-    // As many sessions as there can be.
-    await Promise.all(
-      Array.from({ length: 40 }, (_, n) => accept(store, change(`k${n}`, { messageId: `before${n}` }))),
-    );
-    await admin.query('ALTER SYSTEM SET default_transaction_read_only = on');
-    // Whoever connects from now on gets one that takes writes.
-    await admin.query(
-      `SET default_transaction_read_only = off; ALTER DATABASE ${name} SET default_transaction_read_only = off`,
-    );
-    await admin.query('SELECT pg_reload_conf()');
-    await Promise.all([
-      ...Array.from({ length: 20 }, (_, n) => accept(store, message({ messageId: `plain${n}` }))),
-      ...Array.from({ length: 20 }, (_, n) => accept(store, change(`c${n}`, { messageId: `change${n}` }))),
-      store.heartbeat(owner, 60_000),
-    ]);
-    t.same(await backlogOf(store), { pending: 80, dead: 0 });
-  },
-);
+t.test('25006: drops sessions with a former primary and does the work on new ones', { skip: notOurs }, async (t) => {
+  const { admin, store, name } = await scene(t);
+  const owner = await store.join(60_000);
+  // As many sessions as there can be.
+  await Promise.all(Array.from({ length: 40 }, (_, n) => accept(store, change(`k${n}`, { messageId: `before${n}` }))));
+  await admin.query('ALTER SYSTEM SET default_transaction_read_only = on');
+  // Whoever connects from now on gets one that takes writes.
+  await admin.query(
+    `SET default_transaction_read_only = off; ALTER DATABASE ${name} SET default_transaction_read_only = off`,
+  );
+  await admin.query('SELECT pg_reload_conf()');
+  await Promise.all([
+    ...Array.from({ length: 20 }, (_, n) => accept(store, message({ messageId: `plain${n}` }))),
+    ...Array.from({ length: 20 }, (_, n) => accept(store, change(`c${n}`, { messageId: `change${n}` }))),
+    store.heartbeat(owner, 60_000),
+  ]);
+  t.same(await backlogOf(store), { pending: 80, dead: 0 });
+});

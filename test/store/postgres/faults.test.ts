@@ -44,7 +44,7 @@ async function persist<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-await t.test('a store with pending migrations does not open, and says what to run', async (t) => {
+await t.test('refuses to open a store with pending migrations, and says what to run', async (t) => {
   const url = await server.database();
   await t.rejects(openPostgresStore({ url, maxQueued: 1, clock: systemClock }), {
     code: 'store_outdated',
@@ -68,7 +68,7 @@ await t.test('a store with pending migrations does not open, and says what to ru
 });
 
 await t.test(
-  'a store goes on by itself after the database crashed, and knows what was acknowledged',
+  'continues automatically after a crash of the database, with all acknowledged data',
   { skip },
   async (t) => {
     const store = await open(t, await server.store());
@@ -91,32 +91,29 @@ async function lockTable(url: string, table: string): Promise<() => Promise<void
   return () => client.end();
 }
 
-await t.test(
-  'a statement that takes too long fails as busy, writes nothing, and does not spoil what follows',
-  async (t) => {
-    const url = await server.store();
-    const store = await open(t, `${url}?statement_timeout=1000`);
-    const owner = await store.join(TTL);
-    await accept(store, message(), message());
-    const held = await claim(store, owner, { limit: 1 });
-    const unlock = await lockTable(url, 'delivery');
-    const outcomes = await Promise.all([
-      codeOf(accept(store, message())),
-      codeOf(accept(store, change('k'))),
-      codeOf(claim(store, owner)),
-      codeOf(settle(store, owner, held, DELIVERED)),
-    ]);
-    t.same(outcomes, Array(4).fill('store_busy'));
-    await unlock();
-    t.same(await backlogOf(store), { pending: 2, dead: 0 });
-    await settle(store, owner, held, DELIVERED);
-    await accept(store, message(), change('k'));
-    // Deliveries that a failed claim may have taken are given back.
-    await store.rescue();
-    t.equal((await claim(store, owner)).length, 3);
-    t.same(await backlogOf(store), { pending: 3, dead: 0 });
-  },
-);
+await t.test('fails a statement that takes too long as busy, without writes or effects on later ones', async (t) => {
+  const url = await server.store();
+  const store = await open(t, `${url}?statement_timeout=1000`);
+  const owner = await store.join(TTL);
+  await accept(store, message(), message());
+  const held = await claim(store, owner, { limit: 1 });
+  const unlock = await lockTable(url, 'delivery');
+  const outcomes = await Promise.all([
+    codeOf(accept(store, message())),
+    codeOf(accept(store, change('k'))),
+    codeOf(claim(store, owner)),
+    codeOf(settle(store, owner, held, DELIVERED)),
+  ]);
+  t.same(outcomes, Array(4).fill('store_busy'));
+  await unlock();
+  t.same(await backlogOf(store), { pending: 2, dead: 0 });
+  await settle(store, owner, held, DELIVERED);
+  await accept(store, message(), change('k'));
+  // Deliveries that a failed claim may have taken are given back.
+  await store.rescue();
+  t.equal((await claim(store, owner)).length, 3);
+  t.same(await backlogOf(store), { pending: 3, dead: 0 });
+});
 
 /** A database in which a transaction loses its connection, as often as is asked for, before it commits. */
 async function losing(t: Test, url: string, lose: (pid: number, watcher: pg.Client) => Promise<unknown>) {
@@ -145,7 +142,7 @@ async function losing(t: Test, url: string, lose: (pid: number, watcher: pg.Clie
   };
 }
 
-await t.test('a transaction that stood still, so that the server ended it, is done again', async (t) => {
+await t.test('repeats a transaction that the server ended because it was idle', async (t) => {
   const url = `${await server.database()}?idle_in_transaction_session_timeout=50`;
   const { write, notes } = await losing(t, url, async () => {});
   await write(2);
@@ -154,7 +151,7 @@ await t.test('a transaction that stood still, so that the server ended it, is do
   await write(0);
 });
 
-await t.test('a transaction that lost its connection before it was to commit is done again', async (t) => {
+await t.test('repeats a transaction that lost its connection before the commit', async (t) => {
   const { write, notes } = await losing(t, await server.database(), (pid, watcher) =>
     watcher.query('SELECT pg_terminate_backend($1)', [pid]),
   );
@@ -170,7 +167,7 @@ await t.test('a transaction that lost its connection before it was to commit is 
   t.same(await cut.notes(), ['try 3'], 'also where nobody said why');
 });
 
-await t.test('one that loses it while it commits is not done again: it may have been written', async (t) => {
+await t.test('does not repeat a transaction that lost its connection during the commit', async (t) => {
   const url = new URL(await server.database());
   const watcher = new pg.Client(url.href);
   await watcher.connect();
@@ -200,7 +197,7 @@ await t.test('one that loses it while it commits is not done again: it may have 
   while ((await watcher.query('SELECT FROM note')).rowCount !== 1);
 });
 
-await t.test('when all connections of a process are in use, what waits too long fails as busy', async (t) => {
+await t.test('fails calls that wait too long for a free connection as busy', async (t) => {
   const url = await server.store();
   const store = await open(t, url);
   const owner = await store.join(TTL);
@@ -212,7 +209,7 @@ await t.test('when all connections of a process are in use, what waits too long 
   await store.ping();
 });
 
-await t.test('when the server has no connection left, everything fails as busy until it has', async (t) => {
+await t.test('fails every call as busy while the server has no connection left', async (t) => {
   const url = new URL(await server.store());
   const admin = new pg.Client(url.href);
   await admin.connect();
@@ -260,7 +257,7 @@ async function unanswered(
   await locker.end();
 }
 
-await t.test('claims whose answer was lost with the connection come back', async (t) => {
+await t.test('releases claims whose answer was lost with the connection', async (t) => {
   const url = new URL(await server.store());
   const proxy = await startProxy(server.port);
   t.teardown(() => proxy.close());
@@ -302,7 +299,7 @@ async function claimed(url: URL): Promise<number> {
   return rows[0]?.n ?? 0;
 }
 
-await t.test('the clocks of processes may differ by hours', async (t) => {
+await t.test('works while the clocks of processes differ by hours', async (t) => {
   const url = await server.store();
   const HOUR = 3_600_000;
   const at = (skew: number): Clock => ({ ...systemClock, now: () => Date.now() + skew });
@@ -320,7 +317,7 @@ await t.test('the clocks of processes may differ by hours', async (t) => {
   t.ok(distance(again.firstAt ?? 0, -HOUR) < 5_000);
 });
 
-await t.test('an id that holds U+0000 does not spoil the batch that it comes in', async (t) => {
+await t.test('accepts a batch with an id that contains U+0000', async (t) => {
   const store = await open(t, await server.store());
   const odd = message({ userId: 'a\0b', messageId: 'm\0', body: '{"userId":"a\\u0000b"}' });
   await accept(store, odd, message(), change('k\0', { userId: '\0' }));
@@ -334,7 +331,7 @@ await t.test('an id that holds U+0000 does not spoil the batch that it comes in'
   t.equal((await store.deadLetters({ limit: 10 })).length, 2);
 });
 
-await t.test('accepts that come at once share a few transactions', async (t) => {
+await t.test('groups simultaneous accepts into a few transactions', async (t) => {
   const url = await server.store();
   const store = await open(t, url);
   const client = new pg.Client(url);
@@ -359,7 +356,7 @@ async function reads(client: pg.Client): Promise<{ scans: number; read: number }
   return rows[0] ?? { scans: -1, read: -1 };
 }
 
-await t.test('no everyday statement scans a table, however it is filled', async (t) => {
+await t.test('scans no table in everyday statements, however it is filled', async (t) => {
   const url = await server.store();
   const store = await open(t, url);
   const client = new pg.Client(url);
@@ -391,7 +388,7 @@ await t.test('no everyday statement scans a table, however it is filled', async 
   t.ok(after.read - before.read < 3_000, `${after.read - before.read} index entries read for 200 deliveries`);
 });
 
-await t.test('nor does one that was planned while the queue was empty', async (t) => {
+await t.test('scans no table in statements that were planned while the queue was empty', async (t) => {
   const url = await server.store();
   const store = await open(t, url);
   const client = new pg.Client(url);
@@ -422,7 +419,7 @@ await t.test('nor does one that was planned while the queue was empty', async (t
   t.ok(after.read - before.read < 3_000, `${after.read - before.read} index entries read for 200 changes`);
 });
 
-await t.test('no look of a page or a scrape scans a table that grows', async (t) => {
+await t.test('scans no growing table for a page or a scrape', async (t) => {
   const url = await server.database();
   await migratePostgres(url);
   const store = await open(t, url);

@@ -18,7 +18,7 @@ async function rows(): Promise<{ body: string; claimed: boolean; writer: string 
   return (await admin.query(sql)).rows;
 }
 
-await t.test('what is claimed as it is accepted is written once', async (t) => {
+await t.test('writes deliveries that are claimed on accept once', async (t) => {
   const store = await openPostgresStore({ url, maxQueued: 100, clock: systemClock });
   const owner = await store.join(60_000);
   const messages = [message({ body: '"mine"' }), message({ body: '"elsewhere"', destinations: ['lake'] })];

@@ -110,7 +110,7 @@ const lateRow = (admin: pg.Client, ms: number) =>
 
 const ROUNDS = 40;
 
-t.test('claims do not pass what was delivered while an open transaction pins it', async (t) => {
+t.test('claims do not pass delivered rows that an open transaction pins', async (t) => {
   const { store, owner, context, advance, admin } = await scene(t);
   const { cursors, claim, cost } = claimer(context, owner);
   await cursors.sweep();
@@ -137,7 +137,7 @@ t.test('claims do not pass what was delivered while an open transaction pins it'
   }
 });
 
-t.test('what comes back, or was put off, is found, in its place', async (t) => {
+t.test('finds returned and delayed deliveries in their order', async (t) => {
   const { store, owner, context, advance } = await scene(t);
   const { cursors, claim } = claimer(context, owner);
   await cursors.sweep();
@@ -156,28 +156,25 @@ t.test('what comes back, or was put off, is found, in its place', async (t) => {
   t.same(bodies(await claim()), ['2']);
 });
 
-t.test(
-  'what is committed late is found: soon if it took no longer than a statement may, else by a sweep',
-  async (t) => {
-    const { owner, context, advance, admin } = await scene(t);
-    const { cursors, claim } = claimer(context, owner);
-    await cursors.sweep();
-    t.same(await claim(), []);
-    await advance(HOUR);
-    t.same(await claim(), []);
-    const late = (ms: number) => lateRow(admin, ms);
-    await late(100);
-    await late(5_000);
-    await late(60_000);
-    t.same(bodies(await claim()), ['100'], 'at once');
-    await advance(2_000);
-    t.same(bodies(await claim()), ['5000']);
-    await cursors.sweep();
-    t.same(bodies(await claim()), ['60000']);
-  },
-);
+t.test('finds late commits: soon if they took no longer than a statement may, else by a sweep', async (t) => {
+  const { owner, context, advance, admin } = await scene(t);
+  const { cursors, claim } = claimer(context, owner);
+  await cursors.sweep();
+  t.same(await claim(), []);
+  await advance(HOUR);
+  t.same(await claim(), []);
+  const late = (ms: number) => lateRow(admin, ms);
+  await late(100);
+  await late(5_000);
+  await late(60_000);
+  t.same(bodies(await claim()), ['100'], 'at once');
+  await advance(2_000);
+  t.same(bodies(await claim()), ['5000']);
+  await cursors.sweep();
+  t.same(bodies(await claim()), ['60000']);
+});
 
-t.test('what a sweep finds is not passed over by a claim that was under way', async (t) => {
+t.test('a claim under way during a sweep does not skip deliveries that the sweep found', async (t) => {
   const { owner, context, advance, admin } = await scene(t);
   const { cursors, claim } = claimer(context, owner);
   await cursors.sweep();
@@ -190,7 +187,7 @@ t.test('what a sweep finds is not passed over by a claim that was under way', as
   t.same(bodies(await claim()), ['60000']);
 });
 
-t.test('a row that another session holds is passed over, and found again', async (t) => {
+t.test('skips a row that another session holds, and finds it again', async (t) => {
   const { store, owner, context, advance, admin } = await scene(t);
   const { cursors, claim } = claimer(context, owner);
   await cursors.sweep();
@@ -205,7 +202,7 @@ t.test('a row that another session holds is passed over, and found again', async
   t.same(bodies(await claim()), ['"held"']);
 });
 
-t.test('counters do not pass what they were before, and are right while they are folded', async (t) => {
+t.test('reads counters without passing their old versions, and correctly while they are folded', async (t) => {
   const { store, owner, context, open, advance, admin } = await scene(t);
   const other = await open();
   t.teardown(() => other.close());
@@ -237,7 +234,7 @@ t.test('counters do not pass what they were before, and are right while they are
   t.ok(folded < 30 && all > 2 * folded, `${folded} pages, and ${all} without folding`);
 });
 
-t.test('what is written late to a part that was folded counts from the next fold on', async (t) => {
+t.test('counts late writes to a folded part from the next fold on', async (t) => {
   const { store, advance, admin } = await scene(t);
   await accept(store, message());
   await advance(60_000);
@@ -250,7 +247,7 @@ t.test('what is written late to a part that was folded counts from the next fold
   t.same(rows, [{ part: 0 }]);
 });
 
-t.test('what takes long is done seldom', async (t) => {
+t.test('repeats long work seldom', async (t) => {
   let now = 0;
   const seldom = new Seldom({ ...systemClock, monotonic: () => now });
   const done: number[] = [];
@@ -269,7 +266,7 @@ t.test('what takes long is done seldom', async (t) => {
   t.same(done, [0, 0, 5_000]);
 });
 
-t.test('held out letters are queued again in order, late ones too', async (t) => {
+t.test('requeues held-out letters in order, late ones too', async (t) => {
   const { open, owner, advance, admin } = await scene(t);
   const store = await open(2);
   t.teardown(() => store.close());
@@ -295,7 +292,7 @@ t.test('held out letters are queued again in order, late ones too', async (t) =>
   t.match(await store.backlog(), [{ pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
-t.test('a sweep, and a look at all that a process holds, may take longer than a statement', async (t) => {
+t.test("lets a sweep and a search for a process's claims take longer than a statement", async (t) => {
   const { url } = await scene(t);
   const hasty = new URL(url);
   hasty.searchParams.set('statement_timeout', '100');
@@ -306,7 +303,7 @@ t.test('a sweep, and a look at all that a process holds, may take longer than a 
   await t.rejects(db.rows('SELECT pg_sleep(0.3)'), { code: 'store_busy' }, 'only that one');
 });
 
-t.test('what one process counts the others see, also after the clock of the database was set', async (t) => {
+t.test("shows one process's counts to the others, also after the database's clock was set", async (t) => {
   const { admin, store, open } = await scene(t);
   const other = await open();
   t.teardown(() => other.close());

@@ -33,7 +33,7 @@ async function prepare(t: Test, user: string) {
   return { url, admin, own: own.href };
 }
 
-t.test('a user who may not create schemas works in those that an administrator made', async (t) => {
+t.test('uses schemas that an administrator made if the user may not create any', async (t) => {
   const { admin, own } = await prepare(t, 'clerk');
   await t.rejects(migratePostgres(own), {
     code: 'store_failed',
@@ -46,7 +46,7 @@ t.test('a user who may not create schemas works in those that an administrator m
   t.same(await failures(store), []);
 });
 
-t.test('a user who may write the tables, and owns none, is told whose they are', async (t) => {
+t.test('names the owner of the tables to a user who may write them but owns none', async (t) => {
   const { url, admin, own } = await prepare(t, 'guest');
   await migratePostgres(url);
   await t.rejects(open(t, own), { code: 'store_failed', message: /must own the schemas/ });
@@ -60,12 +60,12 @@ t.test('a user who may write the tables, and owns none, is told whose they are',
   t.same(await failures(store), []);
 });
 
-t.test('where no database is, the error says what to look at', async (t) => {
+t.test('says what to check if there is no database', async (t) => {
   const url = `postgres://rollcall@127.0.0.1:${await freePort()}/rollcall`;
   await t.rejects(open(t, url), { code: 'store_failed', message: /Nothing listens there: start the database/ });
 });
 
-t.test('a database that could not hold every message is refused, however it was made', async (t) => {
+t.test("refuses a database whose encoding can't hold every message, however it was made", async (t) => {
   const { url, admin } = await prepare(t, 'latin');
   await admin.query(`CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`);
   const narrow = new URL('/latin', url).href;
@@ -74,12 +74,12 @@ t.test('a database that could not hold every message is refused, however it was 
   await t.rejects(open(t, narrow), refusal);
 });
 
-t.test('a migration takes as long as it needs, whatever limit the URL sets', async (t) => {
+t.test('lets a migration take as long as it needs, whatever limit the URL sets', async (t) => {
   const { url } = await prepare(t, 'hasty');
   t.same(await migratePostgres(`${url}?statement_timeout=1`), [1]);
 });
 
-t.test('how many connections are free is said by the limits of the database and of the user, too', async (t) => {
+t.test('counts free connections by the limits of the database and of the user too', async (t) => {
   const { url, admin, own } = await prepare(t, 'limited');
   await migratePostgres(url);
   await admin.query('GRANT rollcall TO limited');
@@ -92,7 +92,7 @@ t.test('how many connections are free is said by the limits of the database and 
   t.match((await told()).join(), /has 1 connections free/, 'the administrator has one of them');
 });
 
-t.test('every mode of TLS verifies the server, and the driver has no warning about it', async (t) => {
+t.test('verifies the server in every mode of TLS, without a warning from the driver', async (t) => {
   const { url } = await prepare(t, 'careful');
   const warnings: Error[] = [];
   const hear = (warning: Error) => void warnings.push(warning);

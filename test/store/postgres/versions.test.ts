@@ -24,7 +24,7 @@ async function open(t: Test, url: string) {
   return store;
 }
 
-t.test('the migration of an older Rollcall leaves all of a newer one as it is', async (t) => {
+t.test('leaves the tables of a newer Rollcall as they are', async (t) => {
   const { url, other } = await migrated(t);
   await other.query('INSERT INTO rollcall.migration VALUES (999)');
   await other.query('ALTER TABLE rollcall.lease SET (fillfactor = 60)');
@@ -33,13 +33,13 @@ t.test('the migration of an older Rollcall leaves all of a newer one as it is', 
   t.same(rows, [{ reloptions: ['fillfactor=60'] }]);
 });
 
-t.test('a migration that has nothing to do does not wait for whoever reads', async (t) => {
+t.test('does not wait for readers if there is nothing to migrate', async (t) => {
   const { url, other } = await migrated(t);
   await other.query('BEGIN; SELECT FROM rollcall.delivery');
   t.same(await migratePostgres(url), []);
 });
 
-t.test('while a migration waits for whoever reads, messages are taken', async (t) => {
+t.test('accepts messages while a migration waits for readers', async (t) => {
   const { url, other } = await migrated(t);
   const store = await open(t, url);
   await other.query('ALTER TABLE rollcall.delivery ALTER body SET STORAGE EXTENDED');
@@ -52,7 +52,7 @@ t.test('while a migration waits for whoever reads, messages are taken', async (t
   t.same(await migrating, []);
 });
 
-t.test('processes that prepare or drop the same days of the log at once are not in each other’s way', async (t) => {
+t.test('lets processes prepare or drop the same days of the log at once', async (t) => {
   const { url } = await migrated(t);
   const logs = [(await open(t, url)).events, (await open(t, url)).events];
   const tables = logs.filter((log) => log.kind === 'table');

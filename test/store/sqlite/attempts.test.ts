@@ -40,7 +40,7 @@ const batch = fc.record({
 });
 const settlements = fc.array(fc.oneof({ arbitrary: single, weight: 6 }, batch), { maxLength: 90 });
 
-t.test('attempts are logged in the order of their settlements, whatever they have in common', async (t) => {
+t.test('logs attempts in the order of their settlements, whatever they share', async (t) => {
   const db = new Connection(join(t.testdir(), 'attempts.db'));
   t.teardown(() => db.close());
   await migrate(db);

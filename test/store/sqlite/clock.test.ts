@@ -39,7 +39,7 @@ const ready = async (store: Store) => {
 };
 
 for (const hours of [1, 5, 24 * 365 * 60]) {
-  t.test(`a clock that was ${hours} h fast when rows were written, and is set right for the next start`, async (t) => {
+  t.test(`continues in order after a clock that was ${hours} h fast is corrected`, async (t) => {
     const { open } = await file(t);
     const clock = new ManualClock();
     clock.jump(hours * HOUR);
@@ -57,7 +57,7 @@ for (const hours of [1, 5, 24 * 365 * 60]) {
     t.equal((await ready(after)).length, 2, 'what is due in a minute is due in a minute');
   });
 
-  t.test(`a clock that is set back by ${hours} h while nothing runs`, async (t) => {
+  t.test(`tolerates a clock that is set back by ${hours} h while nothing runs`, async (t) => {
     const { open } = await file(t);
     const clock = new ManualClock();
     const before = await open(clock);
@@ -73,7 +73,7 @@ for (const hours of [1, 5, 24 * 365 * 60]) {
   });
 }
 
-t.test('a step that a process took out stays out over a restart', async (t) => {
+t.test('keeps a step of the clock corrected over a restart', async (t) => {
   const { open } = await file(t);
   const clock = new ManualClock();
   const before = await open(clock);
@@ -87,7 +87,7 @@ t.test('a step that a process took out stays out over a restart', async (t) => {
   t.equal(after.time.now(), clock.true);
 });
 
-t.test('a downtime is time that has gone by', async (t) => {
+t.test('counts a downtime as passed time', async (t) => {
   const { open } = await file(t);
   const clock = new ManualClock();
   const before = await open(clock);
@@ -97,7 +97,7 @@ t.test('a downtime is time that has gone by', async (t) => {
   t.equal((await open(clock)).time.now(), clock.true);
 });
 
-t.test('a step that is taken back while nothing runs is no downtime', async (t) => {
+t.test('does not take a step that is reversed while nothing runs for a downtime', async (t) => {
   const { open } = await file(t);
   const clock = new ManualClock();
   const before = await open(clock);
@@ -109,7 +109,7 @@ t.test('a step that is taken back while nothing runs is no downtime', async (t) 
   t.equal((await open(clock)).time.now(), clock.true);
 });
 
-t.test('who starts beside a process that delivers has its time, whatever became of the clock in between', async (t) => {
+t.test('a starting process adopts the store time of a running one, whatever its own clock says', async (t) => {
   const { open } = await file(t);
   const clock = new ManualClock();
   const serving = await open(clock);
@@ -124,24 +124,21 @@ t.test('who starts beside a process that delivers has its time, whatever became 
   }
 });
 
-t.test(
-  'who starts beside a process that delivers has its very time where the uptime comes in hundredths',
-  async (t) => {
-    const { open } = await file(t);
-    const clock = new ManualClock();
-    const uptime = clock.uptime.bind(clock);
-    clock.uptime = () => Math.floor(uptime() / 10) * 10;
-    clock.stall(4);
-    const serving = await open(clock);
-    await serving.join(20_000);
-    clock.stall(1_009);
-    const beside = await open(clock);
-    t.equal(beside.time.now(), clock.now());
-    t.equal(beside.time.toWall(clock.now()), clock.now(), 'and shows what was written as it was written');
-  },
-);
+t.test('a starting process adopts the exact time of a running one if uptime has steps of hundredths', async (t) => {
+  const { open } = await file(t);
+  const clock = new ManualClock();
+  const uptime = clock.uptime.bind(clock);
+  clock.uptime = () => Math.floor(uptime() / 10) * 10;
+  clock.stall(4);
+  const serving = await open(clock);
+  await serving.join(20_000);
+  clock.stall(1_009);
+  const beside = await open(clock);
+  t.equal(beside.time.now(), clock.now());
+  t.equal(beside.time.toWall(clock.now()), clock.now(), 'and shows what was written as it was written');
+});
 
-t.test('a command whose clock differs from that of the process that delivers does it no harm', async (t) => {
+t.test('tolerates a command whose clock differs from that of the delivering process', async (t) => {
   const { open } = await file(t);
   const clock = new ManualClock();
   const serving = await open(clock);

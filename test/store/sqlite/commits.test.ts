@@ -21,7 +21,7 @@ function rig() {
   return { commits, syncs, answered, failures, add };
 }
 
-t.test('a commit is answered by a sync that began after it, and never by one that was under way', async (t) => {
+t.test('answers a commit after a sync that began after it, never after one under way', async (t) => {
   const { commits, syncs, answered, add } = rig();
   add('a');
   add('b');
@@ -41,7 +41,7 @@ t.test('a commit is answered by a sync that began after it, and never by one tha
   t.equal(syncs.length, 3);
 });
 
-t.test('what needs no sync is answered at once, but never before what it may have seen is on disk', async (t) => {
+t.test('answers commits that need no sync at once, but not before data they may have seen is on disk', async (t) => {
   const { syncs, answered, add } = rig();
   add('claim', false);
   t.strictSame(answered, ['claim']);
@@ -56,7 +56,7 @@ t.test('what needs no sync is answered at once, but never before what it may hav
   t.equal(syncs.length, 1);
 });
 
-t.test('a sync that fails answers nobody', async (t) => {
+t.test('answers nobody after a failed sync', async (t) => {
   const { syncs, answered, failures, add } = rig();
   add('a');
   add('b', false);

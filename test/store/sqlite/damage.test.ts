@@ -54,7 +54,7 @@ async function made(t: Test, { killed = false } = {}): Promise<string> {
 
 for (const damage of Object.keys(DAMAGES) as Damage[]) {
   for (const killed of damage.includes('log') ? [true] : [false, true]) {
-    t.test(`${damage}, ${killed ? 'after a kill' : 'after a stop'}: nothing is taken`, async (t) => {
+    t.test(`refuses all messages: ${damage}, ${killed ? 'after a kill' : 'after a stop'}`, async (t) => {
       const path = await made(t, { killed });
       DAMAGES[damage](path, randomNumbers(killed ? 3 : 4));
       const opened = await open(path).catch((error: RollcallError) => error);
@@ -75,7 +75,7 @@ for (const damage of Object.keys(DAMAGES) as Damage[]) {
   }
 }
 
-t.test('a store is made where a link of links leads, with all that lies beside it', async (t) => {
+t.test('creates a store with its side files where a chain of links leads', async (t) => {
   const folder = t.testdir({ data: {} });
   const [first, second, path] = [join(folder, 'a.db'), join(folder, 'b.db'), join(folder, 'data', 'store.db')];
   symlinkSync(second, first);
@@ -87,7 +87,7 @@ t.test('a store is made where a link of links leads, with all that lies beside i
   t.ok(readdirSync(join(folder, 'data')).includes('store.db'));
 });
 
-t.test('files beside a store are looked for where a link to it leads', async (t) => {
+t.test("looks for a store's side files where a link to it leads", async (t) => {
   const path = await made(t);
   const link = join(dirname(path), '..', 'link.db');
   symlinkSync(path, link);
@@ -121,7 +121,7 @@ t.test('files beside a store are looked for where a link to it leads', async (t)
   );
 });
 
-t.test('what was not damaged is opened as ever, after a kill and after a stop', async (t) => {
+t.test('opens an undamaged store, after a kill and after a stop', async (t) => {
   for (const killed of [true, false]) {
     const { store, damages } = await open(await made(t, { killed }));
     t.match(await store.backlog(), [{ destination: 'crm', pending: 400, dead: 0 }]);
@@ -132,7 +132,7 @@ t.test('what was not damaged is opened as ever, after a kill and after a stop', 
   }
 });
 
-t.test('damage that shows while the store is open ends writing, and reading goes on', async (t) => {
+t.test('stops writing when damage shows while the store is open, and keeps reading', async (t) => {
   const path = await made(t);
   const { store, damages } = await open(path);
   const other = new DatabaseSync(path);
@@ -146,7 +146,7 @@ t.test('damage that shows while the store is open ends writing, and reading goes
   await store.close();
 });
 
-t.test('a store that is emptied by hand can be begun anew, and a file that was made for it is no damage', async (t) => {
+t.test('starts again with a store emptied by hand, and does not take a new file for damage', async (t) => {
   const path = await made(t);
   for (const suffix of ['', '-id']) rmSync(path + suffix);
   writeFileSync(path, '');
@@ -156,7 +156,7 @@ t.test('a store that is emptied by hand can be begun anew, and a file that was m
   t.match(readFileSync(`${path}-id`, 'utf8'), /Rollcall store/);
 });
 
-t.test('what SQLite fails with has a code that says what to do', async (t) => {
+t.test("gives SQLite's failures codes that say what to do", async (t) => {
   const codes: Record<number, ErrorCode> = {
     11: 'store_damaged',
     267: 'store_damaged',
@@ -177,14 +177,14 @@ t.test('what SQLite fails with has a code that says what to do', async (t) => {
   }
 });
 
-t.test('a folder in place of the file, and a file in place of the folder, are named', async (t) => {
+t.test('names a folder in place of the file, and a file in place of the folder', async (t) => {
   const folder = t.testdir({ file: '' });
   mkdirSync(join(folder, 'a.db'));
   await t.rejects(open(join(folder, 'a.db')), { code: 'store_failed', message: /a\.db is not a file/ });
   await t.rejects(open(join(folder, 'file', 'a.db')), { code: 'store_failed', message: /\/file, .* is not a folder/ });
 });
 
-t.test('a service whose store is damaged comes up, takes nothing and says so; one that only syncs ends', async (t) => {
+t.test('starts a service with a damaged store, without intake; ends one that only syncs', async (t) => {
   const path = await made(t);
   const bytes = readFileSync(path);
   bytes.fill(0xa5, bytes.length - 3 * 8_192);

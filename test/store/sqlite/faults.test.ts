@@ -20,7 +20,7 @@ async function open(t: Test) {
   return { store, path };
 }
 
-t.test('a lock that another process holds too long is told as such, and passes', async (t) => {
+t.test('reports a lock that another process holds too long, and recovers', async (t) => {
   const { store, path } = await open(t);
   await accept(store, message());
   const other = new DatabaseSync(path);
@@ -33,7 +33,7 @@ t.test('a lock that another process holds too long is told as such, and passes',
   t.same(await backlogOf(store), { pending: 2, dead: 0 });
 });
 
-t.test('a claim of long bodies brings as many as cross at once, and says that more are due', async (t) => {
+t.test('limits a claim of long bodies, and reports that more are due', async (t) => {
   const store = await openSqliteStore({ path: ':memory:', maxQueued: 1_000, clock: systemClock });
   t.teardown(() => store.close());
   const body = JSON.stringify('x'.repeat(100_000));
@@ -51,7 +51,7 @@ t.test('a claim of long bodies brings as many as cross at once, and says that mo
   t.equal(second.nextDue.get('crm'), null);
 });
 
-t.test('everyday statements find their rows by an index', async (t) => {
+t.test('finds rows by an index in everyday statements', async (t) => {
   const { store, path } = await open(t);
   await accept(store, message());
   await claim(store, await store.join(20_000));
@@ -92,7 +92,7 @@ t.test('everyday statements find their rows by an index', async (t) => {
   database.close();
 });
 
-t.test('no look of a page or a scrape scans a table that grows', async (t) => {
+t.test('scans no growing table for a page or a scrape', async (t) => {
   const { store, path } = await open(t);
   await accept(store, message());
   await store.close();
@@ -131,7 +131,7 @@ const LIVE_LOOKS: Readonly<Record<string, (live: LiveState) => Promise<unknown>>
   causesOf: (live) => live.causesOf('vips', 'ann'),
 };
 
-t.test('what live audiences ask of a person reads that person, not a whole state or audience', async (t) => {
+t.test('reads only one person, not a whole state or audience, for a person in live audiences', async (t) => {
   const { path } = await open(t);
   const database = new DatabaseSync(path);
   const steps: string[] = [];

@@ -33,25 +33,25 @@ function linux(pid: number, processes: Record<number, string>, over: Partial<Hos
 /** As in proc_pid_stat(5), with a name that tries to be misread. */
 const stat = (started: number, state = 'S') => `7 (a) R 1 (b) ${state} ${Array(18).fill(0).join(' ')} ${started} 0 0`;
 
-t.test('a process that runs on has not exited, one whose pid is gone has', async (t) => {
+t.test('tells a running process from one whose pid no longer exists', async (t) => {
   const { own } = new Holders(linux(7, { 7: stat(100) }));
   t.notOk(new Holders(linux(8, { 7: stat(100), 8: stat(200) })).hasExited(own));
   t.ok(new Holders(linux(8, { 8: stat(200) })).hasExited(own));
 });
 
-t.test('a pid that came again is not the process that had it before', async (t) => {
+t.test('tells a reused pid from the process that had it before', async (t) => {
   const { own } = new Holders(linux(7, { 7: stat(100) }));
   t.ok(new Holders(linux(8, { 7: stat(150), 8: stat(200) })).hasExited(own), 'as another process');
   t.ok(new Holders(linux(7, { 7: stat(150) })).hasExited(own), 'as this process');
   t.notOk(new Holders(linux(7, { 7: stat(100) })).hasExited(own), 'this process itself');
 });
 
-t.test('a process that only waits to be reaped has exited', async (t) => {
+t.test('counts a zombie as exited', async (t) => {
   const { own } = new Holders(linux(7, { 7: stat(100) }));
   t.ok(new Holders(linux(8, { 7: stat(100, 'Z'), 8: stat(200) })).hasExited(own));
 });
 
-t.test('another boot, another namespace of pids or of time: only the lease tells', async (t) => {
+t.test('relies on the lease alone across boots and namespaces of pids or time', async (t) => {
   const { own } = new Holders(linux(7, { 7: stat(100) }));
   const elsewhere = (namespace: string) => (path: string) =>
     path.endsWith(namespace) ? 'other:[2]' : `${path.split('/').at(-1)}:[1]`;
@@ -64,7 +64,7 @@ t.test('another boot, another namespace of pids or of time: only the lease tells
   t.notOk(new Holders(reboot).hasExited(own), 'boot');
 });
 
-t.test('where /proc is missing or hidden, nobody is declared dead for that', async (t) => {
+t.test('declares nobody dead because /proc is missing or hidden', async (t) => {
   const nothing = () => {
     throw Object.assign(new Error('no /proc'), { code: 'ENOENT' });
   };
@@ -83,7 +83,7 @@ t.test('where /proc is missing or hidden, nobody is declared dead for that', asy
   );
 });
 
-t.test('macOS and Windows: the pid counts on the same host', async (t) => {
+t.test('trusts pids of the same host on macOS and Windows', async (t) => {
   const gone = linux(8, {}).probe;
   for (const platform of ['darwin', 'win32'] as const) {
     const mac = (pid: number, hostname = 'mac', probe = gone): HostSystem => ({
@@ -120,7 +120,7 @@ function start(
   };
 }
 
-t.test('what a killed process held is free at once', async (t) => {
+t.test('frees the claims of a killed process at once', async (t) => {
   const path = join(t.testdir({}), 'a.db');
   const first = start(t, path);
   t.same(await first.ask('hold'), { claimed: 3, lease: true });
@@ -134,7 +134,7 @@ t.test('what a killed process held is free at once', async (t) => {
 const mayUnshare = spawnSync('unshare', ['--pid', '--fork', '--mount-proc', 'true']).status === 0;
 
 t.test(
-  'processes of two namespaces with one host name leave each other alone',
+  'keeps processes of two namespaces with one host name apart',
   { skip: mayUnshare ? false : 'no right to make a namespace of pids' },
   async (t) => {
     const path = join(t.testdir({}), 'a.db');

@@ -25,7 +25,7 @@ const own = fc.record({
 /** Many of a kind in a row, as accepts bring them, of which each gets an id or does not. */
 const group = fc.tuple(common, fc.array(fc.tuple(own, fc.boolean()), { maxLength: 80 }));
 
-t.test('deliveries are written as they were added, in their order, and whoever asked gets their ids', async (t) => {
+t.test('writes deliveries in the order of adding, and returns ids to callers that want them', async (t) => {
   const db = new Connection(join(t.testdir(), 'deliveries.db'));
   t.teardown(() => db.close());
   await migrate(db);

@@ -69,7 +69,7 @@ const step = fc.oneof(
   fc.record({ kind: fc.constant('wait' as const), hours: fc.nat(9) }),
 );
 
-t.test('every id is new once, whichever process brings it, and known for at least a day', async (t) => {
+t.test('accepts every id once, from whichever process, and knows it for at least a day', async (t) => {
   const folder = t.testdir();
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 30 }), async (steps) => {
@@ -99,7 +99,7 @@ t.test('every id is new once, whichever process brings it, and known for at leas
   t.pass('120 histories');
 });
 
-t.test('after a day and the pruning of each bucket nothing is left', async (t) => {
+t.test('keeps nothing after a day and the pruning of each bucket', async (t) => {
   const [one] = (await processes(t.testdir(), 1)) as [Process];
   for (let from = 0; from < 20; from += 5) {
     await accept(one, [from, from + 1, from + 2, from + 3, from + 4], from, 'commit');
@@ -114,7 +114,7 @@ t.test('after a day and the pruning of each bucket nothing is left', async (t) =
   one.db.close();
 });
 
-t.test('a hundred thousand random ids, in buckets of the usual size, are new once', async (t) => {
+t.test('accepts a hundred thousand random ids once, in buckets of the usual size', async (t) => {
   const [{ db }] = (await processes(t.testdir(), 1)) as [Process];
   const { seen } = db;
   const batches = Array.from({ length: 100 }, (_, batch) =>

@@ -33,29 +33,26 @@ async function open(t: Test, fault: FailpointFault | null, passes = 3) {
   return { store, failures, failed: failed.promise };
 }
 
-t.test(
-  'a thread that throws fails what it had in work and all that is asked later, and is reported once',
-  async (t) => {
-    const { store, failures, failed } = await open(t, 'throw');
-    t.equal(await codeOf(accept(store, message())), null);
-    await store.ping();
-    // The thread may still answer much before it falls over: there is something in work as long as it answers.
-    const askUntilRefused = async () => {
-      for (;;) {
-        const code = await codeOf(accept(store, message()));
-        if (code !== null) return code;
-      }
-    };
-    const asked = Promise.all(Array.from({ length: 500 }, askUntilRefused));
-    t.match(await failed, { code: 'store_failed', message: /a fault that a test asked for/ });
-    t.same(new Set(await asked), new Set(['store_failed']));
-    t.equal(await codeOf(store.ping()), 'store_failed');
-    await store.close();
-    t.equal(failures.length, 1);
-  },
-);
+t.test('fails running and later calls of a thread that throws, and reports it once', async (t) => {
+  const { store, failures, failed } = await open(t, 'throw');
+  t.equal(await codeOf(accept(store, message())), null);
+  await store.ping();
+  // The thread may still answer much before it falls over: there is something in work as long as it answers.
+  const askUntilRefused = async () => {
+    for (;;) {
+      const code = await codeOf(accept(store, message()));
+      if (code !== null) return code;
+    }
+  };
+  const asked = Promise.all(Array.from({ length: 500 }, askUntilRefused));
+  t.match(await failed, { code: 'store_failed', message: /a fault that a test asked for/ });
+  t.same(new Set(await asked), new Set(['store_failed']));
+  t.equal(await codeOf(store.ping()), 'store_failed');
+  await store.close();
+  t.equal(failures.length, 1);
+});
 
-t.test('a crowd of single calls is written in one commit', async (t) => {
+t.test('writes many single calls in one commit', async (t) => {
   const { store, failures, failed } = await open(t, 'throw', 4);
   await accept(store, message());
   await store.ping();
@@ -67,7 +64,7 @@ t.test('a crowd of single calls is written in one commit', async (t) => {
   t.equal(failures.length, 1);
 });
 
-t.test('groups that wait for the thread share a commit, and a heavy one is left to be synced', async (t) => {
+t.test('commits waiting groups together, and leaves syncs of heavy commits to the main thread', async (t) => {
   // What serves here is no thread of its own.
   disarmFailpoint();
   const { port1, port2 } = new MessageChannel();
@@ -100,7 +97,7 @@ t.test('groups that wait for the thread share a commit, and a heavy one is left 
   ]);
 });
 
-t.test('a log that cannot be synced ends the store, and nobody hears that anything is on disk', async (t) => {
+t.test("ends a store whose log can't be synced, without acknowledging anything", async (t) => {
   const { store, failures, failed } = await open(t, null);
   await accept(store, message());
   rmSync(join(t.testdirName, 'a.db-wal'));
@@ -111,7 +108,7 @@ t.test('a log that cannot be synced ends the store, and nobody hears that anythi
   t.equal(failures.length, 1);
 });
 
-t.test('a thread that gives no answer is given up in the end', async (t) => {
+t.test('gives up a thread that does not answer', async (t) => {
   const { store, failures, failed } = await open(t, 'hang');
   await accept(store, message());
   await store.ping();
@@ -126,7 +123,7 @@ t.test('a thread that gives no answer is given up in the end', async (t) => {
   t.equal(failures.length, 1);
 });
 
-t.test('an idle thread, and one that is closed, are not given up', async (t) => {
+t.test('does not give up a thread that is idle or closed', async (t) => {
   const { store, failures } = await open(t, null);
   await accept(store, message());
   watch.tick(3_600_000);
@@ -141,7 +138,7 @@ t.test('an idle thread, and one that is closed, are not given up', async (t) => 
   t.same(failures, []);
 });
 
-t.test('an answer that nobody asked for ends the store, and gives nobody another’s result', async (t) => {
+t.test('ends the store after an unexpected answer, and gives nobody another’s result', async (t) => {
   for (const reply of [
     null,
     'pong',
