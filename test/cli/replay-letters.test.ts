@@ -34,10 +34,13 @@ async function desk(t: Test, dead: number): Promise<Desk> {
   const claimed = async (limit: number) =>
     (await store.claim(owner, [{ destination: 'crm', limit, order: 'usual' }])).claims.flat();
   const verdict = { kind: 'dead', reason: 'refused', status: 400, firstAt: null } as const;
-  await store.settle(
-    owner,
-    (await claimed(dead)).map((claim) => ({ claim, verdict, attempts: [] })),
-  );
+  // In portions as a worker settles them.
+  for (let claims = await claimed(1_000); claims.length > 0; claims = await claimed(1_000)) {
+    await store.settle(
+      owner,
+      claims.map((claim) => ({ claim, verdict, attempts: [] })),
+    );
+  }
   const stopping = new AbortController();
   const steps: number[] = [];
   const full: string[] = [];
