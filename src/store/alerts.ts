@@ -1,55 +1,55 @@
 import type { Concern } from '../concern.ts';
 import type { Fence } from './fleet.ts';
 
-/** An announcement that people got of an alert, alone or with others of its kind. */
+/** An announcement of an alert, alone or with others of its kind. */
 interface Announced {
   readonly id: string;
-  /** When it was decided on, in the store's time. */
+  /** Time of the decision to announce, in store time. */
   readonly at: number;
-  /** Whether it is on its way: accepted for delivery. */
+  /** True once it is accepted for delivery. */
   readonly sent: boolean;
 }
 
-/** A concern that people hear of. Its times are the store's. */
+/** A concern that people are alerted to. Times are store time. */
 export interface Alert {
   readonly id: string;
-  /** Of the same kind and subject, at most one is not closed. */
+  /** The cause; at most one alert per kind and subject is not closed. */
   readonly about: Concern;
   readonly firstAt: number;
-  /** When it had lasted long enough; null before. */
+  /** Time at which the concern had lasted long enough; null before. */
   readonly openedAt: number | null;
-  /** Since when the concern is gone; null while it does. */
+  /** End of the concern; null while it lasts. */
   readonly goneAt: number | null;
   readonly closedAt: number | null;
-  /** How often it opened again soon after it was closed. */
+  /** Times the alert reopened soon after it was closed. */
   readonly flaps: number;
   readonly opening: Announced | null;
   readonly closing: Announced | null;
-  /** Closed, with nothing left to say of it. */
+  /** Closed, with nothing left to announce. */
   readonly isOver: boolean;
 }
 
 export interface AlertFilter {
   readonly isOpen?: boolean;
-  /** Only those from before this place: see `AlertPage`. */
+  /** Only alerts before this place: see `AlertPage`. */
   readonly before?: number;
   readonly limit: number;
 }
 
-/** Alerts that people got, the newest first. */
+/** Opened alerts, newest first. */
 export interface AlertPage {
   readonly alerts: readonly Alert[];
-  /** The place that the next page begins before; null after the last. */
+  /** Pass as `before` for the next page; null after the last. */
   readonly next: number | null;
 }
 
-/** Alerts, and their announcements to people. */
+/** Alerts and their announcements. */
 export interface AlertRecords {
-  /** The alerts that are not over, and those closed since then. */
+  /** Alerts that are not over, or were closed since then. */
   currentAlerts(closedSince: number): Promise<readonly Alert[]>;
-  /** Records alerts, new or changed, and forgets those of `gone` (ids). Throws `fence_lost`. */
+  /** Saves new or changed alerts and removes those of `gone` (ids). Throws `fence_lost`. */
   saveAlerts(alerts: readonly Alert[], gone: readonly string[], fence: Fence): Promise<void>;
-  /** Those that were opened. */
+  /** Lists opened alerts. */
   alerts(filter: AlertFilter): Promise<AlertPage>;
   /** Drops alerts that were over before `before`; at most `limit`. */
   pruneAlerts(before: number, limit: number): Promise<number>;

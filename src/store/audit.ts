@@ -1,4 +1,4 @@
-/** An action that somebody is about to take: see the table `audit`. */
+/** An action about to be taken: see the table `audit`. */
 export interface NewAudit {
   readonly at: number;
   readonly who: string;
@@ -8,7 +8,7 @@ export interface NewAudit {
 
 export interface AuditRecord extends NewAudit {
   readonly id: number;
-  /** `done`, or the code of an error; null while it goes on, or where the process ended in it. */
+  /** `done` or an error code; null while the action is running, or if the process ended during it. */
   readonly outcome: string | null;
 }
 
@@ -23,10 +23,10 @@ export interface AuditFilter {
 
 /** The audit log: who did what. */
 export interface AuditRecords {
-  /** Writes down what somebody is about to do; resolves to the id of the record. */
+  /** Records an action before it is taken; resolves to the record's id. */
   beginAudit(deed: NewAudit): Promise<number>;
   endAudit(id: number, outcome: string): Promise<void>;
-  /** The newest first. */
+  /** Newest first. */
   audits(filter: AuditFilter): Promise<readonly AuditRecord[]>;
   /** Drops records made before `before`; at most `limit`. */
   pruneAudits(before: number, limit: number): Promise<number>;

@@ -1,6 +1,6 @@
 import type { DeadReason } from '../kernel/dead-reasons.ts';
 
-/** Counters of a destination: what waits, its dead letters, what counts towards its limit, what that held out. */
+/** Counters of a destination: pending, dead letters, counted towards its limit, held out by that limit. */
 export const BACKLOG_COUNTS = ['pending', 'dead', 'queued', 'heldOut'] as const;
 /** Counters of a run's deliveries. */
 export const RUN_COUNTS = ['deliveries', 'untried', 'delivered', 'died', 'superseded'] as const;
@@ -13,8 +13,8 @@ const NOTHING: Readonly<CounterValues> = {
 };
 
 /**
- * Sums up what a transaction changes in counters, to write it once, at its end. Destinations and runs go by their names, or
- * by the numbers that stand for them.
+ * Sums a transaction's counter changes, to write them once at its end. Keys are the names of destinations and runs, or
+ * the numbers that stand for them.
  */
 export class CounterChanges<K> {
   private readonly ofDestinations = new Map<K, CounterValues>();
@@ -25,19 +25,19 @@ export class CounterChanges<K> {
     if (run !== null) sum(this.ofRuns, run, change);
   }
 
-  /** A delivery leaves the queue, and neither was delivered nor died. Notices of deletions never do. */
+  /** Counts a delivery that leaves the queue neither delivered nor dead. Deletion notices never do. */
   takenBack(destination: K, run: K | null, tries: number): void {
     const untried = tries === 0 ? -1 : 0;
     this.add(destination, run, { pending: -1, queued: untried, superseded: 1, untried });
   }
 
-  /** A letter is gone. One that a full queue held out still belonged to its run. */
+  /** Counts a removed letter. One held out by a full queue still belonged to its run. */
   letterGone(destination: K, run: K | null, reason: DeadReason, as: 'died' | 'superseded'): void {
     if (reason !== 'queue_full') this.add(destination, null, { dead: -1 });
     else this.add(destination, run, { dead: -1, heldOut: -1, [as]: 1, untried: -1 });
   }
 
-  /** How much a destination's counters have changed so far. */
+  /** Changes of a destination's counters so far. */
   of(destination: K): Readonly<CounterValues> {
     return this.ofDestinations.get(destination) ?? NOTHING;
   }

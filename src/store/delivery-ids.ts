@@ -1,4 +1,4 @@
-/** Ids that stay unique when a database is made anew: receivers may remember those of the old one. */
+/** Delivery ids that stay unique when a database is recreated: receivers may remember the old one's ids. */
 export class DeliveryIds {
   private readonly prefix: string;
 
@@ -11,7 +11,7 @@ export class DeliveryIds {
     return this.prefix + id.toString(36);
   }
 
-  /** -1, which no row has, for an id of another store. */
+  /** Returns -1, which no row has, for an id of another store. */
   number(name: string): number {
     const digits = name.slice(this.prefix.length);
     return name.startsWith(this.prefix) && /^[0-9a-z]{1,11}$/.test(digits) ? Number.parseInt(digits, 36) : -1;

@@ -1,26 +1,26 @@
-/** An endpoint's state, which the store keeps over restarts. */
+/** An endpoint's state, kept across restarts. */
 export interface EndpointState {
   readonly endpoint: string;
   readonly destination: string;
   /** Paused by a 410 until a person resumes it. */
   readonly pausedAt: number | null;
-  /** Since when it answers no probe. */
+  /** Start of its failing to answer probes. */
   readonly deadSince: number | null;
-  /** While it refuses everything, and then until all that it refused is queued again. */
+  /** Set while the endpoint refuses everything, and until all that it refused is requeued. */
   readonly refusal?: Refusal | null;
 }
 
-/** An endpoint refuses everything, or did. */
+/** A period in which an endpoint refuses everything. */
 export interface Refusal {
-  /** Since when; null once it refuses no longer, or once a person has it tried again. */
+  /** Start; null once it accepts again, or once a person has it tried again. */
   readonly since: number | null;
-  /** Its last success before: all that it refused since is sent again. */
+  /** Last success before it: everything refused since then is sent again. */
   readonly from: number;
-  /** When it took one again; null before. */
+  /** Time of the first success after it; null before. */
   readonly takenAt: number | null;
 }
 
-/** Why an endpoint takes nothing for now, probes aside; `open` if it does. */
+/** Why nothing but probes is sent to an endpoint; `open` if it is open. */
 export function whyClosed({ pausedAt, deadSince, refusal }: EndpointState): 'paused' | 'refusing' | 'dead' | 'open' {
   if (pausedAt !== null) return 'paused';
   if ((refusal?.since ?? null) !== null) return 'refusing';
@@ -31,12 +31,12 @@ export function isClosed(state: EndpointState): boolean {
   return whyClosed(state) !== 'open';
 }
 
-/** Whether there is nothing to remember of an endpoint. */
+/** True if the store needs no record of this state. */
 export function isOrdinary(state: EndpointState): boolean {
   return !isClosed(state) && !state.refusal;
 }
 
-/** As a store has it; empty for an endpoint that refused nothing. */
+/** Builds the refusal from a store's columns; empty if there is none. */
 export function refusalOf(
   since: number | null = null,
   from: number | null = null,
@@ -49,25 +49,25 @@ export interface Backlog {
   readonly destination: string;
   /** Deliveries neither delivered nor dead. */
   readonly pending: number;
-  /** Dead letters, those held out included. */
+  /** Dead letters, including those held out. */
   readonly dead: number;
-  /** Pending deliveries that count towards `maxQueued`: not tried yet, and no deletion notices. */
+  /** Pending deliveries that count towards `maxQueued`: untried, deletion notices excluded. */
   readonly queued: number;
-  /** Dead letters `queue_full`. While there are any, whatever is new joins them. */
+  /** Dead letters with `queue_full`. While there are any, new deliveries join them. */
   readonly heldOut: number;
 }
 
-/** How long a destination's oldest delivery has waited for its first try. */
+/** Acceptance time of a destination's oldest untried delivery. */
 export interface OldestUntried {
   readonly destination: string;
   readonly since: number;
 }
 
-/** Endpoints over restarts, and what waits for their destinations. */
+/** Endpoint states across restarts, and the backlogs of destinations. */
 export interface EndpointRecords {
   /** One row per destination that was ever delivered to. */
   backlog(): Promise<readonly Backlog[]>;
-  /** Of each destination for which something waits for its first try. */
+  /** Lists the destinations with untried deliveries. */
   oldestUntried(): Promise<readonly OldestUntried[]>;
   endpoints(): Promise<readonly EndpointState[]>;
   markEndpoint(state: EndpointState): Promise<void>;

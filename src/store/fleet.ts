@@ -1,4 +1,4 @@
-/** The right to act for something, given by a lease; a larger token supersedes a smaller one. */
+/** The right to act, given by a lease; a larger token supersedes a smaller one. */
 export interface Fence {
   readonly lease: string;
   readonly token: number;
@@ -7,20 +7,20 @@ export interface Fence {
 /** A process that delivers. */
 export interface Owner {
   readonly id: number;
-  /** Id of the roster that it published; null until it has. */
+  /** Id of its published roster; null until it has published one. */
   readonly roster: string | null;
 }
 
-/** The destinations that a process knows. Processes of one configuration share one roster. */
+/** The destinations that a process knows. Processes with the same configuration share a roster. */
 export interface Roster {
   readonly destinations: readonly RosterEntry[];
-  /** Its `delivery.removedAfter`, in milliseconds. */
+  /** The process's `delivery.removedAfter`, in milliseconds. */
   readonly removedAfter: number;
 }
 
 export interface RosterEntry {
   readonly name: string;
-  /** A disabled destination is known, and not served. */
+  /** A disabled destination is known but not served. */
   readonly enabled: boolean;
   readonly sources: readonly string[];
 }
@@ -29,34 +29,34 @@ export interface RosterEntry {
 export interface Orphan {
   readonly destination: string;
   readonly pending: number;
-  /** When it was first seen so; null before. */
+  /** Time it was first seen without such a process; null before. */
   readonly since: number | null;
-  /** How long processes have delivered without knowing it, in milliseconds. */
+  /** Time during which processes delivered without knowing it, in milliseconds. */
   readonly unknownFor: number;
 }
 
-/** The processes that share a store: leases, what each knows, what none of them does. */
+/** The processes that share a store: their leases, the destinations each knows, and those that none knows. */
 export interface FleetRecords {
-  /** Takes a lease for `ttl` ms; null while another holds it. The fence's token rises with every taking. */
+  /** Takes a lease for `ttl` ms; null while another process holds it. Each taking raises the fence's token. */
   takeLease(lease: string, ttl: number): Promise<Fence | null>;
   renewLease(fence: Fence, ttl: number): Promise<boolean>;
   releaseLease(fence: Fence): Promise<void>;
   /**
-   * Whether the clocks are to be trusted by whoever deletes what is old: this process's, as given, and the store's. One that is
-   * more than a day ahead of where it was is doubted for a day. Processes that share a store trust the one that is behind.
+   * True if old data may be deleted by the clocks: this process's, as given, and the store's. A clock that jumps more
+   * than a day ahead is distrusted for a day. Processes that share a store trust the one that is behind.
    */
   trustsClocks(wall: number): Promise<boolean>;
-  /** The owners whose leases live. */
+  /** Owners with a valid lease. */
   owners(): Promise<readonly Owner[]>;
-  /** Publishes what a process knows from now on. The time of orphans among it starts anew. */
+  /** Publishes the destinations that a process knows from now on. Resets the orphan time of those. */
   publish(owner: number, roster: Roster): Promise<void>;
-  /** Rosters by id; those that are gone are missing. */
+  /** Rosters by id; removed ones are missing. */
   rosters(ids: readonly string[]): Promise<ReadonlyMap<string, Roster>>;
-  /** The destinations with pending deliveries that no live process knows. */
+  /** Destinations with pending deliveries that no live process knows. */
   orphans(): Promise<readonly Orphan[]>;
   /**
-   * As `orphans`, and adds `elapsed` milliseconds to those that were so at the last count. Counts nothing while a live
-   * process has not published. Throws `fence_lost`.
+   * As `orphans`, and adds `elapsed` milliseconds to those already orphaned at the last count. Counts nothing while a
+   * live process has not published. Throws `fence_lost`.
    */
   countOrphans(fence: Fence, elapsed: number): Promise<readonly Orphan[]>;
 }

@@ -26,30 +26,30 @@ export interface AttemptFilter {
 /** A page of the attempt log, last logged first. */
 export interface AttemptPage {
   readonly attempts: readonly AttemptRecord[];
-  /** Where the next page begins; null at the end of the log. */
+  /** Start of the next page; null at the end of the log. */
   readonly next: number | null;
 }
 
-/** Where a message is on its way to a destination. */
+/** Progress of a message towards a destination. */
 export const MESSAGE_STATES = ['waiting', 'dead', 'delivered'] as const;
 
 export type MessageState = (typeof MESSAGE_STATES)[number];
 
-/** A message for one destination, as a search finds it. */
+/** A message to one destination, as a search result. */
 export interface MessageRecord {
-  /** Of the delivery: its Idempotency-Key. */
+  /** Id of the delivery, its Idempotency-Key. */
   readonly id: string;
   readonly messageId: string;
   readonly source: string;
   readonly type: MessageType;
-  /** Name of a track event; null for other kinds, and where the body is not kept. */
+  /** Name of a track event; null for other types, or if the body is not kept. */
   readonly event: string | null;
   readonly userId: string | null;
   readonly destination: string;
   readonly state: MessageState;
-  /** When it was accepted, died or was delivered. */
+  /** Time it was accepted, died or was delivered, depending on `state`. */
   readonly at: number;
-  /** Whether its body is still there. */
+  /** True while its body is kept. */
   readonly kept: boolean;
 }
 
@@ -65,14 +65,14 @@ export interface MessageFilter {
   readonly limit: number;
 }
 
-/** Waiting messages, then dead ones, then delivered ones; the newest first in each. */
+/** Waiting messages, then dead ones, then delivered ones, each newest first. */
 export interface MessagePage {
   readonly messages: readonly MessageRecord[];
-  /** Where the next page begins; null after the last. */
+  /** Cursor of the next page; null after the last. */
   readonly next: string | null;
 }
 
-/** A message whose body is there. */
+/** A message with its body. */
 export interface KeptMessage extends MessageRecord {
   readonly conflict: string | null;
   readonly acceptedAt: number;
@@ -105,28 +105,27 @@ export interface DeadLetterFilter {
   readonly conflictPrefix?: string;
   readonly since?: number;
   readonly until?: number;
-  /** Only letters after this id, in the order of the listing. */
+  /** Only letters after this id, in listing order. */
   readonly after?: string;
   readonly limit: number;
 }
 
-/** A page of dead letters. */
 export interface DeadLetterPage {
   readonly letters: readonly DeadLetter[];
-  /** The id that the next page begins behind; null after the last. */
+  /** Pass as `after` for the next page; null after the last. */
   readonly next: string | null;
 }
 
-/** Samples kept of each source. */
+/** Samples kept per source. */
 export const DISCARDS_KEPT = 200;
 
-/** A sample of what collection did not take. */
+/** A sample of a rejected message. */
 export interface Discard {
   readonly source: string;
-  /** Why, as it was answered. */
+  /** Error code of the answer. */
   readonly code: string;
   readonly at: number;
-  /** Its start, without what may be personal. */
+  /** Start of the message, without personal data. */
   readonly message: string;
 }
 
@@ -141,33 +140,33 @@ export interface DiscardPage {
   readonly next: number | null;
 }
 
-/** The past of messages: attempts, dead letters, kept bodies, discards. */
+/** Past messages: attempts, dead letters, kept bodies, discards. */
 export interface MessageRecords {
   attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
-  /** As `attempts`, from a place of the log on. It looks at a bounded part of the log, so that a page may be short. */
+  /** As `attempts`, from a position of the log on. Scans a bounded part of the log, so a page may be short. */
   attemptPage(filter: AttemptFilter, from: number | null): Promise<AttemptPage>;
-  /** Goes on from `cursor`. It looks at a bounded part of what there is, so that a page may be short. */
+  /** Continues from `cursor`. Scans a bounded part, so a page may be short. */
   messagePage(filter: MessageFilter, cursor: string | null): Promise<MessagePage>;
-  /** By the delivery's id; null where its body is not there. */
+  /** Finds a message by delivery id; null if its body is not kept. */
   message(id: string): Promise<KeptMessage | null>;
-  /** Drops what was delivered until `until`; at most `limit`. */
+  /** Drops messages delivered until `until`, at most `limit`. */
   pruneDelivered(until: number, limit: number): Promise<number>;
   /**
-   * Drops the oldest of what was delivered while it takes more than so many bytes; at most `limit`. 0 once it is within them.
-   * It counts bodies, and a little for each row.
+   * Drops the oldest delivered messages while they take more than `bytes`, at most `limit`. Resolves to 0 once within
+   * bounds. Counts bodies and a little per row.
    */
   boundDelivered(bytes: number, limit: number): Promise<number>;
   deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
-  /** Whether any delivery or dead letter has a conflict key that begins so. */
+  /** True if any delivery or dead letter has a conflict key with this prefix. */
   hasUndelivered(conflictPrefix: string): Promise<boolean>;
-  /** As `deadLetters`, newest ids first where asked for. It looks at a bounded part of them, so that a page may be short. */
+  /** As `deadLetters`, optionally newest ids first. Scans a bounded part, so a page may be short. */
   deadLetterPage(filter: DeadLetterFilter, newestFirst: boolean): Promise<DeadLetterPage>;
-  /** Adds samples, in the order of time; of each source the newest 200 are kept. */
+  /** Adds samples in order of time; the newest 200 per source are kept. */
   saveDiscards(discards: readonly Discard[]): Promise<void>;
-  /** The newest first. */
+  /** Newest first. */
   discards(filter: DiscardFilter): Promise<readonly Discard[]>;
   /** As `discards`, a page at a time. */
   discardPage(filter: DiscardFilter, before: number | null): Promise<DiscardPage>;
-  /** Drops the samples that name one of these users, of these sources or of any when null. */
+  /** Drops samples that name one of these users, for these sources or for any if null. */
   forgetDiscards(users: readonly string[], sources: readonly string[] | null): Promise<void>;
 }

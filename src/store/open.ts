@@ -3,7 +3,7 @@ import type { Clock } from '../kernel/clock.ts';
 import { NO_EVENTS, type Store, type StoreEvents } from './port.ts';
 
 /**
- * Opens the store that the configuration names. Each adapter is loaded only where it is used.
+ * Opens the configured store. Each adapter is loaded only if used.
  *
  * @throws RollcallError `store_failed`, `store_outdated`
  */

@@ -1,7 +1,7 @@
-/** How many are remembered: a process takes a new owner only when it lost its lease, and what it lost is freed soon. */
+/** Owners to remember: a process joins as a new owner only after losing its lease, and lost claims are freed soon. */
 const LIMIT = 16;
 
-/** Owners that joined from this process: it lives, so that the end of their leases is no abnormal end. */
+/** Owners that joined from this process. It is alive, so the end of their leases is no abnormal end. */
 export class OwnOwners {
   private readonly joined = new Set<number>();
 

@@ -23,7 +23,7 @@ export * from './messages.ts';
 export * from './queue.ts';
 export * from './runs.ts';
 
-/** What is kept besides deliveries, one small record at a time. `records/` has the code. */
+/** Everything stored besides deliveries, one small record at a time. The code is in `records/`. */
 export interface Records
   extends FleetRecords,
     RunRecords,
@@ -35,57 +35,57 @@ export interface Records
     AlertRecords {}
 
 /**
- * The time of due times and of the four hours, in milliseconds. It runs on evenly when a clock is set: on Postgres it is the
- * database's clock, on SQLite the wall clock plus an offset. Claims, verdicts and states of endpoints are in it;
- * attempts, dead letters and runs are in the wall clock's, as they are shown.
+ * The clock of due times and of the four hours, in milliseconds. It runs evenly when a clock is set: on Postgres it is
+ * the database's clock, on SQLite the wall clock plus an offset. Claims, verdicts and endpoint states use it; attempts,
+ * dead letters and runs use the wall clock, as they are shown.
  */
 export interface StoreTime {
   now(): number;
-  /** The same moment by the wall clock, as it is set now. */
+  /** The same moment on the wall clock, as it is set now. */
   toWall(time: number): number;
 }
 
-/** Events that a store reports by itself. */
+/** Events that a store reports unasked. */
 export interface StoreEvents {
-  /** It has failed for good: every verb fails from now on, until a new process opens it. */
+  /** The store has failed for good: every call fails until a new process opens it. */
   onFatal(error: RollcallError): void;
-  /** Its data is damaged (`store_damaged`): it takes nothing new until it is repaired and opened again. */
+  /** The data is damaged (`store_damaged`): the store accepts nothing new until it is repaired and reopened. */
   onDamaged(error: RollcallError): void;
 }
 
-/** For callers that notice failures when a verb fails. */
+/** For callers that notice failures when a call fails. */
 export const NO_EVENTS: StoreEvents = { onFatal() {}, onDamaged() {} };
 
 /**
- * Durable memory of the service. Every verb that writes resolves only once the change is on disk.
- * Failures are `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `fence_lost`.
+ * Durable storage of the service. Every writing call resolves only once the change is on disk. Failures are
+ * `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `fence_lost`.
  */
 export interface Store extends Queue, Records {
   readonly time: StoreTime;
-  /** The log of messages that were accepted as `logged`. */
+  /** The log of messages accepted as `logged`. */
   readonly events: EventLog;
-  /** What live audiences are computed from, for `jobs/live` alone. */
+  /** State of live audiences, for `jobs/live` only. */
   readonly live: LiveState;
-  /** Deliveries that wait for their first try, per destination at most; deletion notices are not counted. */
+  /** Limit of untried deliveries per destination; deletion notices do not count. */
   readonly maxQueued: number;
 
   /**
-   * Removes what erased rows left behind in the database's own files, as far as the database lets us.
+   * Removes traces of erased rows from the database's own files, as far as the database allows.
    *
-   * @throws RollcallError `store_busy` while others keep it from that
+   * @throws RollcallError `store_busy` while others prevent it
    */
   scrub(): Promise<void>;
-  /** Resolves when the store answers, and is sound as far as it knows; throws otherwise. */
+  /** Resolves if the store answers and knows of no damage; throws otherwise. */
   ping(): Promise<void>;
-  /** The database's version, and what keeps it from its work; writes nothing. */
+  /** The database's version, and what keeps it from working; writes nothing. */
   examine(): Promise<readonly Remark[]>;
-  /** Milliseconds that this machine's wall clock is ahead of the database's; null where that has no clock of its own. */
+  /** Milliseconds that this machine's wall clock is ahead of the database's; null if the database has no clock. */
   clockAhead(): Promise<number | null>;
   /**
-   * Looks whether what is stored is damaged, in the background; resolves to what is wrong, null if nothing is. `thorough`
-   * takes as long as it needs, while without it a database that is too large is passed over.
+   * Checks the stored data for damage in the background; resolves to a description of it, null if sound. `thorough`
+   * takes as long as it needs; otherwise a very large database is skipped.
    */
   check(thorough: boolean): Promise<string | null>;
-  /** Lets what was begun finish, then closes. */
+  /** Finishes running work, then closes. */
   close(): Promise<void>;
 }

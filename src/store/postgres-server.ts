@@ -2,9 +2,9 @@ import type { Remark } from '../kernel/remark.ts';
 
 /** A planned use of a server. */
 interface Use {
-  /** Asks it; rows as arrays. */
+  /** Runs a query; rows are arrays. */
   rows(sql: string): Promise<readonly (readonly unknown[])[]>;
-  /** Whether the sessions are a pooler's. */
+  /** True behind a pooler. */
   readonly isPooled: boolean;
   /** Connections that one process takes. */
   readonly connections: number;
@@ -24,7 +24,7 @@ const LOOK = `SELECT current_setting('server_version'), current_user,
     FROM pg_stat_activity WHERE backend_type = 'client backend')::int,
   to_regnamespace('rollcall') IS NOT NULL`;
 
-/** Looks whether a Postgres can do what a store or an engine needs; writes nothing. */
+/** Checks that a Postgres server meets the needs of a store or an engine; writes nothing. */
 export async function examineServer({ rows, isPooled, connections }: Use): Promise<readonly Remark[]> {
   const [row = []] = await rows(LOOK);
   const [version, user, isStandby, isReadOnly, mayWrite, free, hasSchema] = row;
@@ -41,7 +41,7 @@ export async function examineServer({ rows, isPooled, connections }: Use): Promi
     const message = `lets ${user} make no tables in the schema rollcall. Let an administrator run ${cure} ${quoted(user)}`;
     remarks.push({ state: 'failed', message });
   }
-  // A pooler keeps that count itself.
+  // A pooler limits that number itself.
   if (!isPooled && Number(free) < connections) {
     const message = `has ${Math.max(0, Number(free))} connections free, and each process takes up to ${connections}. Raise max_connections, or the CONNECTION LIMIT of the database or of ${user}, or put a pooler before it`;
     remarks.push({ state: 'warning', message });
@@ -50,5 +50,5 @@ export async function examineServer({ rows, isPooled, connections }: Use): Promi
   return [...remarks, { state: 'ok', message: `PostgreSQL ${version}, ${where}` }];
 }
 
-/** A name as SQL has it. */
+/** Quotes an SQL identifier. */
 export const quoted = (name: unknown) => `"${String(name).replaceAll('"', '""')}"`;

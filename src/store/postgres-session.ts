@@ -1,18 +1,18 @@
 import type { ClientBase, ClientConfig } from 'pg';
 
-/** Settings of a session, by name. */
+/** Session settings by name. */
 export type SessionSettings = Readonly<Record<string, string | number>>;
 
-/** What a role or a database has set must change neither what SQL means nor how days and times are written. */
+/** Settings of a role or database must change neither the meaning of SQL nor the format of dates. */
 export const PLAIN: SessionSettings = { standard_conforming_strings: 'on', DateStyle: 'ISO' };
 
-/** Asked for as a session begins, each makes a pooler refuse it. */
+/** A pooler rejects a session that asks for these when it begins. */
 const LIMITS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'] as const;
 
-/** What the driver means by them, it warns with every connection that it may mean less one day. */
+/** Modes that the driver treats as verified, warning on each connection that they may mean less one day. */
 const VERIFIED = /^(prefer|require|verify-ca)$/;
 
-/** Connects to a URL. The limits in its query are set afterwards: a pooler refuses who asks for them at once. */
+/** Connection settings for a URL. Limits in its query are set later, since a pooler rejects them at connection time. */
 export function connectionTo(
   url: string,
   settings: SessionSettings,
@@ -33,8 +33,8 @@ export function connectionTo(
 }
 
 /**
- * Makes these settings, if the session is this client's alone. Behind a pooler it is not: the process that the client knows
- * is not the server's, and the next transaction may be on another session.
+ * Applies these settings if the session belongs to this client alone. Behind a pooler it does not: the process id that
+ * the client knows is not the server's, and the next transaction may run on another session.
  */
 export async function ownsSession(client: ClientBase, settings: SessionSettings): Promise<boolean> {
   const { processID } = client as unknown as { processID: number };
@@ -47,9 +47,9 @@ export async function ownsSession(client: ClientBase, settings: SessionSettings)
   return rows.length > 0;
 }
 
-/** Begins a transaction with these settings, in one round trip. They end with it. */
+/** SQL to begin a transaction with these settings, in one round trip. They end with it. */
 export function beginWith(settings: SessionSettings, mode = 'ISOLATION LEVEL READ COMMITTED'): string {
-  // A list of schemas is written as it is given.
+  // A search path is a list and must not be quoted.
   const text = (value: string | number) => `'${String(value).replaceAll("'", "''")}'`;
   const set = Object.entries(settings).map(
     ([name, value]) => `SET LOCAL ${name} = ${name === 'search_path' ? value : text(value)}`,

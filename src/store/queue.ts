@@ -3,19 +3,19 @@ import type { MessageType } from '../message-types.ts';
 import type { Fence } from './fleet.ts';
 import type { LiveCommit } from './live.ts';
 
-/** Deletion notices go before live messages, and those before backfills. Their places are codes of the disk format. */
+/** Deletion notices go first, then live messages, then backfills. The indexes are codes of the disk format. */
 export const LANES = ['deletion', 'live', 'backfill'] as const;
 
 export type Lane = (typeof LANES)[number];
 
-/** A message on its way in, already routed; one delivery is made for each of its destinations. */
+/** An incoming message, already routed; it becomes one delivery per destination. */
 export interface NewMessage {
   readonly source: string;
   /** Deduplicated per source for at least 24 hours. */
   readonly messageId: string;
   readonly type: MessageType;
   readonly userId: string | null;
-  /** The JSON text that is signed and sent as it is. */
+  /** The JSON text that is signed and sent unchanged. */
   readonly body: string;
   readonly destinations: readonly string[];
   readonly lane: Lane;
@@ -23,15 +23,15 @@ export interface NewMessage {
   readonly conflict: string | null;
 }
 
-/** Where a run stands in its plan once a batch is accepted; checked and moved in the same transaction. */
+/** A run's position in its plan after a batch; checked and moved in the same transaction. */
 export interface PlanStep {
   readonly run: string;
   readonly fence: Fence;
   /** The cursor after this batch, as the engine gave it. */
   readonly cursor: string;
   /**
-   * The cursor before it, where the batch is a part of a plan. It shows whether the batch was accepted already, so the
-   * ids of its messages need not be remembered. Undefined where the cursor stays, and each message is known by its id.
+   * The cursor before it, if the batch is part of a plan. It shows if the batch was accepted already, so its message
+   * ids need not be remembered. Undefined if the cursor stays and each message is known by its id.
    */
   readonly after?: string | null | undefined;
   /** The deletion epoch up to which deleted users were left out of this batch. */
@@ -43,37 +43,37 @@ export interface AcceptRequest {
   readonly step: PlanStep | null;
   /** A step of the live computation, in the same transaction. */
   readonly live?: LiveCommit | null;
-  /** Writes those that are accepted into the event log, in the same transaction. */
+  /** Also writes accepted messages to the event log, in the same transaction. */
   readonly logged?: boolean;
-  /** Takes deliveries as they are accepted. */
+  /** Claims deliveries as they are accepted. */
   readonly take?: Take | null;
 }
 
 /**
- * Room for deliveries that are claimed as they are accepted: they are neither written nor read a second time. A store need
- * not fill it. Membership changes are never taken so, since they can be superseded until they are claimed.
+ * Room for deliveries that are claimed on acceptance, which saves a write and a read. A store need not fill it.
+ * Membership changes are never claimed this way, since they can be superseded until they are claimed.
  */
 export interface Take {
   readonly owner: number;
-  /** The most deliveries, by destination. */
+  /** Maximum number of deliveries by destination. */
   readonly room: ReadonlyMap<string, number>;
 }
 
 export interface AcceptResult {
   readonly accepted: number;
   readonly duplicates: number;
-  /** Messages of users who are to be kept out. */
+  /** Messages of suppressed or deleted users. */
   readonly suppressed: number;
-  /** The deliveries claimed for the owner of `take`. */
+  /** Deliveries claimed for the owner of `take`. */
   readonly claims?: readonly Claim[];
 }
 
 /** The outcome at each endpoint within one delivery; those not named may be tried. */
 export type EndpointMarks = Readonly<Record<string, 'ok' | 'refused'>>;
 
-/** A delivery handed to this process until it is settled or the process's lease ends. */
+/** A delivery held by this process until it is settled or the process's lease ends. */
 export interface Claim {
-  /** Unique over all stores; sent as `Idempotency-Key`. */
+  /** Unique across all stores; sent as `Idempotency-Key`. */
   readonly id: string;
   readonly destination: string;
   readonly source: string;
@@ -87,29 +87,29 @@ export interface Claim {
   /** Tries so far. */
   readonly tries: number;
   readonly acceptedAt: number;
-  /** Start of the four hours: the first attempt; null before it. */
+  /** Time of the first attempt, which starts the four hours; null before it. */
   readonly firstAt: number | null;
   readonly marks: EndpointMarks;
-  /** Abnormal ends of processes that held it, since its last completed try: see `rescue`. */
+  /** Abnormal ends of processes that held it since its last completed try: see `rescue`. */
   readonly crashes: number;
 }
 
-/** Of a delivery that no endpoint has answered for good. */
+/** Marks of a delivery that no endpoint has answered for good. */
 export const NO_MARKS: EndpointMarks = {};
 
 export interface ClaimRequest {
   readonly destination: string;
   readonly limit: number;
-  /** Which go first: first tries in the order of the lanes, due retries (one claim in eight), or backfills (likewise). */
+  /** Which go first: first tries by lane, due retries (one claim in eight), or backfills (likewise). */
   readonly order: 'usual' | 'retries' | 'backfills';
-  /** Retries of a lane at most; without it as many as there is room for. */
+  /** Maximum number of retries per lane; unlimited if absent. */
   readonly retries?: number;
 }
 
 export interface ClaimResult {
-  /** For each request, the deliveries claimed. */
+  /** Claimed deliveries by request. */
   readonly claims: readonly (readonly Claim[])[];
-  /** For each destination that gave fewer than asked: when its next retry is due; null when nothing waits. */
+  /** Due time of the next retry, by destination that gave fewer than asked; null if nothing waits. */
   readonly nextDue: ReadonlyMap<string, number | null>;
 }
 
@@ -127,16 +127,16 @@ export interface Attempt {
   readonly status: number | null;
   /** Machine-readable cause, such as `timeout` or `ECONNREFUSED`; null on success. */
   readonly error: string | null;
-  /** The start of what a failed endpoint answered. */
+  /** Start of a failed endpoint's response. */
   readonly response: string | null;
 }
 
 /** The verdict over a claimed delivery. */
 export type Verdict =
   | { readonly kind: 'delivered' }
-  /** It failed; it is tried again at `dueAt`. */
+  /** Failed; retried at `dueAt`. */
   | { readonly kind: 'retry'; readonly dueAt: number; readonly firstAt: number; readonly marks: EndpointMarks }
-  /** Given back untried, at once or at `dueAt`; not charged as a try. */
+  /** Released untried, due at once or at `dueAt`; not counted as a try. */
   | { readonly kind: 'release'; readonly dueAt: number | null }
   | {
       readonly kind: 'dead';
@@ -144,11 +144,11 @@ export type Verdict =
       readonly status: number | null;
       readonly firstAt: number | null;
       /**
-       * Of one that an endpoint refused which may refuse everything: what became of the others. Such letters may be sent again
-       * by themselves.
+       * Set if the endpoint that refused it may be refusing everything: the outcomes at the others. Such letters may be
+       * sent again automatically.
        */
       readonly marks?: EndpointMarks | null;
-      /** What became of each endpoint, where its last try changed that: one that took it does not get it again by a replay. */
+      /** Outcome by endpoint, if the last try changed it: endpoints that took the delivery are skipped in a replay. */
       readonly answers?: EndpointMarks;
     };
 
@@ -158,87 +158,87 @@ export interface Settlement {
   readonly attempts: readonly Attempt[];
 }
 
-/** A dead letter sent again, with another body where the value of now differs. */
+/** A dead letter to send again, with a new body if its value has changed since. */
 export interface Replay {
   readonly id: string;
   readonly body: string | null;
 }
 
-/** Between two processes that deliver, no more than a restart, in milliseconds. */
+/** Maximum gap between two delivering processes that counts as a restart, in milliseconds. */
 export const SERVED_GAP = 60_000;
 
-/** Deliveries on their way: what takes them in, hands them to processes, and takes them out again. */
+/** The queue of deliveries: accepts them, hands them to processes and settles them. */
 export interface Queue {
-  /** Writes a batch or nothing. What is beyond a destination's limit becomes a dead letter `queue_full`. */
+  /** Writes a batch, all or nothing. Deliveries beyond a destination's limit become dead letters with `queue_full`. */
   accept(request: AcceptRequest): Promise<AcceptResult>;
 
-  /** Joins the processes that deliver, for `ttl` milliseconds; the returned owner names this process in this store. */
+  /** Joins the delivering processes for `ttl` milliseconds; the returned owner identifies this process. */
   join(ttl: number): Promise<number>;
-  /** Extends the lease; false when it had ended and the claims were given to others. */
+  /** Extends the lease; false if it had expired and the claims went to others. */
   heartbeat(owner: number, ttl: number): Promise<boolean>;
   /**
-   * Since when some process has been delivering, without a gap of more than a minute. In a gap nobody knows whether an endpoint
-   * answers. An apparent gap may be a step of the clock.
+   * Since when some process has been delivering, without a gap of more than a minute. During a gap nobody knows if an
+   * endpoint answers. An apparent gap may be a clock step.
    */
   servedSince(): Promise<number>;
-  /** Ends the lease; claims still held are free at once. */
+  /** Ends the lease and frees the claims still held. */
   leave(owner: number): Promise<void>;
   /**
-   * Frees the claims of processes whose lease has ended; resolves to their number. For claims of other processes it is
-   * an abnormal end. The first one counts for all that the process held, each further one only for what it had recorded
-   * with `begin`. A try that ends, and a clean end, count for nothing.
+   * Frees the claims of processes whose leases have expired; resolves to their number. For other processes' claims it
+   * counts an abnormal end. The first one counts for everything the process held, further ones only for claims it had
+   * recorded with `begin`. Completed tries and clean exits count for nothing.
    */
   rescue(): Promise<number>;
-  /** Records that these claims are about to be posted. Needed only for claims that were held at an abnormal end before. */
+  /** Records that these claims will be posted. Needed only for claims held at an earlier abnormal end. */
   begin(owner: number, claims: readonly Claim[]): Promise<void>;
 
   claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult>;
   /**
-   * Verdicts over claims that this owner no longer holds are passed over. With `keeps`, delivered messages are kept, to
-   * be found and sent again.
+   * Applies verdicts; those over claims that this owner no longer holds are ignored. With `keeps`, delivered messages
+   * are kept, to be found and sent again.
    */
   settle(owner: number, settlements: readonly Settlement[], keeps?: boolean): Promise<void>;
 
   /**
-   * Makes dead letters of deliveries first held back or tried before `before`; resolves to their number, at most `limit`.
-   * With `untriedToo` also of those that were never tried, held out ones included.
+   * Expires deliveries first held back or tried before `before`; resolves to their number, at most `limit`. With
+   * `untriedToo` also those never tried, including held-out ones.
    */
   expire(destination: string, before: number, untriedToo: boolean, limit: number): Promise<number>;
   /**
-   * Starts the four hours of a destination's deletion notices anew, with their next try, because nobody serves it.
-   * Resolves to the number of notices that had been tried, at most `limit`.
+   * Restarts the four hours of a destination's deletion notices with their next try, because nobody serves it. Resolves
+   * to the number of notices that had been tried, at most `limit`.
    */
   restNotices(destination: string, limit: number): Promise<number>;
   /**
-   * Makes dead letters (`destination_removed`) of up to `limit` deliveries of a destination that is gone, and drops its
-   * notices of deletions. With `unknownFor`, only while it is an orphan that was counted for so long.
+   * Makes dead letters (`destination_removed`) of up to `limit` deliveries of a removed destination, and drops its
+   * deletion notices. With `unknownFor`, only while it has been counted as an orphan for that long.
    */
   bury(destination: string, limit: number, unknownFor?: number): Promise<number>;
   /**
-   * Queues letters again that a full queue held out, the oldest first and as they are stored, once a quarter of the
-   * queue is free. Resolves to their number, at most `limit`.
+   * Requeues letters held out by a full queue, oldest first and unchanged, once a quarter of the queue is free.
+   * Resolves to their number, at most `limit`.
    */
   requeue(destination: string, limit: number): Promise<number>;
 
-  /** Queues dead letters again; one whose conflict key has a newer delivery pending is dropped instead. */
+  /** Requeues dead letters; one whose conflict key has a newer pending delivery is dropped instead. */
   replay(replays: readonly Replay[]): Promise<number>;
   drop(ids: readonly string[]): Promise<number>;
   /**
-   * Queues kept messages once more, under new ids: receivers take the same id for the same message. As with `replay`,
-   * one whose conflict key has a newer delivery pending is passed over, and so is one of a user who is being deleted.
+   * Queues kept messages again under new ids, since receivers take the same id for the same message. Skips messages
+   * whose conflict key has a newer pending delivery, and those of users being deleted.
    */
   deliverAgain(replays: readonly Replay[]): Promise<number>;
   /**
-   * Queues letters of a destination again, as they are, that died since `from` because an endpoint refused everything.
-   * Up to `limit`, in order of acceptance, from the cursor `after` on. One whose conflict key has a newer delivery is
-   * dropped, and letters about users who are being deleted stay. Resolves to the next cursor; null once none is left.
+   * Requeues a destination's letters, unchanged, that died since `from` because an endpoint refused everything. Up to
+   * `limit`, in order of acceptance, after the cursor `after`. A letter whose conflict key has a newer delivery is
+   * dropped; letters about users being deleted stay. Resolves to the next cursor, null once none is left.
    */
   resend(destination: string, from: number, after: string | null, limit: number): Promise<string | null>;
 
   /**
-   * Takes users out of pending deliveries, dead letters, kept messages and attempts, a page at a time, from where
-   * `cursor` says. Resolves to the next cursor, null once done. Only what came from `sources`, or from any when null.
-   * `inFlight` counts their deliveries that are being posted right now.
+   * Erases users from pending deliveries, dead letters, kept messages and attempts, a page at a time from `cursor` on.
+   * Resolves to the next cursor, null when done. `sources` null means any source. `inFlight` counts their deliveries
+   * that are being posted now.
    */
   erase(
     users: readonly string[],

@@ -1,20 +1,20 @@
 import type { Fence } from './fleet.ts';
 
-/** Opening the engine, running the SQL and comparing, sending what differs, moving the snapshot. */
+/** Open the engine; run the SQL and compare; send the differences; move the snapshot. */
 export type RunPhase = 'open' | 'stage' | 'send' | 'commit' | 'done';
 
 export const RUN_STATES = ['staged', 'held', 'sending', 'committed', 'done', 'failed', 'rejected'] as const;
 
 export type RunState = (typeof RUN_STATES)[number];
 
-/** The counts of a run, or of one that is only planned. */
+/** Counts of a run, real or planned. */
 export interface RunCounts {
   readonly members: number;
   readonly entered: number;
   readonly exited: number;
   /** Members whose value changed (traits only). */
   readonly changed: number;
-  /** Rows without a usable user id, and rows beyond the first of their user. */
+  /** Rows without a usable user id, and repeated rows of a user. */
   readonly invalid: number;
   readonly duplicates: number;
 }
@@ -25,80 +25,80 @@ export interface Run extends RunCounts {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
   /**
-   * The changes, everything again, or `false` to everyone; or for one destination that is behind, the whole membership or
-   * `false` to everyone.
+   * Sends changes, everything again, or `false` to everyone; or, to one destination that is behind, the whole
+   * membership or `false` to everyone.
    */
   readonly action: 'sync' | 'resync' | 'retire' | 'backfill' | 'withdraw';
   readonly state: RunState;
-  /** How far it is, or came before it failed. */
+  /** The current phase, or the one in which it failed. */
   readonly phase?: RunPhase;
   readonly first: boolean;
   readonly held: boolean;
-  /** Why it was held, or what failed. */
+  /** Reason for the hold or failure. */
   readonly reason: string | null;
   readonly code: string | null;
-  /** Messages accepted so far: a `PlanStep` adds those of its batch, duplicates too. */
+  /** Messages accepted so far: each `PlanStep` adds its batch, including duplicates. */
   readonly sent: number;
   readonly cursor: string | null;
   readonly fromVersion: number;
   readonly toVersion: number;
   readonly definitionHash: string;
-  /** The only destinations to send to; null for all that the source is connected to. */
+  /** Only these destinations; null for all that are connected to the source. */
   readonly destinations: readonly string[] | null;
-  /** The audience that this one was until now, which the first sync of the new name ends. */
+  /** Former key of a renamed audience, which the first sync under the new name ends. */
   readonly renamedFrom?: string;
   readonly asOf: number;
-  /** Deletions up to this epoch were over when it was begun; users of later ones are left out of what it computed. */
+  /** Deletions up to this epoch were complete at the start; users deleted later are excluded from its result. */
   readonly epoch: number;
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** Milliseconds that it was held until a person approved it. */
+  /** Milliseconds on hold until a person approved it. */
   readonly waited?: number;
-  /** Of a run that failed: when the first of the failures in a row began. */
+  /** For a failed run: start of the first of consecutive failures. */
   readonly failingSince?: number;
 }
 
 /** The progress of a run's deliveries. */
 export interface RunProgress {
   readonly deliveries: number;
-  /** Not tried yet, or being tried for the first time. */
+  /** Not tried yet, or in their first try. */
   readonly untried: number;
   readonly delivered: number;
   readonly dead: number;
   readonly superseded: number;
 }
 
-/** The newest run of an audience that was done. */
+/** An audience's newest `done` run. */
 export interface LastSuccess {
   readonly key: string;
   readonly members: number;
   readonly at: number;
 }
 
-/** The record of an audience or computed trait. */
+/** Record of an audience or computed trait. */
 export interface AudienceRecord {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
-  /** Name of the engine that holds the snapshot: an audience gone from the configuration can still be retired. */
+  /** Engine that holds the snapshot, so that an audience removed from the configuration can still be retired. */
   readonly engine: string;
-  /** The source that its messages speak as. */
+  /** The source its messages are sent as. */
   readonly source: string;
-  /** The snapshot's version after the last committed run; 0 before the first. */
+  /** Snapshot version after the last committed run; 0 before the first. */
   readonly version: number;
-  /** Rises with every change that is sent. */
+  /** Incremented with every change that is sent. */
   readonly sequence: number;
   readonly definitionHash: string;
   /** Destinations that have the whole membership. */
   readonly destinations: readonly string[];
-  /** Destinations that once had it and missed changes since, its end too: on their return they also hear who left. */
+  /** Destinations that had it once and missed changes, possibly its end: on return they also get the exits. */
   readonly lapsed: readonly string[];
-  /** The trait keys that members were sent, for `retire`. */
+  /** Trait keys sent to members, for `retire`. */
   readonly columns: readonly string[];
-  /** Keys that the definition no longer gives: null in all bodies while somebody may still have values of them. */
+  /** Keys removed from the definition: null in all bodies while somebody may still have their values. */
   readonly formerColumns: readonly string[];
   /** Start of the last run of the definition, by schedule or by hand. */
   readonly lastRunAt: number | null;
-  /** When it was retired; the record stays until every destination that had it knows. */
+  /** Retirement time; the record stays until every destination that had it has been notified. */
   readonly endedAt: number | null;
 }
 
@@ -106,28 +106,28 @@ export interface AudienceRecord {
 export interface AudiencePause {
   readonly key: string;
   readonly at: number;
-  /** As the audit log names them. */
+  /** Name as in the audit log. */
   readonly by: string;
 }
 
 /** A process that wants to run an audience. */
 export interface Candidate {
   readonly key: string;
-  /** Hash of the configuration that the process goes by. */
+  /** Hash of the process's configuration. */
   readonly configuration: string;
-  /** Hash of what that configuration says of this audience. */
+  /** Hash of this audience's definition in it. */
   readonly definition: string;
 }
 
 /**
- * It may run an audience unless a newer configuration ran it last, with another definition. A configuration without a
- * generation is older than all.
+ * Decides if a process may run an audience: yes, unless a newer configuration ran it last with another definition. A
+ * configuration without a generation is older than all.
  */
 export interface Admission {
   readonly admitted: boolean;
-  /** Of the process's configuration. */
+  /** Generation of the process's configuration. */
   readonly generation: number;
-  /** Of the configuration that ran it last; 0 before the first. */
+  /** Generation of the configuration that ran it last; 0 before the first. */
   readonly lastGeneration: number;
 }
 
@@ -141,39 +141,38 @@ export interface RunFilter {
 /** Audiences and computed traits, and their runs. */
 export interface RunRecords {
   audience(key: string): Promise<AudienceRecord | null>;
-  /** Those of these keys; all unless given. */
+  /** All, or those of these keys. */
   audiences(keys?: readonly string[]): Promise<readonly AudienceRecord[]>;
-  /** Forgets all but the sequence. */
+  /** Forgets everything but the sequence. */
   forgetAudience(key: string, fence: Fence): Promise<void>;
-  /** Those that no schedule runs until somebody resumes them. */
+  /** Audiences paused for the schedule until somebody resumes them. */
   pausedAudiences(): Promise<readonly AudiencePause[]>;
-  /** The first person who paused it stays named. */
+  /** Pauses an audience; if it is paused already, the first person's name stays. */
   pauseAudience(pause: AudiencePause): Promise<void>;
   resumeAudience(key: string): Promise<void>;
-  /** The sequence of an audience when it was forgotten; 0 if it never was. */
+  /** Sequence of an audience when it was forgotten; 0 if it never was. */
   lastSequence(key: string): Promise<number>;
   /**
-   * The generation of a configuration with this hash, from now on the newest: it keeps its generation if it has the
-   * newest already, and gets the next one otherwise.
+   * Makes the configuration with this hash the newest: it keeps its generation if that is the newest already, and
+   * otherwise gets the next one.
    */
   takeGeneration(hash: string): Promise<number>;
-  /** Whether a process may run an audience; with a fence, the audience records that it does. Throws `fence_lost`. */
+  /** Decides if a process may run an audience; with a fence, records that it does. Throws `fence_lost`. */
   admit(candidate: Candidate, fence: Fence | null): Promise<Admission>;
-  /** Records a run, new or changed, and with it what is known of its audience. Throws `fence_lost`. */
+  /** Saves a new or changed run, and its audience's record. Throws `fence_lost`. */
   saveRun(run: Run, fence: Fence, audience?: AudienceRecord): Promise<void>;
   run(id: string): Promise<Run | null>;
-  /** The newest first, by start; with `before` only those older than that run. */
+  /** Newest first, by start; with `before`, only runs older than that one. */
   runs(filter: RunFilter): Promise<readonly Run[]>;
-  /** Of each of these keys its newest runs, at most so many, the newest first; keys without runs are missing. */
+  /** The newest runs of each key, at most `limit`, newest first; keys without runs are missing. */
   newestRuns(keys: readonly string[], limit: number): Promise<ReadonlyMap<string, readonly Run[]>>;
   runProgress(run: string): Promise<RunProgress>;
-  /** Of each audience that is known and has had one. */
+  /** The last success of each known audience that has had one. */
   lastSuccesses(): Promise<readonly LastSuccess[]>;
   /**
-   * Drops runs begun before `runsBefore`, but those that are unfinished, undelivered or the newest of their key. Drops
-   * regulations that are over and were filed before `regulationsBefore`. At most `limit` of each. With a regulation go
-   * the hashes of its users, so it stays while a run is unfinished that was computed before it. Resolves to the larger
-   * number.
+   * Drops runs begun before `runsBefore`, except those that are unfinished, undelivered or the newest of their key.
+   * Drops finished regulations filed before `regulationsBefore`. At most `limit` of each. A regulation takes its user
+   * hashes with it, so it stays while a run computed before it is unfinished. Resolves to the larger number.
    */
   pruneRecords(runsBefore: number, regulationsBefore: number, limit: number): Promise<number>;
 }

@@ -4,17 +4,17 @@ import type { Records } from './port.ts';
 import { READING_RECORDS, RECORDS } from './records/records.ts';
 import type { Session } from './records/session.ts';
 
-/** The ports that are written once for both databases. */
+/** Ports shared by both databases. */
 const PORTS = { records: RECORDS, live: LIVE_VERBS };
 
-/** A call of a verb of theirs, as it crosses to SQLite's thread. */
+/** A call of a shared verb, as it crosses to SQLite's thread. */
 export interface SharedCall {
   readonly port: keyof typeof PORTS;
   readonly name: string;
   readonly args: readonly unknown[];
 }
 
-/** The records and the live state of a store that performs calls. */
+/** Records and live state of a store, made from a function that performs calls. */
 export function sharedPorts(perform: (call: SharedCall) => Promise<unknown>): {
   readonly records: Records;
   readonly live: LiveState;
@@ -31,5 +31,5 @@ export function performShared(session: Session, { port, name, args }: SharedCall
   return verbs[name]?.(session, ...args) as Promise<unknown>;
 }
 
-/** Also works on damaged data, so that people can see what there is. */
+/** True for calls that also work on damaged data, so that people can see what is left. */
 export const isReading = ({ port, name }: SharedCall): boolean => port === 'records' && READING_RECORDS.has(name);

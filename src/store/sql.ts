@@ -1,9 +1,9 @@
-/** A parameter that either database takes. */
+/** A parameter value that both databases accept. */
 type SqlValue = string | number | null | Uint8Array;
 
-/** SQL and its parameters. Only `sql` and `raw` make it, so that foreign text can't be anything but a parameter. */
+/** SQL and its parameters. Only `sql` and `raw` create it, so foreign text is always a parameter. */
 export class Sql {
-  /** The text before, between and after the values. */
+  /** Text before, between and after the values. */
   readonly texts: readonly string[];
   readonly values: readonly SqlValue[];
 
@@ -12,13 +12,13 @@ export class Sql {
     this.values = values;
   }
 
-  /** The text for a database. @param place - how it writes its parameter number `n`, counted from 1 */
+  /** Text for a database. @param place - writes parameter number `n`, counted from 1 */
   text(place: (n: number) => string): string {
     return this.texts.reduce((before, text, n) => before + place(n) + text);
   }
 }
 
-/** SQL of a template: other SQL goes in as it is, everything else as a parameter. */
+/** SQL from a template: nested SQL is inserted as it is, everything else becomes a parameter. */
 export function sql(template: TemplateStringsArray, ...parts: readonly (Sql | SqlValue)[]): Sql {
   const texts = [template[0] ?? ''];
   const values: SqlValue[] = [];
@@ -39,7 +39,7 @@ export function sql(template: TemplateStringsArray, ...parts: readonly (Sql | Sq
   return new Sql(texts, values);
 }
 
-/** SQL that the program itself made. Never give it foreign text. */
+/** SQL written by the program. Never pass it foreign text. */
 export const raw = (text: string): Sql => new Sql([text], []);
 
 export function join(parts: readonly Sql[], separator: string): Sql {
@@ -47,7 +47,7 @@ export function join(parts: readonly Sql[], separator: string): Sql {
   return others.reduce((before, part) => sql`${before}${raw(separator)}${part}`, first);
 }
 
-/** A WHERE clause of the conditions that are given; nothing without any. */
+/** A WHERE clause of the given conditions; empty without any. */
 export function where(...conditions: readonly (Sql | null)[]): Sql {
   const given = conditions.filter((condition) => condition !== null);
   return given.length === 0 ? raw('') : sql`WHERE ${join(given, ' AND ')}`;

@@ -2,22 +2,22 @@ import type { Clock } from '../kernel/clock.ts';
 import { type ClockReadings, momentOf } from '../kernel/lease-time.ts';
 import type { StoreTime } from './port.ts';
 
-/** How much the wall clock may differ from the steady one since they were last compared, in milliseconds; more is a step. */
+/** Largest difference between wall and steady clock since their last comparison, in milliseconds; more is a step. */
 const STEP = 500;
-/** As `STEP`, against the uptime, which some systems tell in whole seconds. */
+/** As `STEP`, against the uptime, which some systems report in whole seconds. */
 export const UPTIME_STEP = 1_500;
-/** How often they are compared while there is no step, in milliseconds: what a clock is off by over hours is drift. */
+/** Interval of comparisons without a step, in milliseconds: a deviation over hours is drift. */
 const COMPARE_EVERY = 1_000;
-/** Readings of the clocks that belong together are no further apart, in milliseconds. */
+/** Largest distance between clock readings that belong together, in milliseconds. */
 const AT_ONCE = 20;
 const READINGS = 5;
 
 /**
- * The wall clock plus an offset that takes every step back out that the wall clock makes while this process runs. A
- * suspension is no step: time has gone by, as the uptime shows, and only the steady clock stood still.
+ * The wall clock plus an offset that undoes every step of the wall clock while this process runs. A suspension is no
+ * step: time has passed, as the uptime shows, and only the steady clock stood still.
  */
 export class SteadiedTime implements StoreTime {
-  /** Milliseconds to add to the wall clock, a whole number. */
+  /** Milliseconds to add to the wall clock; an integer. */
   offset: number;
   private readonly clock: Clock;
   private compared: ClockReadings;
@@ -58,7 +58,7 @@ export class SteadiedTime implements StoreTime {
   }
 }
 
-/** A process may be stopped between two readings. */
+/** Repeats readings, since a process may be stopped between two of them. */
 function readAtOnce(clock: Clock): ClockReadings {
   let moment = momentOf(clock);
   for (let reading = 1; clock.monotonic() - moment.steady > AT_ONCE && reading < READINGS; reading += 1) {

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import type { MessageType } from '../message-types.ts';
 import type { Claim } from './port.ts';
 
-/** The users that a message is about: of an alias both ids. */
+/** Users that a message is about: for an alias both ids. */
 export function usersIn(type: MessageType | undefined, userId: string | null, body: string): string[] {
   const users = userId === null ? [] : [userId];
   if (type !== 'alias') return users;
@@ -11,8 +11,8 @@ export function usersIn(type: MessageType | undefined, userId: string | null, bo
 }
 
 /**
- * Text that the body of an alias has of a user's former id. Bodies are written by JSON.stringify, so that looking for the
- * text tells as much as parsing it, in either database.
+ * Text in an alias's body for a user's former id. Bodies are written by JSON.stringify, so a text search is as exact as
+ * parsing, in either database.
  */
 export function aliasNeedles(users: readonly string[]): readonly string[] {
   return users.map((user) => `"Previous ID":${JSON.stringify(user)}`);
@@ -26,20 +26,20 @@ export function userHash(key: string, scope: string, user: string): Buffer {
 type MessageSubject = Pick<Claim, 'type' | 'userId' | 'messageId' | 'body'>;
 
 const NOBODY = '[user]';
-/** A shorter id stands in other words, too. */
+/** Shorter ids also occur inside other words. */
 const SHORTEST = 3;
 
-/** Whom an attempt is logged for. A notice of a deletion is about someone who is to be forgotten: nobody. */
+/** The user that an attempt is logged for; null for deletion notices, whose users are to be forgotten. */
 export function loggedUser({ type, userId }: Pick<Claim, 'type' | 'userId'>): string | null {
   return type === 'delete' ? null : userId;
 }
 
-/** A deletion finds attempts by the user they are logged for: the former id of an alias must not stand in them. */
+/** The message id to log. A deletion finds attempts by their logged user, so an alias's former id must not be in it. */
 export function loggedMessageId(claim: MessageSubject): string {
   return claim.type === 'alias' ? without(claim.messageId, hiddenUser(claim)) : claim.messageId;
 }
 
-/** An endpoint's answer, without the user of a notice or the former id of an alias: receivers like to repeat ids. */
+/** An endpoint's response without the user of a notice or the former id of an alias: receivers like to repeat ids. */
 export function loggedResponse(claim: MessageSubject, response: string | null): string | null {
   if (response === null || (claim.type !== 'delete' && claim.type !== 'alias')) return response;
   return without(response, hiddenUser(claim));

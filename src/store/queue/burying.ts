@@ -56,7 +56,7 @@ export function bury(
   });
 }
 
-/** Of a destination that is gone, notices of deletions are dropped: a letter would keep the user's id. */
+/** Drops deletion notices of a removed destination: a letter would keep the user's id. */
 async function buryAll(
   session: QueueSession,
   ready: ReturnType<typeof sql>,
@@ -86,7 +86,7 @@ async function buryAll(
   return gone.length;
 }
 
-/** Notes in new letters, whose deliveries are still there, which endpoints took them. */
+/** Copies into new letters which endpoints took the delivery; the deliveries still exist. */
 async function keepTaken({ rows, run, dialect }: QueueSession, ids: readonly number[]): Promise<void> {
   const marked = await rows<[id: number, marks: string]>(sql`
     SELECT id, marks FROM rollcall.delivery WHERE marks IS NOT NULL AND ${dialect.oneOf(raw('id'), 'id', ids)}`);

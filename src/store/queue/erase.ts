@@ -17,13 +17,13 @@ export function erase(
     const changes = new CounterChanges<Name>();
     const left = range === null ? 0 : await eraseFrom(session, trace.table, sql`${range} AND ${theirs}`, changes);
     await session.write(changes);
-    // Not each time: it looks at all that is claimed.
+    // Only on the last page, since it scans everything claimed.
     const posting = next === null ? await beingPosted(session, ofUsers(session, true, users, sources)) : 0;
     return { cursor: next, inFlight: Math.max(left, posting) };
   });
 }
 
-/** Resolves to the number of deliveries that are being posted and so were left. */
+/** Resolves to the number of deliveries left because they are being posted. */
 async function eraseFrom(
   { rows, run, dialect }: QueueSession,
   table: string,
@@ -32,7 +32,7 @@ async function eraseFrom(
 ): Promise<number> {
   const from = raw(`rollcall.${table}`);
   if (table === 'delivery') {
-    // Locked first: what is claimed or given back at this very moment is either erased or counted, never neither.
+    // Lock first, so that deliveries claimed or released at this moment are either erased or counted, never neither.
     const found = await rows<[id: number, state: number]>(
       sql`SELECT id, state FROM ${from} WHERE ${theirs} ${dialect.forUpdate}`,
     );

@@ -5,15 +5,15 @@ import { DELETION_LANE } from '../states.ts';
 import type { Name, QueueSession } from './session.ts';
 import { isInFlight, stateOf } from './waiting.ts';
 
-/** Letters are queued again once the queue is down to this part of its limit: in batches, not one by one. */
+/** Letters are requeued once the queue is down to this share of its limit: in batches, not one by one. */
 const REFILL_BELOW = 0.75;
 
 type Letter = readonly [id: number, conflict: string | null, ...unknown[]];
 
 /**
- * Resolves to how many were queued, and to when the last of them was accepted by the database's time, null without any.
+ * Resolves to the number requeued, and the acceptance time of the last one by the database's clock, null if none.
  *
- * @param from - looks for letters that were accepted from here on, by that time, if there are any
+ * @param from - prefer letters accepted from this time on, if there are any
  */
 export function requeue(
   session: QueueSession,
@@ -46,7 +46,7 @@ function oldest({ rows, dialect }: QueueSession, destination: Name, from: number
     ORDER BY accepted_at, id LIMIT ${limit} ${dialect.forUpdate}`);
 }
 
-/** Letters of one destination, in the order of acceptance; they are locked. */
+/** Queues locked letters of one destination, given in order of acceptance. */
 export async function queueHeldOut(
   session: QueueSession,
   destination: Name,
@@ -77,8 +77,8 @@ export async function queueHeldOut(
 }
 
 /**
- * Gives up letters accepted until `before`, or all: they wait for a person from then on, under another reason. A letter that took
- * the place of a change in flight keeps its reason until that has ended: the reason tells that it did.
+ * Gives up letters accepted until `before`, or all: under another reason, they now wait for a person. A letter that
+ * replaced a change in flight keeps its reason until that change has ended, since the reason records this.
  */
 export async function giveUpHeldOut(
   { rows, run, dialect, time, skipLocked }: QueueSession,

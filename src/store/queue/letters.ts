@@ -19,7 +19,7 @@ export function replay(session: QueueSession, replays: readonly Replay[]): Promi
   return session.transaction((session) => replayAll(session, bodies));
 }
 
-/** Letters about users who are being deleted stay where the deletion finds them. */
+/** Replays letters, except those about users being deleted, which stay where the deletion finds them. */
 async function replayAll(session: QueueSession, bodies: Bodies): Promise<number> {
   const { rows, dialect } = session;
   const out = await lettersBeingDeleted(session, [...bodies.keys()]);
@@ -49,7 +49,7 @@ const bodyOf = (bodies: Bodies, id: number): (readonly [number, string])[] => {
   return body === null ? [] : [[id, body]];
 };
 
-/** Gives letters other bodies, which no endpoint has, and so new ids: receivers take the same id for the same message. */
+/** Gives letters new bodies, which no endpoint has, and so new ids: receivers take the same id for the same message. */
 async function renew(session: QueueSession, bodies: readonly (readonly [number, string])[]) {
   if (bodies.length === 0) return new Map<number, number>();
   const next = await session.newIds(bodies.length);
@@ -63,7 +63,7 @@ async function renew(session: QueueSession, bodies: readonly (readonly [number, 
 
 const LIVE = LANES.indexOf('live');
 
-/** They become letters for the moment, with new ids, and are replayed as such. */
+/** Makes them letters for a moment, with new ids, and replays these. */
 export function deliverAgain(session: QueueSession, replays: readonly Replay[]): Promise<number> {
   const bodies = bodiesOf(session, replays);
   return session.transaction(async (session) => {
@@ -91,7 +91,7 @@ export function deliverAgain(session: QueueSession, replays: readonly Replay[]):
   });
 }
 
-/** Up to `limit` in the order of acceptance, as they were and before all that was held since. */
+/** Requeues up to `limit` letters in order of acceptance, unchanged and in front of everything held since. */
 export function resend(
   session: QueueSession,
   destination: string,
@@ -101,7 +101,7 @@ export function resend(
 ): Promise<string | null> {
   return session.transaction(async (session) => {
     const { rows, dialect, time } = session;
-    // A letter with another body has a new id: only the time tells what was accepted first.
+    // A letter with a new body has a new id, so only the time shows the order of acceptance.
     const [acceptedAt = -1, id = -1] = after?.split(':').map(Number) ?? [];
     const letters = await rows<[id: number, acceptedAt: number]>(sql`
       SELECT id, accepted_at FROM rollcall.dead_letter ${dialect.using('dead_letter_denied')}
@@ -119,7 +119,7 @@ export function resend(
   });
 }
 
-/** Letters that no change newer than theirs is in the queue for, or held out of it, or among these. */
+/** SQL condition: a newer change of the letter's key is queued, held out, or among these. */
 const hasNewer = (these: ReturnType<typeof sql>) => sql`EXISTS (
     SELECT 1 FROM rollcall.delivery AS o WHERE o.conflict = l.conflict AND o.destination = l.destination)
   OR EXISTS (
@@ -127,8 +127,8 @@ const hasNewer = (these: ReturnType<typeof sql>) => sql`EXISTS (
       AND (o.reason = 'queue_full' OR (o.id > l.id AND ${these})))`;
 
 /**
- * Queues letters that were not held out; those with a newer change are dropped. They are locked before: an accept of a newer
- * change waits until they are gone, or was before and is seen now.
+ * Queues letters that were not held out; those with a newer change are dropped. They are locked already: an accept of a
+ * newer change waits until they are removed, or was earlier and is visible now.
  */
 async function queueLetters(
   session: QueueSession,

@@ -19,15 +19,15 @@ type AttemptRow = readonly [
   response: string | null,
 ];
 
-/** Rows that one page looks at: some ten milliseconds' worth. */
+/** Rows scanned for one page: some ten milliseconds' worth. */
 const LOOKED_AT = 50_000;
 
-/** Last logged first, which is not the order of `at`. */
+/** Last logged first, which differs from the order of `at`. */
 export async function attempts(session: Session, filter: AttemptFilter): Promise<AttemptRecord[]> {
   return (await found(session, filter, null)).map(([, record]) => record);
 }
 
-/** The log has no index but its ids: what matches seldom is looked for a part at a time. */
+/** Scans one part of the log: its only index is the id, so rare matches are searched part by part. */
 export async function attemptPage(session: Session, filter: AttemptFilter, from: number | null): Promise<AttemptPage> {
   const [newest] = await session.rows<[number | null]>(sql`SELECT max(id) FROM rollcall.attempt`);
   const highest = newest?.[0] ?? 0;
@@ -40,7 +40,7 @@ export async function attemptPage(session: Session, filter: AttemptFilter, from:
   return { attempts: page.map(([, record]) => record), next: older.length > 0 ? last : null };
 }
 
-/** Where a search begins of what was before a moment. The rows stand in the order of time, but for a few that were written late. */
+/** Start of a search before a moment. Rows are in order of time, except a few that were written late. */
 async function firstPlace({ rows, time }: Session, until: number | undefined, highest: number): Promise<number> {
   if (until === undefined) return highest;
   let [low, high] = [0, highest];

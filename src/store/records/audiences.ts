@@ -3,7 +3,7 @@ import { raw, sql } from '../sql.ts';
 import { checkFence } from './fence.ts';
 import type { Session } from './session.ts';
 
-/** Configurations whose generation is remembered; one that is forgotten counts as older than all. */
+/** Configurations whose generation is kept; a forgotten one counts as older than all. */
 const GENERATIONS_KEPT = 1_000;
 
 export async function audience({ rows }: Session, key: string): Promise<AudienceRecord | null> {
@@ -39,7 +39,7 @@ export async function lastSequence({ rows }: Session, key: string): Promise<numb
   return row?.[0] ?? 0;
 }
 
-/** The counter's row is locked first, so that two configurations never get the same generation. */
+/** Locks the counter's row first, so that two configurations never get the same generation. */
 export function takeGeneration(session: Session, hash: string): Promise<number> {
   return session.transaction(async (session) => {
     const { rows, run, dialect } = session;

@@ -42,7 +42,7 @@ export async function audits({ rows, time }: Session, filter: AuditFilter): Prom
   }));
 }
 
-/** Drops what is older, `limit` rows at most: the oldest have the smallest ids. */
+/** Drops older records, at most `limit`: the oldest have the smallest ids. */
 export function pruneAudits({ run, time }: Session, before: number, limit: number): Promise<number> {
   return run(sql`DELETE FROM rollcall.audit WHERE id IN (
     SELECT id FROM rollcall.audit ORDER BY id LIMIT ${limit}) AND at < ${time.atWall(before)}`);

@@ -5,7 +5,7 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const KEY = 'clocks';
 
-/** The time that a clock had when it was last trusted, and since when it has had one that is not. */
+/** A clock's time when it was last trusted, and since when it has been distrusted. */
 interface Trust {
   readonly at: number;
   readonly doubtedSince: number | null;
@@ -16,7 +16,7 @@ interface Clocks {
   readonly store: Trust;
 }
 
-/** What looks like a downtime may be a clock that is wrong: whoever is more than a day ahead has to be so for a day. */
+/** An apparent downtime may be a wrong clock: one more than a day ahead must stay so for a day to be trusted. */
 export function trustsClocks(session: Session, wall: number): Promise<boolean> {
   return session.transaction(async ({ rows, run, time }) => {
     const [[now = 0, text = null] = []] = await rows<[number, string | null]>(
@@ -38,7 +38,7 @@ function seenAt(before: Trust | undefined, now: number): Trust {
   return now - doubtedSince < DAY ? { at: before.at, doubtedSince } : { at: now, doubtedSince: null };
 }
 
-/** Whether it has to be written down: not each time that somebody asks. */
+/** True if the change must be written: not on every call. */
 function isNews(before: Trust, after: Trust): boolean {
   return before.doubtedSince !== after.doubtedSince || Math.abs(after.at - before.at) >= HOUR;
 }

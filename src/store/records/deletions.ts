@@ -6,14 +6,14 @@ import type { Session } from './session.ts';
 
 const EPOCH = raw("(SELECT CAST(value AS bigint) FROM rollcall.meta WHERE key = 'deletion_epoch')");
 
-/** Hashes for users within sources; null for every source. */
+/** Hashes of users within sources; null for every source. */
 function hashesOf(key: string, users: readonly string[], sources: readonly string[] | null): Buffer[] {
   return users.flatMap((user) => (sources ?? ['']).map((scope) => userHash(key, scope, user)));
 }
 
 /**
- * Raises the epoch for a request, once. It waits for the steps that hold the epoch: what they bring is on disk before
- * anything is erased, and what comes later names an older epoch.
+ * Raises the epoch once for a request. Waits for steps that hold the epoch: their data is on disk before anything is
+ * erased, and later steps carry an older epoch.
  */
 export async function openDeletion(session: Session, { id, userIds, sources }: Regulation): Promise<void> {
   const { rows, run, dialect, hashKey } = session;
@@ -28,7 +28,7 @@ export async function closeDeletion({ run }: Session, regulation: string): Promi
   await run(sql`UPDATE rollcall.deletion SET is_open = 0 WHERE regulation = ${regulation} AND is_open = 1`);
 }
 
-/** The epoch, which nobody raises until the transaction ends. */
+/** Reads the epoch and keeps others from raising it until the transaction ends. */
 export async function holdEpoch({ rows, dialect }: Session): Promise<number> {
   const [row] = await rows<[string]>(
     sql`SELECT value FROM rollcall.meta WHERE key = 'deletion_epoch' ${dialect.forShare}`,
@@ -81,7 +81,7 @@ interface ListedSubject {
   readonly users: readonly string[];
 }
 
-/** The ids of those whose users are being taken out right now. */
+/** Ids of the subjects whose users are being deleted now. */
 export async function beingDeleted(session: Session, subjects: readonly ListedSubject[]): Promise<ReadonlySet<number>> {
   const { rows, dialect, hashKey } = session;
   const hashed = subjects.map(({ id, source, users }) => ({ id, hashes: hashesOf(hashKey, users, ['', source]) }));

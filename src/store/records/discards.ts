@@ -2,7 +2,7 @@ import { DISCARDS_KEPT, type Discard, type DiscardFilter, type DiscardPage } fro
 import { join, raw, sql, where } from '../sql.ts';
 import type { Session } from './session.ts';
 
-/** Adds samples, in the order of time, and drops what is older than the newest of its source. */
+/** Adds samples in order of time and drops all but the newest of their source. */
 export function saveDiscards(session: Session, discards: readonly Discard[]): Promise<void> {
   return session.transaction(async ({ run, time }) => {
     for (const [source, theirs] of Map.groupBy(discards, (discard) => discard.source)) {
@@ -43,8 +43,8 @@ export async function discardPage(
 }
 
 /**
- * Drops the samples in which one of these users is named. A sample has no ids, but an event's name, say, may hold one. Short
- * ids stand in other words too: of those, only whole values count.
+ * Drops samples that name one of these users. A sample has no user ids, but an event's name may contain one. Short ids
+ * also occur inside other words, so only whole values count for them.
  */
 export function forgetDiscards(
   session: Session,

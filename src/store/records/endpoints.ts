@@ -50,10 +50,10 @@ export async function backlog({ rows, dialect, backlog: counters }: Session): Pr
   }));
 }
 
-/** A parameter would not tell which rows the index has. */
+/** A literal, since with a parameter the planner could not use the partial index. */
 const IS_READY = raw(`state = ${READY}`);
 
-/** One look into the index of what is ready for each destination and lane, however much waits. */
+/** One index lookup of ready deliveries per destination and lane, however many wait. */
 export async function oldestUntried({ rows, dialect, time, backlog }: Session): Promise<OldestUntried[]> {
   const oldest = [...LANES.keys()].map((lane) =>
     time.read(sql`(SELECT min(due_at) FROM rollcall.delivery

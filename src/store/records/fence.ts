@@ -7,7 +7,7 @@ import type { Session } from './session.ts';
 /**
  * Keeps the lease from being taken until the transaction ends.
  *
- * @throws RollcallError `fence_lost` when another process has taken the lease since
+ * @throws RollcallError `fence_lost` if another process has taken the lease
  */
 export async function checkFence({ rows, dialect }: Session, { lease, token }: Fence): Promise<void> {
   const query = sql`SELECT token FROM rollcall.lease WHERE name = ${lease} ${dialect.forShare}`;
@@ -18,7 +18,7 @@ export async function checkFence({ rows, dialect }: Session, { lease, token }: F
 }
 
 /**
- * Moves a run's cursor past a batch, in the transaction that accepts the batch; false if it was moved past it before.
+ * Moves a run's cursor past a batch, in the transaction that accepts it; false if it was moved before.
  *
  * @throws RollcallError `fence_lost`, `unknown_run`, `epoch_moved`
  */
@@ -40,7 +40,7 @@ export async function moveCursor(session: Session, step: PlanStep, sent: number)
   return true;
 }
 
-/** Takes back what `moveCursor` counted of messages that were not accepted, as their users are kept out. */
+/** Subtracts messages that `moveCursor` counted but that were not accepted, because their users are excluded. */
 export async function takeBackSent(session: Session, { run }: PlanStep, count: number): Promise<void> {
   if (count > 0) await session.run(sql`UPDATE rollcall.run SET sent = sent - ${count} WHERE id = ${run}`);
 }

@@ -4,7 +4,7 @@ import { raw, sql } from '../sql.ts';
 import { checkFence } from './fence.ts';
 import type { Session } from './session.ts';
 
-/** A roster that nobody has is kept this long: another process may be about to publish it. Milliseconds. */
+/** Retention of an unused roster, in milliseconds: another process may be about to publish it. */
 const KEEP = 86_400_000;
 
 export async function owners({ rows, time }: Session): Promise<Owner[]> {
@@ -81,14 +81,14 @@ export function countOrphans(session: Session, fence: Fence, elapsed: number): P
   });
 }
 
-/** Whether nobody has known it for so long. Whoever publishes it waits until the transaction ends, or was before it. */
+/** True if no process has known it for that long. A concurrent publish waits for the transaction, or came first. */
 export async function isUnknownFor(session: Session, destination: string, unknownFor: number): Promise<boolean> {
   const query = sql`SELECT 1 FROM rollcall.orphan
     WHERE destination = ${destination} AND unknown_for >= ${unknownFor} ${session.dialect.forUpdate}`;
   return (await session.rows(query)).length > 0;
 }
 
-/** Processes that know the same publish the same id, so that a roster is written and read once for all of them. */
+/** Processes that know the same destinations publish the same id, so a roster is written and read only once. */
 function rosterId(roster: Roster): string {
   return createHash('sha256').update(JSON.stringify(roster)).digest('hex').slice(0, 32);
 }

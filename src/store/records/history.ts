@@ -20,20 +20,20 @@ import type { Session } from './session.ts';
 const BUCKETS = Array.from({ length: HISTORY_BUCKETS }, (_, place) => `took_${place}`);
 const GAUGES = ['pending', 'oldest', 'members'] as const;
 const SUMMED = [...HISTORY_COUNTS, ...BUCKETS];
-/** Beside the key. */
+/** Columns besides the key. */
 export const HISTORY_COLUMNS: readonly string[] = [...SUMMED, ...GAUGES];
 const COLUMNS = ['subject', 'name', 'step', 'at', ...HISTORY_COLUMNS];
 const list = (names: readonly string[]) => raw(names.join(', '));
 
 const greater = (column: string) =>
   `${column} = CASE WHEN h.${column} > excluded.${column} THEN h.${column} ELSE coalesce(excluded.${column}, h.${column}) END`;
-/** Every process adds what it has counted. */
+/** Each process adds its counts. */
 const ADDED = list([
   ...SUMMED.map((column) => `${column} = h.${column} + excluded.${column}`),
   ...[greater('pending'), greater('oldest'), 'members = coalesce(excluded.members, h.members)'],
 ]);
 
-/** Adds to the minute, the hour and the day of `at`. Rows go in one order, so that two processes never wait for each other in a circle. */
+/** Adds to the minute, the hour and the day of `at`. Rows are sorted so that two processes never deadlock. */
 export async function addHistory(session: Session, at: number, entries: readonly HistoryEntry[]): Promise<void> {
   if (entries.length === 0) return;
   const sorted = entries.toSorted((a, b) => subjectCode(a) - subjectCode(b) || (a.name < b.name ? -1 : 1));
@@ -57,10 +57,10 @@ function rowOf(entry: HistoryEntry, at: number, step: HistoryStep): (string | nu
   ];
 }
 
-/** Postgres can't read other text out of JSON. */
+/** Postgres can't read other text from JSON. */
 const plain = (name: string) => name.toWellFormed().replaceAll('\0', '\ufffd');
 
-/** In the order of time. */
+/** In order of time. */
 export async function history({ rows }: Session, filter: HistoryFilter): Promise<HistoryPoint[]> {
   const { subject, name, step, since, until, limit } = filter;
   const found = await rows<(number | null)[]>(sql`
@@ -75,7 +75,7 @@ export async function history({ rows }: Session, filter: HistoryFilter): Promise
     .toReversed();
 }
 
-/** For each subject of a kind, or for those of these names, the sums over the steps from `since` on; subjects to which nothing happened are missing. */
+/** Sums over the steps from `since` on, for each subject of a kind or those named. Empty subjects are missing. */
 export async function historySums(
   { rows }: Session,
   subject: HistorySubject,
@@ -100,7 +100,7 @@ function totalsOf(sums: readonly (number | null)[]): Pick<HistorySum, 'counts' |
   return { counts: counts as HistoryCounts, took: sums.slice(HISTORY_COUNTS.length).map((count) => count ?? 0) };
 }
 
-/** Drops what is older than it is kept, the oldest first; resolves to the number of rows, at most `limit`. */
+/** Drops steps past their retention, oldest first; resolves to the number of rows, at most `limit`. */
 export async function pruneHistory({ run }: Session, now: number, limit: number): Promise<number> {
   let pruned = 0;
   for (const [code, step] of HISTORY_STEPS.entries()) {

@@ -1,14 +1,14 @@
 import { sql } from '../sql.ts';
 import type { Session } from './session.ts';
 
-/** Rows that are measured together, once. */
+/** Rows measured together, once. */
 const PART = 10_000;
-/** Bytes of a row and its indexes beside the body. */
+/** Bytes of a row and its indexes, without the body. */
 const ROW_BYTES = 300;
 
 /**
- * Parts are measured as they fill, and summed; what came since the last of them is measured each time. What a deletion took out
- * of a part goes on counting.
+ * Measures each part once it is full and sums the parts; rows after the last part are measured each time. Rows deleted
+ * from a part continue to count.
  */
 export function boundDelivered(session: Session, bytes: number, limit: number): Promise<number> {
   return session.transaction(async (session) => {
@@ -29,14 +29,14 @@ export function boundDelivered(session: Session, bytes: number, limit: number): 
   });
 }
 
-/** Parts whose rows are gone, or are not there yet: ids may come again where all were taken out. */
+/** Drops parts whose rows are removed or do not exist yet: ids may be reused once the table is empty. */
 async function dropGone({ run }: Session): Promise<void> {
   await run(sql`DELETE FROM rollcall.delivered_part
     WHERE last_id < coalesce((SELECT min(id) FROM rollcall.delivered), last_id + 1)
       OR last_id > coalesce((SELECT max(id) FROM rollcall.delivered), last_id - 1)`);
 }
 
-/** Measures what came since the last part: parts that are full for good, the rest for now. */
+/** Measures the rows since the last part: full parts for good, the rest for now. */
 async function measure({ rows, run }: Session): Promise<{ readonly last: number | null; readonly bytes: number }> {
   const [[measured] = [0]] = await rows<[number]>(sql`SELECT coalesce(max(last_id), 0) FROM rollcall.delivered_part`);
   for (let begin = measured; ; ) {

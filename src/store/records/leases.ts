@@ -2,7 +2,7 @@ import type { Fence } from '../port.ts';
 import { sql } from '../sql.ts';
 import type { Session } from './session.ts';
 
-/** A process that has exited holds nothing any more, whatever its lease says. */
+/** Takes a lease. A process that has exited holds nothing, whatever its lease says. */
 export async function takeLease(session: Session, lease: string, ttl: number): Promise<Fence | null> {
   const { rows, time, processes } = session;
   const [held] = await rows<[holder: string, token: number]>(
@@ -19,7 +19,7 @@ export async function takeLease(session: Session, lease: string, ttl: number): P
   return row ? { lease, token: row[0] } : null;
 }
 
-/** One that was given back is over: its last renewal may come after that, by another connection. */
+/** Renews a lease unless it was released: the last renewal may arrive later, on another connection. */
 export async function renewLease({ run, time }: Session, { lease, token }: Fence, ttl: number): Promise<boolean> {
   const until = sql`${time.now} + ${ttl}`;
   const renewed = await run(sql`
@@ -27,7 +27,7 @@ export async function renewLease({ run, time }: Session, { lease, token }: Fence
   return renewed > 0;
 }
 
-/** Ends the lease but keeps its row: the token must rise for ever. */
+/** Ends the lease but keeps its row: the token must never fall. */
 export async function releaseLease({ run }: Session, { lease, token }: Fence): Promise<void> {
   await run(sql`UPDATE rollcall.lease SET lease_until = 0 WHERE name = ${lease} AND token = ${token}`);
 }

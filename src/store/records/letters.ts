@@ -22,17 +22,17 @@ type LetterRow = readonly [
   conflict: string | null,
 ];
 
-/** Letters that one page looks at: they lie with their bodies. */
+/** Letters scanned for one page: they are stored with their bodies. */
 const LOOKED_AT = 10_000;
 
-/** In the order of their ids. */
+/** In order of id. */
 export function deadLetters(session: Session, filter: DeadLetterFilter): Promise<DeadLetter[]> {
   const { after } = filter;
   const range = after === undefined ? null : sql`id > ${session.ids.number(after)}`;
   return found(session, filter, range, raw('ASC'));
 }
 
-/** One statement: between two, a letter that is replayed would be in neither table. */
+/** One statement, since between two a replayed letter would be in neither table. */
 export async function hasUndelivered({ rows, dialect }: Session, conflictPrefix: string): Promise<boolean> {
   const isOfThese = dialect.startsWith(raw('conflict'), conflictPrefix);
   const found = await rows(sql`
@@ -101,14 +101,14 @@ function conditionsOf({ dialect, time, ids }: Session, filter: DeadLetterFilter,
 }
 
 /**
- * Those of these letters whose users are being deleted: they stay where the deletion finds them. No other deletion begins
- * until the transaction ends.
+ * Ids of letters whose users are being deleted: they stay where the deletion finds them. No other deletion begins until
+ * the transaction ends.
  */
 export function lettersBeingDeleted(session: Session, ids: readonly number[]): Promise<ReadonlySet<number>> {
   return rowsBeingDeleted(session, 'dead_letter', 'id', ids);
 }
 
-/** As `lettersBeingDeleted`, of another table. */
+/** As `lettersBeingDeleted`, for another table. */
 export async function rowsBeingDeleted(
   session: Session,
   table: 'dead_letter' | 'delivered',

@@ -11,7 +11,7 @@ import { raw, type Sql, sql, where } from '../sql.ts';
 import { pruneOldest } from './prune-oldest.ts';
 import type { Session } from './session.ts';
 
-/** Where messages are, in the order in which they are searched; each is read from its newest row on. */
+/** A table to search. Tables are searched in order, each from its newest row on. */
 interface SearchedTable {
   readonly table: 'delivery' | 'dead_letter' | 'delivered' | 'attempt';
   readonly state: MessageState;
@@ -19,7 +19,7 @@ interface SearchedTable {
   readonly delivery: string;
   readonly at: string;
   readonly hasBody: boolean;
-  /** Rows that one page looks at: they lie with their bodies. */
+  /** Rows scanned for one page: they are stored with their bodies. */
   readonly looks: number;
 }
 
@@ -27,12 +27,12 @@ const PLACES: readonly SearchedTable[] = [
   { table: 'delivery', state: 'waiting', delivery: 'id', at: 'accepted_at', hasBody: true, looks: 10_000 },
   { table: 'dead_letter', state: 'dead', delivery: 'id', at: 'last_at', hasBody: true, looks: 10_000 },
   { table: 'delivered', state: 'delivered', delivery: 'delivery', at: 'at', hasBody: true, looks: 10_000 },
-  // The log still has the ids of messages that are not kept.
+  // The log also has ids of messages whose bodies are not kept.
   { table: 'attempt', state: 'delivered', delivery: 'delivery', at: 'at', hasBody: false, looks: 50_000 },
 ];
 
 interface Found {
-  /** Of the row. */
+  /** Id of the row. */
   readonly row: number;
   readonly delivery: number;
   readonly message: MessageRecord;
@@ -56,7 +56,7 @@ export async function messagePage(
     const limit = filter.limit - messages.length;
     const { found, next } = await lookInto(session, place, { ...filter, limit }, start);
     messages.push(...found);
-    // It goes on there, now or with the next page.
+    // Continue there with the next page.
     if (next !== null) return { messages, next: `${place.table}:${next}` };
     start = Number.MAX_SAFE_INTEGER;
     const following = places[places.indexOf(place) + 1];
@@ -66,7 +66,7 @@ export async function messagePage(
 }
 
 function isWanted({ state, hasBody }: SearchedTable, { state: wanted, event }: MessageFilter): boolean {
-  // The log of attempts has no names of events.
+  // The attempt log has no event names.
   return (wanted === undefined || wanted === state) && (hasBody || event === undefined);
 }
 
@@ -81,14 +81,14 @@ async function lookInto(session: Session, place: SearchedTable, filter: MessageF
   return { found, next: last === null || last <= 0 ? null : last };
 }
 
-/** The last row that a page looks at, null where it looks at all that is left. */
+/** The last row that a page scans, null if it scans all the rest. */
 async function endOfLook(
   { rows }: Session,
   { table, looks }: SearchedTable,
   { userId, messageId }: MessageFilter,
   start: number,
 ): Promise<number | null | 'nothing'> {
-  // These are found by an index.
+  // An index finds these.
   if (table === 'delivered' && (userId ?? messageId) !== undefined) return null;
   const [part] = await rows<[last: number | null, count: number]>(sql`SELECT min(id), count(*) FROM (
     SELECT id FROM rollcall.${raw(table)} WHERE id <= ${start} ORDER BY id DESC LIMIT ${looks}) AS looked_at`);
@@ -129,7 +129,7 @@ function eventOf(body: string | null): string | null {
   return typeof event === 'string' ? event : null;
 }
 
-/** Of several endpoints that took a delivery in one try the last: their rows follow each other. */
+/** The last of several endpoints that took a delivery in one try: their rows are adjacent. */
 const LAST_SUCCESS = sql`outcome = ${OUTCOMES.indexOf('success')} AND NOT EXISTS (
   SELECT 1 FROM rollcall.attempt AS other WHERE other.id > attempt.id AND other.id <= attempt.id + 5
     AND other.delivery = attempt.delivery AND other.outcome = ${OUTCOMES.indexOf('success')})`;
@@ -148,7 +148,7 @@ function conditionsOf(
     userId === undefined ? null : sql`user_id = ${userId}`,
     messageId === undefined ? null : sql`message_id = ${messageId}`,
     type === undefined ? null : sql`type = ${MESSAGE_TYPES.indexOf(type)}`,
-    // Bodies are written by JSON.stringify; what else holds this text is left out afterwards.
+    // Bodies are written by JSON.stringify; other bodies with this text are filtered out later.
     event === undefined ? null : sql`type = ${TRACK}`,
     event === undefined ? null : dialect.contains(raw('body'), `"event":${JSON.stringify(event)}`),
     destination === undefined ? null : sql`destination = ${dialect.name(destination)}`,
@@ -157,7 +157,7 @@ function conditionsOf(
   );
 }
 
-/** Each delivery once, without those that were found elsewhere: kept, or still on their way to another endpoint. */
+/** Each delivery once, without those found elsewhere: kept, or still pending for another endpoint. */
 async function onlyInLog({ rows, dialect }: Session, matching: readonly Found[]): Promise<Found[]> {
   const byDelivery = new Map(matching.toReversed().map((found) => [found.delivery, found]));
   const among = (column: string) => dialect.oneOf(raw(column), 'id', [...byDelivery.keys()]);
@@ -199,7 +199,7 @@ export async function message({ rows, dialect, time, ids }: Session, id: string)
   return null;
 }
 
-/** Includes deliveries of that very moment: if nothing is kept, that is now. */
+/** Includes messages delivered at exactly `until`: if nothing is kept, that is now. */
 export async function pruneDelivered(session: Session, until: number, limit: number): Promise<number> {
   return (await pruneOldest(session, 'delivered', until + 1, limit)).count;
 }

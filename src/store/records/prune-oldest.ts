@@ -1,15 +1,15 @@
 import { raw, sql } from '../sql.ts';
 import type { Session } from './session.ts';
 
-/** How many rows were pruned, and the id of the last one; that of the last before if there were none. */
+/** Number of pruned rows and the last one's id; the previous last id if there were none. */
 export interface Pruned {
   readonly count: number;
   readonly last: number;
 }
 
 /**
- * Drops rows written before `before`, `limit` at most, from the id `after` on. They stand in the order of time: the oldest
- * have the smallest ids.
+ * Drops rows written before `before`, at most `limit`, after the id `after`. Rows are in order of time: the oldest have
+ * the smallest ids.
  */
 export async function pruneOldest(
   { rows, run, time }: Session,

@@ -2,7 +2,7 @@ import { raw, type Sql, sql } from '../sql.ts';
 import { IS_OPEN } from './runs.ts';
 import type { Dialect, Session } from './session.ts';
 
-/** Runs that are unfinished, undelivered or the newest of their key stay. */
+/** Old runs, except those that are unfinished, undelivered or the newest of their key. */
 export const prunableRuns = (dialect: Dialect, before: number, limit: number): Sql => sql`
   SELECT r.id FROM rollcall.run AS r ${dialect.using('run_started')}
   WHERE r.started_at < ${before} AND NOT ${IS_OPEN}
@@ -16,7 +16,7 @@ export const prunableRegulations = (dialect: Dialect, before: number, limit: num
   SELECT id FROM rollcall.regulation ${dialect.using('regulation_over')}
   WHERE status NOT IN ('INITIALIZED', 'RUNNING') AND created_at < ${before} ORDER BY created_at LIMIT ${limit}`;
 
-/** When the first deletion was asked for that an unfinished run was computed before: its hashes are still needed. */
+/** Time of the first deletion after an unfinished run was computed: its hashes are still needed. */
 const neededSince = (dialect: Dialect): Sql => sql`
   SELECT min(created_at) FROM rollcall.regulation WHERE id IN (
     SELECT regulation FROM rollcall.deletion WHERE epoch > (
@@ -45,7 +45,7 @@ export function pruneRecords(
   });
 }
 
-/** There is rarely any, so that the runs are looked at last. */
+/** Regulations to prune. There is rarely any, so runs are checked last. */
 async function regulationsToPrune({ rows, dialect }: Session, before: number, limit: number): Promise<string[]> {
   const over = await rows<[string]>(prunableRegulations(dialect, before, limit));
   if (over.length === 0) return [];

@@ -37,7 +37,7 @@ import {
 import { lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
 import type { OverSession } from './session.ts';
 
-/** Every verb of the records, over a session of either database. */
+/** All record verbs, over a session of either database. */
 export const RECORDS = {
   ...{ takeLease, renewLease, releaseLease, trustsClocks },
   ...{ pausedAudiences, pauseAudience, resumeAudience },
@@ -57,7 +57,7 @@ export const RECORDS = {
   pruneRecords,
 } satisfies OverSession<Records>;
 
-/** Verbs that also work on damaged data, so that people can see what there is. */
+/** Verbs that also work on damaged data, so that people can see what is left. */
 export const READING_RECORDS: ReadonlySet<string> = new Set<keyof Records>([
   ...([
     'alerts',

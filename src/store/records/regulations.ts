@@ -84,7 +84,7 @@ export async function confirmed({ rows, dialect, time }: Session, given: readonl
 
 type TraceRow = readonly [source: string, destination: string, type: number, user: string | null, alias: string | null];
 
-/** Destinations that got posts about these users. */
+/** Destinations that received posts about these users. */
 export async function told(
   session: Session,
   users: readonly string[],

@@ -4,7 +4,7 @@ import { saveAudience } from './audiences.ts';
 import { checkFence } from './fence.ts';
 import type { Dialect, Session } from './session.ts';
 
-/** `cursor` and `sent` of a run that is known belong to `accept`, which moves them with each batch. */
+/** Saves a run. `cursor` and `sent` of a known run belong to `accept`, which moves them with each batch. */
 export function saveRun(session: Session, run: Run, fence: Fence, audience?: AudienceRecord): Promise<void> {
   return session.transaction(async (session) => {
     await checkFence(session, fence);
@@ -28,7 +28,7 @@ const OPEN_STATES: ReadonlySet<RunState> = new Set<RunState>(['staged', 'held', 
 /** As in the condition of the index `run_open`. */
 export const IS_OPEN = raw("state IN ('staged', 'held', 'sending', 'committed')");
 
-/** A listing; each finds its rows by an index of its own. */
+/** A listing of runs; each kind has an index. */
 export function runsQuery(dialect: Dialect, { key, states, before, limit }: RunFilter): Sql {
   const isOpen = states?.every((state) => OPEN_STATES.has(state)) ?? false;
   const index = isOpen ? 'run_open' : key !== undefined ? 'run_key' : 'run_started';
@@ -44,12 +44,12 @@ export function runsQuery(dialect: Dialect, { key, states, before, limit }: RunF
     ORDER BY started_at DESC, seq DESC LIMIT ${limit}`;
 }
 
-/** The newest first. */
+/** Newest first. */
 export async function runs({ rows, dialect }: Session, filter: RunFilter): Promise<Run[]> {
   return (await rows<RunRow>(runsQuery(dialect, filter))).map(runOf);
 }
 
-/** A look into the index by key for each, in one statement: there may be hundreds. */
+/** One index lookup per key, in one statement: there may be hundreds. */
 export async function newestRuns(
   { rows, dialect }: Session,
   keys: readonly string[],
@@ -77,7 +77,7 @@ export async function runProgress({ rows }: Session, id: string): Promise<RunPro
   return { deliveries, untried, delivered, dead, superseded };
 }
 
-/** Of each audience that the store knows the newest run that was done, found by the index of runs by key. */
+/** The newest `done` run of each known audience, found by the index by key. */
 export async function lastSuccesses({ rows }: Session): Promise<LastSuccess[]> {
   const found = await rows<[string]>(sql`
     SELECT run.record FROM rollcall.audience AS audience JOIN rollcall.run AS run ON run.id = (

@@ -4,13 +4,13 @@ import { NOTICE } from '../states.ts';
 import { aliasNeedles } from '../users.ts';
 import type { Session } from './session.ts';
 
-/** Rows looked at in one call, so that others wait no longer than that. */
+/** Rows scanned in one call, which bounds how long others wait. */
 const STEP = 20_000;
 export const ALIAS = MESSAGE_TYPES.indexOf('alias');
 
 /**
- * Where users leave traces. The log of attempts may go back less far than what is kept, and letters wait for a person. Letters
- * first: what is queued again meanwhile is found among the deliveries, and what is delivered behind them.
+ * Tables with traces of users. The attempt log may not reach as far back as kept messages, and letters wait for a
+ * person. Letters go first: those requeued during the scan are then found as deliveries, and delivered ones after that.
  */
 const TRACES = [
   { table: 'dead_letter', isPosted: 'tries > 0', hasBody: true },
@@ -21,13 +21,13 @@ const TRACES = [
 
 interface TracePage {
   readonly trace: (typeof TRACES)[number];
-  /** The condition of its rows; null without any. */
+  /** Condition for the page's rows; null if there are none. */
   readonly range: Sql | null;
-  /** The cursor behind it; null after the last. */
+  /** Cursor after the page; null after the last. */
   readonly next: string | null;
 }
 
-/** The page of the traces that a cursor stands before. Tables are scanned by id: an index by user would cost every accept. */
+/** The page after a cursor. Tables are scanned by id, since an index by user would slow every accept. */
 export async function pageOf({ rows }: Session, cursor: string | null): Promise<TracePage> {
   const [table, from = '0'] = cursor?.split(':') ?? [];
   const index = Math.max(
@@ -43,7 +43,7 @@ export async function pageOf({ rows }: Session, cursor: string | null): Promise<
   return { trace, range: end === null ? null : sql`id > ${Number(from)} AND id <= ${end}`, next };
 }
 
-/** That a row is about one of these users, of an alias the former id too, and no notice of a deletion. */
+/** Condition: a row is about one of these users (or an alias's former id) and is no deletion notice. */
 export function ofUsers(
   { dialect }: Session,
   hasBody: boolean,
