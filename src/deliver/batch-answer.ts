@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { type Exchange, withoutSecrets } from './exchange.ts';
 
-// Many languages write null for what is not there, as Go does of a list that nothing was put into.
+// Many languages write null for an absent value, as Go does for a nil slice.
 const rejection = z.object({
   index: z.number().int().nonnegative(),
   code: z.string().catch('rejected'),
@@ -18,15 +18,16 @@ const answer = z.object({
 });
 
 /**
- * The exchange of each message of a batch. A 2xx takes all but those that a JSON answer names; other statuses count for each.
+ * The exchange of each message of a batch. A 2xx accepts all but those that a JSON answer names; other statuses apply
+ * to all.
  *
- * @param secrets - must not be kept of the answer's codes
+ * @param secrets - removed from the answer's codes
  */
 export function readAnswer(exchange: Exchange, size: number, secrets: readonly string[]): readonly Exchange[] {
   const all = (each: Exchange) => Array.from({ length: size }, () => each);
   if (exchange.outcome !== 'success' || exchange.answer === undefined) return all(exchange);
   const rejected = rejections(exchange.answer, size);
-  // Nobody can say what was taken: everything is sent again.
+  // It is unknown which were accepted: all are sent again.
   if (rejected === null) return all({ ...exchange, outcome: 'retry', error: 'invalid_answer' });
   const results = all(exchange);
   for (const { index, code, retry } of rejected) {
@@ -36,13 +37,13 @@ export function readAnswer(exchange: Exchange, size: number, secrets: readonly s
   return results;
 }
 
-/** Null where the answer was not read whole, or can't be understood. */
+/** Null if the answer was not read whole or can't be understood. */
 function rejections(text: string | null, size: number): readonly z.output<typeof rejection>[] | null {
   if (text === null) return null;
   if (text === '') return [];
   let json: unknown;
   try {
-    // Some servers begin all that they write with a byte order mark.
+    // Some servers begin everything they write with a byte order mark.
     json = JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch {
     return null;

@@ -10,53 +10,53 @@ import { ALONE_AFTER } from './suspects.ts';
 import type { Denial, SkipCause } from './verdict.ts';
 
 /*
- * Gathers deliveries of one endpoint into requests. There are two gatherings, first tries and retries, which never mix. Each
- * goes through these modes:
+ * Gathers deliveries of one endpoint into requests. First tries and retries are gathered separately and never mixed. Each
+ * gathering goes through these modes:
  *
- * - gathering: items arrive (`add`), and a timer of `wait` milliseconds runs.
- * - ready: the timer has run out (`isDue`), or there are `limit` messages or `BATCH_BYTES` bytes, or something may not wait:
+ * - gathering: messages arrive (`add`), and a timer of `wait` milliseconds runs.
+ * - ready: the timer has fired (`isDue`), there are `limit` messages or `BATCH_BYTES` bytes, or something must not wait:
  *   a deletion notice, a message that must be posted alone, or full memory.
  * - sending: a loop takes a place in the endpoint's window for each request, until nothing is ready (`send`).
- * - splitting: an endpoint that answers 400 or 413 gets the request again in halves (`parts`), which go before everything
- *   else, down to one message, whose answer is then its own. Other failures make its messages retries, in smaller requests.
+ * - splitting: after a 400 or 413 the request is sent again in halves (`parts`), before anything else, down to one
+ *   message, whose answer is then its own. After other failures its messages become retries, in smaller requests.
  *
- * `limit` is the number of messages in a request: halved when a request fails, doubled when one succeeds, `size` at most, and
- * one while the endpoint is closed. Every message ends exactly once, with an exchange, a reason why it was skipped, or an error.
+ * `limit` is the number of messages per request: halved when a request fails, doubled up to `size` when one succeeds, and
+ * one while the endpoint is closed. Every message ends exactly once: with an exchange, a reason for skipping, or an error.
  */
 
-/** A message that goes in a batch. */
+/** A message to be sent in a batch. */
 interface BatchedMessage {
   readonly claim: Claim;
-  /** Whether messages may still be posted is asked once for all of a generation. */
+  /** Permission to post is checked once per generation. */
   readonly generation: number;
-  /** Called once. */
+  /** Called exactly once. */
   readonly done: (result: Result) => void;
 }
 
-/** A message's part in an exchange, and when that began. Messages to which the same came share it. */
+/** A message's part in an exchange, and its start. Messages with the same result share it. */
 export interface Posted {
   readonly exchange: Exchange;
   readonly at: number;
   readonly denial: Denial | null;
 }
 
-/** A message's result at one endpoint: its part in an exchange, why there was none, or why it can't be made into a request. */
+/** A message's result at one endpoint: its part in an exchange, why it was skipped, or what failed. */
 export type Result = Posted | { readonly skipped: SkipCause } | { readonly error: unknown };
 
-/** Bodies that wait for, or are in, requests with several messages, over all endpoints of a process. */
+/** Bodies waiting for or in batch requests, over all endpoints of a process. */
 export interface BatchMemory {
   bytes: number;
 }
 
-/** Bytes of all bodies at most. An endpoint that has nothing waiting gets its first message all the same. */
+/** Limit of bytes of all bodies. An endpoint with nothing waiting gets its first message regardless. */
 const MEMORY_LIMIT = 32 * 1024 * 1024;
 
-/** The endpoint that the requests go to, with room for some of them at a time. */
+/** The endpoint that requests go to, which limits how many run at a time. */
 interface EndpointPlaces {
   readonly window: Pick<Window, 'open' | 'begun'>;
-  /** Waits for a place, or says why there is none. */
+  /** Waits for a place, or resolves to the reason why there is none. */
   enter(mayPost: () => boolean): Promise<SkipCause | null>;
-  /** Gives a place back that was not used. */
+  /** Returns an unused place. */
   withdraw(): void;
 }
 
@@ -64,19 +64,19 @@ interface BatcherOptions {
   readonly clock: Clock;
   readonly outlet: EndpointPlaces;
   readonly memory: BatchMemory;
-  /** Whether messages of a generation may still be posted. */
+  /** True if messages of a generation may still be posted. */
   readonly mayPost: (generation: number) => boolean;
   /** Posts an envelope. */
   readonly post: (claims: readonly Claim[]) => Promise<Exchange>;
-  /** Counts an exchange in the endpoint's window; says whether it was a refusal that may be of everything. */
+  /** Counts an exchange in the endpoint's window; returns the kind of denial, if it is one. */
   readonly leave: (exchange: Exchange, begun: number, claim: Claim) => Denial | null;
-  /** Secrets that an answer may repeat and nobody may read there. */
+  /** Secrets to hide if an answer repeats them. */
   readonly secrets: () => readonly string[];
   /** Called when there may be room for more. */
   readonly onRoom: () => void;
 }
 
-/** A message until its request is answered, or can't be made. It counts in the memory meanwhile. */
+/** A message until its request is answered or fails. It counts towards the memory until then. */
 class WaitingMessage {
   readonly item: BatchedMessage;
   readonly bytes: number;
@@ -98,16 +98,16 @@ class WaitingMessage {
   }
 }
 
-/** Messages that gather for one request. */
+/** Messages gathering for one request. */
 interface Gathering {
   items: WaitingMessage[];
-  /** Messages in a request at most, now: it halves when a request fails and doubles when one succeeds. */
+  /** Current limit of messages per request: halved when a request fails, doubled when one succeeds. */
   limit: number;
   /** Size of the items in an envelope. */
   bytes: number;
-  /** Parts of batches that were split, each to be posted by itself. */
+  /** Parts of split batches, each posted alone. */
   parts: WaitingMessage[][];
-  /** Whether `wait` is over. */
+  /** True once `wait` has passed. */
   isDue: boolean;
   isSending: boolean;
   cancelTimer: (() => void) | null;
@@ -124,8 +124,8 @@ const gathering = (limit: number): Gathering => ({
 });
 
 /**
- * Gathers the deliveries of one endpoint into requests of up to `size` messages. A request takes one place in the endpoint's
- * window, and each of its messages has an outcome of its own. What is tried again is not mixed with first tries.
+ * Gathers the deliveries of one endpoint into requests of up to `size` messages. A request takes one place in the
+ * endpoint's window; each message has its own outcome. Retries are not mixed with first tries.
  */
 export class Batcher {
   private readonly options: BatcherOptions;
@@ -140,7 +140,7 @@ export class Batcher {
     this.options = options;
   }
 
-  /** Takes changed settings: what has gathered waits by them from now on. */
+  /** Applies changed settings, also to messages already gathered. */
   configure(settings: BatchOptions): void {
     if (isEqual(settings, this.settings)) return;
     const isResized = settings.size !== this.settings.size;
@@ -152,7 +152,7 @@ export class Batcher {
     }
   }
 
-  /** Sends what has gathered without waiting for more. */
+  /** Sends the gathered messages without waiting for more. */
   hurry(): void {
     for (const each of [this.firsts, this.retries]) {
       each.isDue = each.items.length > 0;
@@ -160,23 +160,23 @@ export class Batcher {
     }
   }
 
-  /** Messages that a request of first tries may hold now. */
+  /** Current limit of messages in a request of first tries. */
   get size(): number {
     return this.sizeOf(this.firsts);
   }
 
-  /** An endpoint that is closed is probed with one. */
+  /** A closed endpoint is probed with one message. */
   private sizeOf({ limit }: Gathering): number {
     return this.options.outlet.window.open ? limit : 1;
   }
 
-  /** Messages that wait for a request. */
+  /** Messages waiting for a request. */
   get gathered(): number {
     return count(this.firsts) + count(this.retries);
   }
 
   /**
-   * Whether one more message may come.
+   * True if there is room for one more message.
    *
    * @param places - requests that may begin now
    */
@@ -194,12 +194,12 @@ export class Batcher {
     this.look(into);
   }
 
-  /** All else waits for what is posted alone, and others for room in the memory; a notice is not put off further. */
+  /** True for messages that must go now: suspects and notices, and any while the memory is full. */
   private endsWait({ crashes, lane }: Claim): boolean {
     return crashes >= ALONE_AFTER || this.options.memory.bytes >= MEMORY_LIMIT || lane === 'deletion';
   }
 
-  /** Gives back what may not be posted any more; with `all`, whatever it is. */
+  /** Releases messages that may no longer be posted; with `all`, every message. */
   cut(all = false): void {
     const mayPost = this.permission();
     const isKept = (waiting: WaitingMessage) => {
@@ -217,7 +217,7 @@ export class Batcher {
     }
   }
 
-  /** Whether messages may be posted now. All of one generation get the same answer. */
+  /** Checks if messages may be posted now, once per generation. */
   private permission(): (waiting: WaitingMessage) => boolean {
     let asked: number | null = null;
     let answer = false;
@@ -246,7 +246,7 @@ export class Batcher {
     return from.isDue || from.items.length >= this.sizeOf(from) || envelopeBytes() + from.bytes > BATCH_BYTES;
   }
 
-  /** Posts what is ready, as fast as the window has places. It never rejects. */
+  /** Posts ready messages as fast as the window has places. Never rejects. */
   private async send(from: Gathering): Promise<void> {
     const { outlet } = this.options;
     from.isSending = true;
@@ -279,7 +279,7 @@ export class Batcher {
     from.bytes -= bytesOf(items);
     const { isDue } = from;
     disarm(from);
-    // Of what is due, some may not have fitted.
+    // Some due messages may not have fitted.
     from.isDue = isDue && from.items.length > 0;
     return items;
   }
@@ -293,7 +293,7 @@ export class Batcher {
       exchange = await post(items.map(({ item }) => item.claim));
     } catch (error) {
       outlet.withdraw();
-      // One of them can't be made into a request: the others can.
+      // One message can't be made into a request: the others can.
       if (items.length > 1) this.split(items, from);
       else for (const item of items) item.end({ error });
       return;
@@ -314,7 +314,7 @@ export class Batcher {
   ): void {
     const [first] = items as readonly [WaitingMessage, ...WaitingMessage[]];
     const exchanges = readAnswer(exchange, items.length, this.options.secrets());
-    // A handler that takes none of a whole batch says what a 5xx would say.
+    // A handler that rejects a whole batch for retry means the same as a 5xx.
     const isTaken = exchanges.some(({ outcome }) => outcome !== 'retry');
     const whole = isTaken ? exchange : (exchanges[0] ?? exchange);
     const denial = this.options.leave(whole, begun, first.item.claim);
@@ -330,7 +330,7 @@ export class Batcher {
     }
   }
 
-  /** Halves, each to be posted by itself: down to one message, whose answer is then its own. */
+  /** Splits a batch into halves, each posted alone: down to one message, whose answer is then its own. */
   private split(items: readonly WaitingMessage[], from: Gathering): void {
     const half = Math.ceil(items.length / 2);
     this.shrink(from, half);
@@ -338,7 +338,7 @@ export class Batcher {
     this.look(from);
   }
 
-  /** What succeeds says that first tries would; what failed at its first try comes again in requests as small. */
+  /** A success raises the limit of first tries too; a failed batch is retried in smaller ones. */
   private adapt(from: Gathering, { outcome, status }: Exchange, count: number): void {
     if (outcome === 'success') {
       for (const each of new Set([from, this.firsts])) each.limit = Math.min(this.settings.size, each.limit * 2);
@@ -347,13 +347,13 @@ export class Batcher {
     }
   }
 
-  /** What fails again says nothing of first tries. */
+  /** A failed retry says nothing about first tries. */
   private shrink(from: Gathering, size: number): void {
     for (const each of new Set([from, this.retries])) each.limit = Math.max(1, Math.min(each.limit, size));
   }
 }
 
-/** Has what comes next wait in full. */
+/** Makes the next messages wait in full. */
 function disarm(from: Gathering): void {
   cancelWait(from);
   from.isDue = false;
@@ -366,7 +366,7 @@ function cancelWait(from: Gathering): void {
 
 const count = ({ items, parts }: Gathering) => items.length + parts.reduce((sum, part) => sum + part.length, 0);
 
-/** A body that the endpoint does not understand, or that is too large, may be one message's fault. */
+/** One message may be to blame if the endpoint does not understand the body or finds it too large. */
 const isTooMuch = ({ status }: Exchange) => status === 400 || status === 413;
 
 const CUT: Result = { skipped: 'cut' };
@@ -375,7 +375,7 @@ const CUT: Result = { skipped: 'cut' };
 const bytesOf = (items: readonly WaitingMessage[]) =>
   items.reduce((sum, { item, bytes }) => sum + envelopeBytes(bytes, item.claim.id), 0);
 
-/** How many of the first items go into one request: one at least, and `most` at most. */
+/** Number of leading items that go into one request: at least one, at most `most`. */
 function fitting(items: readonly WaitingMessage[], most: number): number {
   let sum = envelopeBytes();
   let count = 0;

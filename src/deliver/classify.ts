@@ -36,12 +36,12 @@ const TLS_CAUSES: ReadonlyMap<string, string> = new Map([
   ['HOSTNAME_MISMATCH', 'wrong_host'],
 ]);
 
-/** Certificates that OpenSSL refuses for what they are made of. */
+/** Certificates that OpenSSL refuses for their weak keys or digests. */
 const WEAK_CERTIFICATE = /^ERR_SSL_(EE|CA)_(KEY|MD)_TOO_(SMALL|WEAK)$/;
 
 /** Raised instead of connecting to an address that `network` does not allow. */
 export const ADDRESS_REFUSED = 'ADDRESS_REFUSED';
-/** Raised when the time for an attempt is over. */
+/** Raised when an attempt's time is over. */
 export const TIMEOUT = 'TIMEOUT';
 
 export function classifyError(failure: unknown): Classified {
@@ -55,15 +55,15 @@ export function classifyError(failure: unknown): Classified {
   return { outcome: 'retry', error: code };
 }
 
-/** undici's parser gives no code, and asserts what it takes for granted of a status. */
+/** undici's parser sets no code, and asserts what it assumes of a status. */
 function isNoHttp(failure: unknown, code: string): boolean {
   return code === 'ERR_ASSERTION' || (failure instanceof Error && failure.name === 'HTTPParserError');
 }
 
-/** How many errors deep a code is looked for: an error may be its own cause. */
+/** Depth to which causes are searched for a code: an error may be its own cause. */
 const CAUSES_LIMIT = 8;
 
-/** If several addresses fail, there is one error with a list; the first one has the cause. */
+/** If several addresses fail, one error lists them all; the first one has the cause. */
 function errorCode(failure: unknown): string {
   let error = failure;
   for (let depth = 0; depth < CAUSES_LIMIT && typeof error === 'object' && error !== null; depth += 1) {

@@ -9,27 +9,27 @@ import { ALONE_AFTER } from './suspects.ts';
 import { Tries, type TriesOptions } from './tries.ts';
 import { isExpired, released } from './verdict.ts';
 
-/** First attempts that may wait for a busy endpoint before the destination's claims wait too. */
+/** First attempts that may wait for a busy endpoint before claiming for the destination pauses. */
 const WAITING_LIMIT = 256;
-/** Deliveries claimed beyond what the endpoints take at once, at most. */
+/** Limit of deliveries claimed beyond the endpoints' current capacity. */
 const AHEAD_LIMIT = 256;
-/** Characters that bodies are taken to have before any were seen: more than most. */
+/** Assumed length of a body before any was seen: more than most. */
 const LONG = 8_192;
 
 export interface QueueHooks
   extends Pick<TriesOptions, 'clock' | 'wallTime' | 'batchMemory' | 'post' | 'onEndpointChange'> {
-  /** Since when deliveries are served: what was before says nothing of the endpoints. */
+  /** Start of serving deliveries: earlier times say nothing about the endpoints. */
   readonly servedSince: () => number;
-  /** Whether this process still holds its claims. */
+  /** True while this process still holds its claims. */
   readonly holdsClaims: () => boolean;
-  /** Whether no more attempts may begin. */
+  /** True once no more attempts may begin. */
   readonly isStopping: () => boolean;
   readonly onSettled: (settlement: Settlement) => void;
-  /** Records a post of what was held at an abnormal end; resolves to whether it may begin. */
+  /** Records a post of a claim held at an abnormal end; resolves to true if it may begin. */
   readonly record: (claim: Claim) => Promise<boolean>;
-  /** Called with what has to be posted alone, or not at all. */
+  /** Called with deliveries that must be posted alone or given up. */
   readonly onSuspect: (claim: Claim) => void;
-  /** Called with a delivery that failed in a way that no endpoint is to blame for. */
+  /** Called with a delivery that failed through no endpoint's fault. */
   readonly onUndeliverable: (claim: Claim, error: unknown) => void;
   /** Called when there may be room for more. */
   readonly onRoom: (queue: DestinationQueue) => void;
@@ -44,22 +44,22 @@ export class DestinationQueue {
   private readonly hooks: QueueHooks;
   private readonly rate: Rate;
   private readonly tries: Tries;
-  /** Null while the destination is left to other processes. */
+  /** Null while other processes serve the destination. */
   private share: Share | null = WHOLE;
   private running = 0;
   private isPumping = false;
-  /** Characters of all bodies in hand, and of one as the last claims had them. */
+  /** Characters of all bodies in hand, and the average of the last claims. */
   heldCharacters = 0;
   usualCharacters = LONG;
-  /** Deliveries that should be in hand beyond those that the endpoints take at once. */
+  /** Deliveries wanted in hand beyond the endpoints' current capacity. */
   private ahead = 0;
-  /** Deliveries ended so far, and at the start of the claim under way. */
+  /** Deliveries ended so far, and their number at the start of the current claim. */
   private ended = 0;
   private endedBefore = 0;
   private readonly onDrained: (() => void)[] = [];
-  /** Rises when everything in hand is given up: what was begun before settles nothing. */
+  /** Incremented when everything in hand is given up: earlier deliveries settle nothing. */
   private generation = 0;
-  /** When it was last enabled after having been disabled; 0 if it never was. */
+  /** Time it was last re-enabled; 0 if never. */
   private enabledAt = 0;
 
   constructor(
@@ -77,7 +77,7 @@ export class DestinationQueue {
     this.configure(destination, serviceName, states);
   }
 
-  /** Takes a changed configuration; what is known of unchanged endpoints stays, and what has not begun is given back. */
+  /** Applies a changed configuration. State of unchanged endpoints stays; deliveries not begun are released. */
   configure(destination: Destination, serviceName: string, states: ReadonlyMap<string, EndpointState>): void {
     if (destination.enabled && !this.destination.enabled) this.enabledAt = this.hooks.clock.now();
     this.destination = destination;
@@ -102,7 +102,7 @@ export class DestinationQueue {
     });
   }
 
-  /** Takes its part in serving the destination; with null it finishes what it has begun, and leaves the rest to others. */
+  /** Takes its part in serving the destination; with null, finishes running deliveries and leaves the rest to others. */
   changeShare(share: Share | null): void {
     if (share?.of === this.share?.of && share?.leads === this.share?.leads) return;
     this.share = share;
@@ -119,7 +119,7 @@ export class DestinationQueue {
     this.rate.change(ratePerSecond === null ? null : ratePerSecond / (this.share?.of ?? 1));
   }
 
-  /** Begins nothing more: the destination is gone from the configuration. */
+  /** Begins nothing more: the destination was removed from the configuration. */
   retire(): void {
     this.destination = { ...this.destination, enabled: false };
     this.halt();
@@ -129,7 +129,7 @@ export class DestinationQueue {
     return this.destination.enabled;
   }
 
-  /** Claims in hand: those waiting to begin and those begun. */
+  /** Claims in hand, waiting or begun. */
   get held(): number {
     return this.buffer.length + this.running;
   }
@@ -138,12 +138,12 @@ export class DestinationQueue {
     return this.held === 0;
   }
 
-  /** Says that a claim begins. */
+  /** Notes the start of a claim. */
   claiming(): void {
     this.endedBefore = this.ended;
   }
 
-  /** Deliveries that should be claimed now, in few large claims, but so that the endpoints never wait for the store. */
+  /** Number of deliveries to claim now: in few large claims, but so that endpoints never wait for the store. */
   room(): number {
     if (!this.enabled || this.share === null) return 0;
     let size = 0;
@@ -153,42 +153,42 @@ export class DestinationQueue {
       size = Math.max(size, outlet.size);
     }
     if (size === 0) return this.idle && this.outlets.hasRoom ? 1 : 0;
-    // As many again as the window holds, for it may double at any moment.
+    // As many again as the window holds, since it may double at any moment.
     const ahead = Math.max(size, this.ahead);
     const wanted = size + ahead - this.held;
     if (wanted < ahead / 2) return 0;
     return Math.max(0, Math.min(wanted, this.rate.available - this.buffer.length));
   }
 
-  /** In how many milliseconds `room` may be more although nothing ends before: a probe is due, or the rate allows it. */
+  /** Milliseconds until `room` may grow without any delivery ending: until a probe is due, or the rate allows more. */
   nextRoomIn(): number | null {
     if (!this.enabled || this.share === null) return null;
     if (this.rate.available < 1) return this.rate.delay;
     return this.idle && this.outlets.areClosed && this.share.leads ? this.outlets.untilProbe : null;
   }
 
-  /** Whether what is tried again mostly fails again, while the endpoints take other messages. */
+  /** True if most retries fail again while the endpoints accept other messages. */
   get retriesAreVain(): boolean {
     return this.tries.retriesAreVain;
   }
 
-  /** Since when the endpoints may have been asked: neither a downtime nor a time in which it was disabled counts. */
+  /** Time since when the endpoints may have been tried: neither a downtime nor time disabled counts. */
   private get askedSince(): number {
     return Math.max(this.hooks.servedSince(), this.enabledAt);
   }
 
-  /** Since when no endpoint takes anything, as far as anyone looked; null while one does. */
+  /** Start of the time in which all endpoints are closed, as far as known; null while one is open. */
   get heldBackSince(): number | null {
     return this.outlets.heldBackSince(this.askedSince);
   }
 
-  /** Whether this process has seen for itself that the endpoints take nothing; a paused one can't be asked. */
+  /** True if this process has tried every endpoint itself since then; a paused one can't be tried. */
   get hasProbed(): boolean {
     return this.outlets.haveBeenTried(this.askedSince);
   }
 
   add(claims: readonly Claim[]): void {
-    // Twice what ended during this claim, so that a fast endpoint does not wait for the next one.
+    // Twice the number that ended during this claim, so that a fast endpoint does not wait for the next one.
     const needed = Math.min(AHEAD_LIMIT, 2 * (this.ended - this.endedBefore));
     this.ahead = Math.max(needed, Math.floor(this.ahead / 2));
     let characters = 0;
@@ -204,12 +204,12 @@ export class DestinationQueue {
     this.pump();
   }
 
-  /** Whether an attempt could begin at once. */
+  /** True if an attempt could begin at once. */
   get hasRoom(): boolean {
     return this.enabled && this.share !== null && this.outlets.hasRoom;
   }
 
-  /** Posts a delivery past the buffer, while nothing else is in flight; resolves once it has ended. */
+  /** Posts a delivery past the buffer while nothing else is in flight; resolves when it has ended. */
   async postAlone(claim: Claim): Promise<void> {
     this.rate.take();
     this.running += 1;
@@ -217,47 +217,47 @@ export class DestinationQueue {
     await this.deliver(claim);
   }
 
-  /** Resolves once no delivery is under way. */
+  /** Resolves when no delivery is running. */
   async drained(): Promise<void> {
     while (this.running > 0) await new Promise<void>((resolve) => this.onDrained.push(resolve));
   }
 
-  /** Gives back what has not begun, uncharged. */
+  /** Releases deliveries that have not begun, uncharged. */
   releaseBuffer(): void {
     for (const claim of this.takeBuffer()) this.hooks.onSettled(released(claim));
   }
 
-  /** Gives back what has not begun, and has attempts that wait for a busy endpoint look again whether they may begin. */
+  /** Releases deliveries that have not begun, and wakes waiting attempts to check if they may begin. */
   halt(): void {
     this.releaseBuffer();
     this.outlets.wakeAll();
   }
 
-  /** Deliveries that wait for others to go in one request with. */
+  /** Deliveries waiting for others to share a request with. */
   get gathered(): number {
     return Math.max(0, ...this.outlets.list.map(({ batcher }) => batcher?.gathered ?? 0));
   }
 
-  /** Has them wait no longer. */
+  /** Ends their wait. */
   hurry(): void {
     for (const { batcher } of this.outlets.list) batcher?.hurry();
   }
 
-  /** Drops what is in hand without a word: the claims are no longer ours. */
+  /** Drops everything in hand silently: the claims are no longer ours. */
   abandon(): void {
     this.generation += 1;
     this.takeBuffer();
     this.outlets.wakeAll();
   }
 
-  /** Takes over what another process or a person found of an endpoint. */
+  /** Applies an endpoint state found by another process or set by a person. */
   hear(state: EndpointState): void {
     if (this.outlets.hear(state)) this.hooks.onRoom(this);
   }
 
-  /** Begins what there is room for, and gives back what has no prospect of it. */
+  /** Begins as many as there is room for, and releases those without a prospect of it. */
   private pump(): void {
-    // What begins may end before it returns: the one who pumps then goes on by itself.
+    // A delivery may end before `start` returns and pump again: the outer call continues the loop.
     if (this.isPumping) return;
     this.isPumping = true;
     try {
@@ -269,7 +269,7 @@ export class DestinationQueue {
 
   private beginAll(): void {
     const { isStopping, holdsClaims } = this.hooks;
-    // A delivery that takes its time asks again before it posts.
+    // A slow delivery checks again before it posts.
     const mayBegin = holdsClaims();
     while (this.buffer.length > 0 && !isStopping() && mayBegin) {
       if (!this.outlets.hasRoom) {
@@ -283,7 +283,7 @@ export class DestinationQueue {
     this.releaseBuffer();
   }
 
-  /** A fault of ours, or a delivery that can't be made into a request: trying again would not help. */
+  /** Gives up after a fault of ours, or if no request can be made: a retry would not help. */
   private giveUp(claim: Claim, error: unknown): void {
     this.hooks.onUndeliverable(claim, error);
     const verdict = { kind: 'dead', reason: 'undeliverable', status: null, firstAt: claim.firstAt } as const;
@@ -304,7 +304,7 @@ export class DestinationQueue {
     if (this.running === 0) for (const drained of this.onDrained.splice(0)) drained();
   }
 
-  /** Most go to one endpoint, at their first try. These have no promise of their own. */
+  /** Starts a delivery. Most go to one endpoint, in their first try, and need no promise of their own. */
   private start(claimed: Claim): void {
     const [only, another] = this.outlets.list;
     const { crashes, marks, firstAt } = claimed;
@@ -332,22 +332,22 @@ export class DestinationQueue {
     } finally {
       this.finished(claim);
     }
-    // After a batch there is room for all that it brought.
+    // After a batch there is room for as many as it carried.
     if (!('exchange' in result)) this.hooks.onRoom(this);
   }
 
-  /** Brings a claim to its settlement, and makes room for the next. */
+  /** Takes a claim to its settlement, and makes room for the next. */
   private async deliver(claimed: Claim): Promise<void> {
     const { generation } = this;
     try {
-      // A delivery that was never tried is tried once, however long it was held back.
+      // An untried delivery is tried once, however long it was held back.
       const settlement =
         claimed.firstAt !== null && isExpired(claimed, this.hooks.clock.now())
           ? expired(claimed)
           : await this.begin(this.startClock(claimed), generation);
       if (generation === this.generation) this.hooks.onSettled(settlement);
     } catch (error) {
-      // A claim that is no longer ours is not ours to give up.
+      // Only our own claims are ours to give up.
       if (generation === this.generation) this.giveUp(claimed, error);
     } finally {
       this.finished(claimed);
@@ -355,7 +355,7 @@ export class DestinationQueue {
     }
   }
 
-  /** Only a try of what was held at an abnormal end is recorded: nothing else is written before a post. */
+  /** Only tries of claims held at an abnormal end are recorded: nothing else is written before a post. */
   private begin(claim: Claim, generation: number): Promise<Settlement> {
     return claim.crashes > 0 ? this.tryRecorded(claim, generation) : this.tries.make(claim, generation);
   }
@@ -364,7 +364,7 @@ export class DestinationQueue {
     return (await this.hooks.record(claim)) ? this.tries.make(claim, generation) : released(claim);
   }
 
-  /** A probe that was held back before its first attempt: its four hours began when it was. */
+  /** Starts the four hours of a first attempt; for one that was held back, from when that began. */
   private startClock(claim: Claim): Claim {
     const heldSince = claim.firstAt === null ? this.heldBackSince : null;
     return heldSince === null ? claim : { ...claim, firstAt: Math.max(claim.acceptedAt, heldSince) };
@@ -377,7 +377,7 @@ export class DestinationQueue {
   }
 }
 
-/** Without a time, no try is charged. */
+/** Without `firstAt`, no try is charged. */
 function expired(claim: Claim): Settlement {
   return { claim, verdict: { kind: 'dead', reason: 'expired', status: null, firstAt: null }, attempts: [] };
 }

@@ -10,13 +10,13 @@ export interface Exchange {
   readonly outcome: Exclude<Outcome, 'skipped'>;
   readonly status: number | null;
   readonly error: string | null;
-  /** The start of a failed endpoint's answer. */
+  /** Start of a failed endpoint's response. */
   readonly response: string | null;
-  /** The JSON that a successful endpoint answered a batch with; null where it could not be read whole, absent without any. */
+  /** JSON answer to a successful batch; null if it could not be read whole, absent if there was none. */
   readonly answer?: string | null;
-  /** For how long the endpoint wants not to be asked again, in milliseconds. */
+  /** Delay that the endpoint asked for, in milliseconds. */
   readonly retryAfter: number | null;
-  /** When the attempt began by the wall clock and by the steady one, and the time until its status (or failure) was known. */
+  /** Start of the attempt by wall and steady clock, and the time until its status (or failure) was known. */
   readonly at: number;
   readonly startedAt: number;
   readonly ms: number;
@@ -27,15 +27,16 @@ export interface PostRequest {
   readonly path: string;
   readonly headers: string[];
   readonly body: Buffer;
-  /** Secrets that must not be kept of a failed endpoint's answer. */
+  /** Secrets to remove from a failed endpoint's response. */
   readonly secrets?: readonly string[];
-  /** Whether a JSON answer matters: that of a batch does. */
+  /** True to read a JSON answer, as for a batch. */
   readonly readsAnswer?: boolean;
 }
 
 /**
- * Posts once. `done` is called once, whatever the remote and the HTTP client do: a failure is a result, and five seconds
- * cover everything. An answer is handed over in the same pass of the event loop, so that the next request finds the connection still warm.
+ * Posts once. Calls `done` once, whatever the remote and the HTTP client do: a failure is a result, and five seconds
+ * cover everything. It runs in the same pass of the event loop as the answer, so the next request can reuse the
+ * connection.
  */
 export function exchange(
   agent: Dispatcher,
@@ -52,7 +53,7 @@ export function exchange(
   }
 }
 
-/** As {@link exchange}; it never rejects. */
+/** As {@link exchange}, but returns a promise, which never rejects. */
 export function post(agent: Dispatcher, clock: Clock, request: PostRequest): Promise<Exchange> {
   return new Promise((resolve) => exchange(agent, clock, request, resolve));
 }
@@ -86,8 +87,8 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
-    // The connection came too late: nothing may be sent any more. A process that was stopped for a while, or a machine that
-    // was suspended, may see its connection before its timer.
+    // The connection arrived too late: nothing may be sent any more. After a stopped process or a suspended machine
+    // continues, the connection may be ready before the timer fires.
     const elapsed = Math.max(this.clock.monotonic() - this.startedAt, this.clock.now() - this.at);
     if (this.finished || elapsed >= ATTEMPT_TIMEOUT) this.cut();
   }
@@ -123,13 +124,13 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     this.finish(error);
   }
 
-  /** Ends the exchange from our side; a status that is known stays. */
+  /** Ends the exchange from our side; a known status stays. */
   private cut(): void {
     this.finish(this.status === null ? timeoutError() : null);
     try {
       this.controller?.abort(timeoutError());
     } catch {
-      // The exchange is over either way, and a timer has no one to tell.
+      // The exchange is over either way, and a timer has no caller to notify.
     }
   }
 
@@ -160,7 +161,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** The HTTP client would swallow a fault of the one who asked. */
+  /** The HTTP client would swallow an error thrown by the caller's code. */
   private end(exchange: Exchange): void {
     try {
       this.done(exchange);
@@ -171,14 +172,14 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** A successful endpoint's answer is of no use to anyone, unless it answers a batch. */
+  /** A successful endpoint's response is useless, unless it answers a batch. */
   private keepsResponse(): boolean {
     if (this.status === null) return false;
     return this.status < 200 || this.status >= 300 || (this.request.readsAnswer && this.isJson);
   }
 }
 
-/** A page of errors may show the request's headers. */
+/** An error page may show the request's headers. */
 export function withoutSecrets(text: string, secrets: readonly string[]): string {
   return secrets.reduce((shown, secret) => shown.replaceAll(secret, '…'), text);
 }
@@ -191,7 +192,7 @@ function single(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
 }
 
-/** Codings that came in several headers were applied one after the other. */
+/** Codings in several headers were applied one after the other. */
 function joined(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header.join(',') : header;
 }

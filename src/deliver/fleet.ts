@@ -4,7 +4,7 @@ import type { Logger } from '../kernel/log.ts';
 import type { Owner, Records, Roster, RosterEntry } from '../store/port.ts';
 import { type Share, shareOf } from './share.ts';
 
-/** The destinations that a process of this configuration knows. */
+/** The roster of this configuration's destinations. */
 function rosterOf(destinations: readonly Destination[], removedAfter: number): Roster {
   return { destinations: destinations.map(({ name, enabled, sources }) => ({ name, enabled, sources })), removedAfter };
 }
@@ -14,7 +14,7 @@ interface FleetOptions {
   /** This process, which gets a new number with each lease. */
   readonly owner: () => number;
   readonly log: Logger;
-  /** Called with each division of the destinations, and whether the processes are others than before. */
+  /** Called after each division of the destinations, with true if the set of processes has changed. */
   readonly onDivided: (isChanged: boolean) => void;
 }
 
@@ -23,11 +23,11 @@ interface Member {
   readonly served: ReadonlySet<string>;
 }
 
-/** The processes that deliver, and which destinations each serves: configurations may differ while a fleet is updated. */
+/** The delivering processes and the destinations each serves: configurations may differ during a rolling update. */
 export class Fleet {
   private readonly options: FleetOptions;
   private own: Roster = { destinations: [], removedAfter: 0 };
-  /** The roster that the store has of this process, and its owner. */
+  /** The published roster of this process, and its owner. */
   private published: { readonly owner: number; readonly roster: Roster } | null = null;
   private owners: readonly Owner[] = [];
   private members: readonly Member[] = [];
@@ -38,12 +38,12 @@ export class Fleet {
     this.options = options;
   }
 
-  /** Sets the destinations that this process knows; `announce` shows them to the others. */
+  /** Sets the destinations that this process knows; `announce` publishes them. */
   know(destinations: readonly Destination[], removedAfter: number): void {
     this.own = rosterOf(destinations, removedAfter);
   }
 
-  /** Tells the others what this process serves, learns what they do, and divides the destinations among all. */
+  /** Publishes the destinations that this process serves, reads those of others, and divides them among all. */
   announce(): Promise<void> {
     this.announcing = this.announcing.then(() => this.divide());
     return this.announcing;
@@ -61,12 +61,12 @@ export class Fleet {
     }
   }
 
-  /** Resolves once what was announced is over. */
+  /** Resolves when all announcements have ended. */
   async settled(): Promise<void> {
     await this.announcing;
   }
 
-  /** Writes what this process knows, unless it stands there; what fails is tried again by the next call. */
+  /** Publishes the roster unless it is published already; the next call retries a failure. */
   private async publish(): Promise<void> {
     const owner = this.options.owner();
     const roster = this.own;
@@ -82,7 +82,7 @@ export class Fleet {
     }
   }
 
-  /** Learns who delivers now, and what; resolves to whether anything changed. */
+  /** Reads which processes deliver, and what; resolves to true if anything changed. */
   private async refresh(): Promise<boolean> {
     const { store, log } = this.options;
     try {
@@ -102,12 +102,12 @@ export class Fleet {
     }
   }
 
-  /** This process's part in serving a destination, among those that serve it too. */
+  /** This process's share in serving a destination. */
   shareOf(destination: string): Share | null {
     return shareOf(destination, this.options.owner(), this.serving(destination));
   }
 
-  /** How long a destination must have been unknown before it is taken for removed: the longest that a live process asks for. */
+  /** Time unknown after which a destination counts as removed: the longest among live processes. */
   get removedAfter(): number {
     return Math.max(this.own.removedAfter, ...[...this.rosters.values()].map(({ removedAfter }) => removedAfter));
   }
@@ -117,7 +117,7 @@ export class Fleet {
   }
 }
 
-/** Every destination that a live process knows, by each of their configurations. */
+/** All destinations of live processes, as each of their configurations has them. */
 export async function destinationsOfFleet(store: Pick<Records, 'owners' | 'rosters'>): Promise<readonly RosterEntry[]> {
   const ids = new Set((await store.owners()).flatMap(({ roster }) => roster ?? []));
   return [...(await store.rosters([...ids])).values()].flatMap(({ destinations }) => destinations);

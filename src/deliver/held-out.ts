@@ -1,23 +1,23 @@
 import type { Logger } from '../kernel/log.ts';
 import type { Backlog, Queue } from '../store/port.ts';
 
-/** Letters queued again in one transaction, and transactions in a row at most: others want the store, too. */
+/** Letters requeued in one transaction, and the limit of transactions in a row: others need the store, too. */
 const STEP = 1_000;
 const STEPS = 50;
 
 interface HeldOutOptions {
   readonly store: Pick<Queue, 'requeue'>;
   readonly log: Logger;
-  /** Whether this process is the one that sees to a destination. */
+  /** True if this process is in charge of a destination. */
   readonly leads: (destination: string) => boolean;
   /** Called with destinations that have new work. */
   readonly onQueued: (destinations: readonly string[]) => void;
 }
 
-/** Queues letters again that full queues held out, as those drain. */
+/** Requeues letters that full queues held out, as those drain. */
 export class HeldOutLetters {
   private readonly options: HeldOutOptions;
-  /** Destinations that have such letters, as far as this process sees to them. */
+  /** Destinations with such letters that this process is in charge of. */
   private readonly full = new Set<string>();
   private readonly busy = new Set<string>();
 
@@ -25,7 +25,7 @@ export class HeldOutLetters {
     this.options = options;
   }
 
-  /** Looks at all destinations, every few seconds. */
+  /** Checks all destinations, every few seconds. */
   async look(backlogs: readonly Backlog[]): Promise<void> {
     for (const backlog of backlogs) {
       const { destination, heldOut } = backlog;
@@ -37,7 +37,7 @@ export class HeldOutLetters {
     }
   }
 
-  /** A queue is empty: if letters wait for it, they need not wait for the next look. */
+  /** Requeues at once when a queue is empty and letters wait for it. */
   drained(destination: string): void {
     if (!this.full.has(destination)) return;
     this.requeue(destination).catch((error) =>

@@ -4,7 +4,7 @@ import { RETRY_WINDOW } from '../kernel/retry.ts';
 import type { Store } from '../store/port.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 
-/** Rows changed in one transaction at most. */
+/** Limit of rows changed in one transaction. */
 const STEP = 1_000;
 
 export interface RecordRetention {
@@ -13,7 +13,7 @@ export interface RecordRetention {
   readonly audit: number;
 }
 
-/** How long messages that were delivered are kept, in milliseconds, and in how many bytes. */
+/** Retention of delivered messages in milliseconds, and their size limit in bytes. */
 export interface MessageRetention {
   readonly keep: number;
   readonly maxSize: number;
@@ -34,33 +34,33 @@ interface HousekeepingOptions {
     | 'pruneDelivered'
     | 'boundDelivered'
   >;
-  /** Its time is the store's. */
+  /** Reads store time. */
   readonly clock: Clock;
   readonly attemptRetention: number;
-  /** How long runs and deletion requests that are over are kept, in milliseconds; forever unless given. */
+  /** Retention of finished runs and deletion requests, in milliseconds; forever unless given. */
   readonly recordRetention?: RecordRetention | undefined;
   readonly messageRetention: MessageRetention;
   readonly log: Logger;
   readonly queues: ReadonlyMap<string, DestinationQueue>;
-  /** Gives back what this process holds claimed of a destination and has not begun: only what waits in the store is ended. */
+  /** Releases claims of a destination that this process has not begun: only deliveries in the store are ended. */
   readonly giveBack: (destination: string) => Promise<void>;
 }
 
-/** Ends what has no one to end it; resolves to the number of deliveries freed from processes that died. */
+/** Ends what nobody else ends; resolves to the number of deliveries freed from dead processes. */
 export async function housekeeping(options: HousekeepingOptions): Promise<number> {
   const { store, clock, attemptRetention, recordRetention, log, queues } = options;
   const freed = await store.rescue();
   if (freed > 0) log.warn({ stage: 'claim', freed }, 'Freed the claims of a process that is gone');
   for (const { destination, pending, heldOut } of await store.backlog()) {
     const queue = queues.get(destination);
-    // Other destinations are another process's, or nobody's (orphans.ts).
+    // Other destinations belong to other processes, or to nobody (orphans.ts).
     if (pending + heldOut === 0 || !queue) continue;
     const ended = await expire(options, destination, queue);
     if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Made dead letters');
   }
   const { keep, maxSize } = options.messageRetention;
   if (keep > 0) while ((await store.boundDelivered(maxSize, STEP)) > 0);
-  // Runs and deletion requests are in its time, from which the store's may be far off.
+  // Runs and deletion requests use the wall clock, which may differ greatly from store time.
   const wall = store.time.toWall(clock.now());
   if (!(await store.trustsClocks(wall))) return freed;
   await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
@@ -74,9 +74,9 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
 }
 
 /**
- * The four hours run on for deliveries that are held back; those never tried count from when the endpoints died. Nothing
- * ends before an endpoint has been asked: after a downtime, which may be a step of the clock, it may be back. Notices of
- * deletions wait for as long as the destination is disabled.
+ * The four hours continue for deliveries that are held back; for untried ones they count from when the endpoints died.
+ * Nothing ends before an endpoint has been tried: after a downtime, which may be a clock step, it may be up again.
+ * Deletion notices wait as long as the destination is disabled.
  */
 async function expire(
   { store, clock, giveBack }: HousekeepingOptions,

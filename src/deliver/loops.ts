@@ -4,11 +4,11 @@ import type { Logger } from '../kernel/log.ts';
 interface LoopOptions {
   readonly clock: Pick<Clock, 'after'>;
   readonly log: Logger;
-  /** Called with the name of a loop that ended before it was to, and why: null if it only came to its end. */
+  /** Called with the name of a loop that ended too early, and the cause; null if it just returned. */
   readonly onEnd: (what: string, cause: unknown) => void;
 }
 
-/** Work that goes on until it is told to stop: loops, their pauses, and the signal that one of them waits for. */
+/** Work that runs until it is stopped: loops, their pauses, and the signal that one of them waits for. */
 export class Loops {
   isStopping = false;
   private readonly options: LoopOptions;
@@ -20,7 +20,7 @@ export class Loops {
     this.options = options;
   }
 
-  /** Starts a loop. One that ends before it was to must not go unnoticed. */
+  /** Starts a loop. Reports one that ends too early. */
   run(what: string, loop: () => Promise<void>): void {
     const { onEnd } = this.options;
     const over = loop().then(
@@ -32,7 +32,7 @@ export class Loops {
     this.running.push(over);
   }
 
-  /** Starts a loop that works, then pauses. Work that fails is done again after the pause. */
+  /** Starts a loop that works, then pauses. Failed work is repeated after the pause. */
   every(what: string, interval: () => number, work: () => Promise<void>): void {
     this.run(what, async () => {
       while (!this.isStopping) {
@@ -42,7 +42,7 @@ export class Loops {
     });
   }
 
-  /** Ends early when the loops are to stop. */
+  /** Ends early on `stop`. */
   sleep(ms: number): Promise<void> {
     if (this.isStopping) return Promise.resolve();
     return new Promise((resolve) => {
@@ -56,7 +56,7 @@ export class Loops {
     });
   }
 
-  /** Waits for `signal`, or for the end. */
+  /** Waits for `signal` or `stop`. */
   awaitSignal(): Promise<void> {
     return new Promise((resolve) => {
       this.wakeUp = resolve;
@@ -69,7 +69,7 @@ export class Loops {
     this.wakeUp = null;
   }
 
-  /** Has all of them end with what they are doing. */
+  /** Makes all loops end after their current work. */
   stop(): void {
     this.isStopping = true;
     this.signal();

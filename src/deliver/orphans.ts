@@ -3,31 +3,31 @@ import type { Logger } from '../kernel/log.ts';
 import type { Fence, Orphan, Store } from '../store/port.ts';
 
 const LEASE = 'orphans';
-/** Rows changed in one transaction at most. */
+/** Limit of rows changed in one transaction. */
 const STEP = 1_000;
-/** How often the time of orphans is counted, in milliseconds: oftener where it is short. */
+/** Interval of counting the time of orphans, in milliseconds: shorter if `removedAfter` is short. */
 const LONGEST_INTERVAL = 30_000;
 const SHORTEST_INTERVAL = 250;
-/** Counts to a grace period at least. */
+/** Minimum number of counts in a grace period. */
 const COUNTS = 8;
 
 interface OrphansOptions {
   readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease' | 'countOrphans' | 'restNotices' | 'bury'>;
   readonly clock: Clock;
   readonly log: Logger;
-  /** How long a destination must have been unknown before its deliveries die, in milliseconds. */
+  /** Time unknown after which a destination's deliveries die, in milliseconds. */
   readonly removedAfter: () => number;
 }
 
 /**
- * Ends deliveries whose destination no live process knows. One process counts, under a lease, for how long processes
- * deliver without it. It counts by its steady clock and from one look to the next: neither a downtime nor a step of the
+ * Ends deliveries whose destination no live process knows. One process, holding a lease, counts for how long processes
+ * deliver without knowing it. It uses its steady clock from one count to the next: neither a downtime nor a step of the
  * wall clock counts.
  */
 export class Orphans {
   private readonly options: OrphansOptions;
   private fence: Fence | null = null;
-  /** When it last counted under this fence, by the steady clock; null before. */
+  /** Last count under this fence, by the steady clock; null before. */
   private countedAt: number | null = null;
   private readonly told = new Set<string>();
 
@@ -40,13 +40,13 @@ export class Orphans {
     return Math.min(LONGEST_INTERVAL, Math.max(SHORTEST_INTERVAL, this.options.removedAfter() / COUNTS));
   }
 
-  /** Counts if it is this process's task, and buries what was unknown for long enough. */
+  /** Counts if this process holds the lease, and buries destinations unknown for long enough. */
   async look(): Promise<void> {
     const fence = await this.hold();
     if (!fence) return;
     const { store, clock, removedAfter } = this.options;
     const now = clock.monotonic();
-    // A process that was stopped has delivered nothing meanwhile.
+    // A process that was stopped has delivered nothing in that time.
     const elapsed = this.countedAt === null ? 0 : Math.min(Math.round(now - this.countedAt), 2 * this.interval);
     const orphans = await store.countOrphans(fence, elapsed);
     this.countedAt = now;
@@ -58,7 +58,7 @@ export class Orphans {
     }
   }
 
-  /** Leaves the counting to another process. */
+  /** Releases the lease, so that another process counts. */
   async stop(): Promise<void> {
     const { fence } = this;
     this.fence = null;
@@ -74,7 +74,7 @@ export class Orphans {
     return this.fence;
   }
 
-  /** Its notices of deletions have their four hours once somebody serves it again. */
+  /** Deletion notices get their four hours once somebody serves the destination again. */
   private async rest(destination: string): Promise<void> {
     while ((await this.options.store.restNotices(destination, STEP)) === STEP);
   }
@@ -90,7 +90,7 @@ export class Orphans {
       );
   }
 
-  /** Once for each, as long as it is one. */
+  /** Logs each orphan once while it is one. */
   private tell(orphans: readonly Orphan[]): void {
     const { log, removedAfter } = this.options;
     const names = new Set(orphans.map(({ destination }) => destination));

@@ -3,21 +3,21 @@ import { type ClockReadings, LeaseTime, momentOf } from '../kernel/lease-time.ts
 import type { Logger } from '../kernel/log.ts';
 import type { Queue } from '../store/port.ts';
 
-/** How long this process may be silent before others take over its claims, in milliseconds: three attempts. */
+/** Milliseconds of silence after which others take over this process's claims: three attempts. */
 export const LEASE_TTL = 20_000;
 const HEARTBEAT_INTERVAL = 5_000;
-/** A claim is not posted any more when less than one attempt's time is left on the lease. */
+/** No claim is posted once less than one attempt's time is left on the lease. */
 const MARGIN = 6_000;
 
 interface LeaseHooks {
   readonly onRenewed: () => void;
-  /** Called before the lease is taken anew: what no one has taken over yet can still be settled under the old one. */
+  /** Called before taking a new lease: claims nobody has taken over can still be settled under the old one. */
   readonly onEnded: () => void;
-  /** Called once this process has a new lease; everything claimed under the old one belongs to others. */
+  /** Called once this process has a new lease; all claims of the old one belong to others. */
   readonly onLost: () => void;
 }
 
-/** This process's right to its claims. A process that was stopped for too long notices, and starts afresh. */
+/** This process's right to its claims. A process that was stopped for too long notices, and starts over. */
 export class ProcessLease {
   owner = 0;
   private readonly store: Pick<Queue, 'join' | 'heartbeat' | 'leave'>;
@@ -25,7 +25,7 @@ export class ProcessLease {
   private readonly log: Logger;
   private readonly hooks: LeaseHooks;
   private readonly time: LeaseTime;
-  /** Whether the clocks disagreed, and the store was asked at once. */
+  /** True if the clocks disagreed and the store was asked at once. */
   private doubted = false;
   private isBeating = false;
   private cancelTimer: (() => void) | null = null;
@@ -45,10 +45,10 @@ export class ProcessLease {
     this.schedule();
   }
 
-  /** Whether what is posted now still ends under the lease. Asked before each post. */
+  /** True if a post made now will end under the lease. Checked before each post. */
   isHeld(): boolean {
     if (this.time.left > MARGIN) return true;
-    // A clock was set, or the machine slept: the store knows whether the claims are still ours.
+    // A clock was set, or the machine slept: the store knows if the claims are still ours.
     if (!this.doubted && this.time.leftBySteadyClock > MARGIN) this.askAtOnce();
     return false;
   }

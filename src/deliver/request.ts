@@ -9,17 +9,17 @@ export interface PreparedEndpoint {
   readonly endpoint: Endpoint;
   readonly origin: string;
   readonly path: string;
-  /** Header names, each followed by its value, static ones included; those of a delivery are added. */
+  /** Header names, each followed by its value, including static ones; a delivery adds its own. */
   readonly headers: readonly string[];
-  /** Makes `X-Signature`; null where there is none. */
+  /** Key of `X-Signature`; null without one. */
   readonly key: KeyObject | null;
-  /** Each makes a signature of Standard Webhooks; null where there is none. */
+  /** Keys of the Standard Webhooks signatures; null without them. */
   readonly standardKeys: readonly KeyObject[] | null;
-  /** Secrets that an answer may repeat and nobody may read there, the longest first. */
+  /** Secrets to hide if an answer repeats them, longest first. */
   readonly secrets: readonly string[];
 }
 
-/** Shorter ones are in any text. */
+/** Shorter ones occur in any text. */
 const SHORTEST_SECRET = 6;
 
 export function prepareEndpoint(endpoint: Endpoint, destination: Destination, serviceName: string): PreparedEndpoint {
@@ -51,7 +51,7 @@ function secretsIn(texts: readonly string[]): readonly string[] {
   return [...secrets].toSorted((a, b) => b.length - a.length);
 }
 
-/** As they may be shown: encoded and decoded. */
+/** Secrets of a URL, both encoded and decoded. */
 function secretsOfUrl({ password, pathname, search, searchParams }: URL, { isSecret = false }: Endpoint): string[] {
   const encoded = search.split('&').map((part) => part.slice(part.indexOf('=') + 1));
   return [password, decoded(password), ...encoded, ...searchParams.values(), isSecret ? pathname : ''];
@@ -60,7 +60,7 @@ function secretsOfUrl({ password, pathname, search, searchParams }: URL, { isSec
 /** The token of `Bearer TOKEN`. */
 const lastWord = (text: string) => text.slice(text.lastIndexOf(' ') + 1);
 
-/** A percent sign that encodes nothing stands for itself. */
+/** Decodes a URL part; a percent sign that encodes nothing stands for itself. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -69,7 +69,7 @@ function decoded(text: string): string {
   }
 }
 
-/** The request of one delivery by itself. */
+/** The request of a single delivery. */
 export function singleRequest(
   prepared: PreparedEndpoint,
   { id, body }: { id: string; body: Buffer },
@@ -81,7 +81,7 @@ export function singleRequest(
   return { origin, path, headers, body, secrets };
 }
 
-/** The request of several deliveries: their keys are in the body, so there is no Idempotency-Key. */
+/** The request of several deliveries: the body has their keys, so there is no Idempotency-Key. */
 export function batchRequest(prepared: PreparedEndpoint, items: readonly EnvelopeItem[], wallTime: () => number) {
   const body = envelope(items, wallTime());
   const headers = [...prepared.headers];
@@ -90,9 +90,7 @@ export function batchRequest(prepared: PreparedEndpoint, items: readonly Envelop
   return { origin, path, headers, body, secrets, readsAnswer: true };
 }
 
-/**
- * Signs the very bytes that are sent (docs/wire.md). Standard Webhooks sign an id, which is only made for them, and the time, too.
- */
+/** Signs the bytes that are sent (docs/wire.md). Standard Webhooks also sign the time and an id made for them. */
 function addSignatures(
   headers: string[],
   { key, standardKeys }: PreparedEndpoint,

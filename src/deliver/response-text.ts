@@ -1,14 +1,14 @@
 import type { Readable, Writable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 
-/** Bytes of a response that are read at most, before and after decoding. */
+/** Limit of response bytes read, before and after decoding. */
 export const RESPONSE_LIMIT = 64 * 1024;
-/** Codings of one body that are undone at most: each may inflate what the one before gave. */
+/** Limit of codings undone for one body: each may inflate the output of the one before. */
 const CODINGS_LIMIT = 3;
 
 type Decoder = Readable & Writable;
 
-/** A map, because an endpoint chooses the name: an object has a `constructor` too. */
+/** A map, because the endpoint chooses the name: an object has a `constructor` too. */
 const DECODERS: ReadonlyMap<string, () => Decoder> = new Map<string, () => Decoder>([
   ['gzip', createGunzip],
   ['x-gzip', createGunzip],
@@ -18,16 +18,16 @@ const DECODERS: ReadonlyMap<string, () => Decoder> = new Map<string, () => Decod
 ]);
 
 /**
- * The start of what an endpoint answered, as text that every store takes. It never rejects: what can't be decoded is
- * shown as far as it could be read, and what names no known coding as it came.
+ * The start of a response, as text that every store accepts. Never rejects: undecodable text is shown as far as it
+ * could be read, and an unknown coding as it arrived.
  */
 export async function responseText(raw: Buffer, encoding: string | undefined): Promise<string> {
   const { bytes } = await decoded(raw.subarray(0, RESPONSE_LIMIT), codingsOf(encoding));
-  // Not every database takes a NUL in a text.
+  // Not every database accepts a NUL in text.
   return bytes.toString('utf8').replaceAll('\0', '\ufffd');
 }
 
-/** A whole answer as text; null where it can't be decoded or is too large. It never rejects. */
+/** A whole answer as text; null if it can't be decoded or is too large. Never rejects. */
 export async function wholeText(raw: Buffer, encoding: string | undefined): Promise<string | null> {
   const { bytes, isWhole } = await decoded(raw, codingsOf(encoding));
   return isWhole ? bytes.toString('utf8') : null;
@@ -35,7 +35,7 @@ export async function wholeText(raw: Buffer, encoding: string | undefined): Prom
 
 interface Decoded {
   readonly bytes: Buffer;
-  /** Whether this is all of the body, as it was before any coding. */
+  /** True if this is the whole body, decoded. */
   readonly isWhole: boolean;
 }
 
@@ -72,7 +72,7 @@ async function inflate(bytes: Buffer, decoder: Decoder): Promise<Decoded> {
       if (size > RESPONSE_LIMIT) break;
     }
   } catch {
-    // A body that was cut off, or is not what its header says, is shown as far as it could be read.
+    // A truncated or mislabelled body is shown as far as it could be read.
     isWhole = false;
   }
   return { bytes: Buffer.concat(chunks).subarray(0, RESPONSE_LIMIT), isWhole: isWhole && size <= RESPONSE_LIMIT };

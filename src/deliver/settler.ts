@@ -2,11 +2,11 @@ import type { Clock } from '../kernel/clock.ts';
 import { backoff } from '../kernel/retry.ts';
 import type { Settlement } from '../store/port.ts';
 
-/** Settlements written in one transaction at most. */
+/** Limit of settlements written in one transaction. */
 const BATCH_LIMIT = 1_000;
-/** So many are written without waiting for more. */
+/** This many are written without waiting for more. */
 const ENOUGH = 400;
-/** How often the store may refuse a settlement, while it takes others, before it is given up. */
+/** Times the store may refuse a settlement, while it accepts others, before it is given up. */
 const REFUSALS_LIMIT = 5;
 const RETRY_BASE = 50;
 const RETRY_CAP = 2_000;
@@ -16,23 +16,23 @@ type Settle = (settlements: readonly Settlement[]) => Promise<void>;
 export interface SettlerHooks {
   readonly onWritten: (settlements: readonly Settlement[]) => void;
   readonly onFailure: (error: unknown) => void;
-  /** Called with one that the store keeps rejecting; its delivery stays claimed until this process ends. */
+  /** Called with a settlement that the store keeps rejecting; its delivery stays claimed until this process ends. */
   readonly onGivenUp: (settlement: Settlement, error: unknown) => void;
-  /** Called if writing itself has ended by a fault: no settlement would be written any more. */
+  /** Called if the write loop fails: no settlement would be written any more. */
   readonly onFatal: (error: unknown) => void;
 }
 
 interface SettlerOptions {
   readonly settle: Settle;
   readonly clock: Clock;
-  /** For how long settlements are gathered that nothing waits for, in milliseconds. */
+  /** Milliseconds to gather settlements that nothing waits for. */
   readonly interval: number;
   readonly hooks: SettlerHooks;
 }
 
 /**
- * Gathers settlements for a while, and while a batch is being written: a batch costs hardly more than one of them.
- * Keeps them until the store has taken them.
+ * Gathers settlements for a while, and while a batch is being written: writing a batch costs hardly more than one.
+ * Keeps them until the store has accepted them.
  */
 export class Settler {
   private readonly settle: Settle;
@@ -40,16 +40,16 @@ export class Settler {
   private readonly interval: number;
   private readonly hooks: SettlerHooks;
   private queue: Settlement[] = [];
-  /** The batch that the store has at hand. */
+  /** The batch being written. */
   private batch: readonly Settlement[] = [];
   private limit = BATCH_LIMIT;
-  /** Of those that failed by themselves: how often, with others written in between. */
+  /** Failures of single settlements, counted only if others were written in between. */
   private readonly refusals = new Map<Settlement, number>();
-  /** Characters of the bodies whose settlements are not yet written. */
+  /** Characters of the bodies of unwritten settlements. */
   characters = 0;
   private writtenSinceRefusal = false;
   private writing: Promise<void> | null = null;
-  /** Whether something waits for what is in the queue. */
+  /** True if something waits for the queued settlements. */
   private isUrgent = false;
   private endGathering = () => {};
   private isHopeless = () => false;
@@ -76,7 +76,7 @@ export class Settler {
     });
   }
 
-  /** Resolves once everything added so far is written, or a failure finds that it `isHopeless` to go on. */
+  /** Resolves when everything added so far is written, or if a write fails and `isHopeless` returns true. */
   async flush(isHopeless: () => boolean): Promise<void> {
     this.isHopeless = isHopeless;
     while (this.writing) {
@@ -85,7 +85,7 @@ export class Settler {
     }
   }
 
-  /** Has everything written now or never. */
+  /** Tries to write everything once, without retries. */
   handIn(): void {
     const rest = this.queue;
     this.queue = [];
@@ -101,7 +101,7 @@ export class Settler {
     this.refusals.clear();
   }
 
-  /** One that is at fault is found by halves, so that the others do not wait for it. */
+  /** Halves a failed batch to find the settlement at fault, so that the others do not wait for it. */
   private takeBack(batch: readonly Settlement[], error: unknown): void {
     this.limit = Math.ceil(batch.length / 2);
     const [settlement, ...others] = batch;
@@ -126,7 +126,7 @@ export class Settler {
   }
 
   private async gather(): Promise<void> {
-    // Those of one pass of the event loop go together.
+    // Settlements of one pass of the event loop are written together.
     await new Promise((resolve) => setImmediate(resolve));
     if (this.isUrgent || this.interval === 0) return;
     await new Promise<void>((resolve) => {
@@ -143,12 +143,12 @@ export class Settler {
       await this.gather();
       const batch = this.queue.splice(0, this.limit);
       this.isUrgent = this.queue.length > 0;
-      // They were cleared or handed in meanwhile.
+      // They were cleared or handed in during the wait.
       if (batch.length === 0) break;
       this.batch = batch;
       try {
         await this.settle(batch);
-        // Unless they were cleared in between.
+        // Not if they were cleared in the meantime.
         if (this.batch === batch) this.characters -= charactersOf(batch);
         this.batch = [];
         failures = 0;
@@ -174,9 +174,9 @@ const charactersOf = (settlements: readonly Settlement[]) =>
   settlements.reduce((sum, { claim }) => sum + claim.body.length, 0);
 
 /**
- * Whether another delivery waits until it is written, or this one, for the next process. A retry can wait with the
- * others, and so can a change that came with its whole audience. Written one by one, these would take a sync to disk
- * each.
+ * True if another delivery waits for this settlement, or the next process for this delivery. A retry can wait with the
+ * others, and so can a change sent with its whole audience. Written one by one, each of these would cost a sync to
+ * disk.
  */
 function isAwaited({ claim, verdict }: Settlement): boolean {
   const isAwaitedChange = claim.conflict !== null && claim.lane !== 'backfill';

@@ -1,23 +1,23 @@
-/** Processes that serve one destination at most. With more processes, each serves only some of the destinations. */
+/** Limit of processes that serve one destination. With more processes, each serves only some of the destinations. */
 export const SERVERS_LIMIT = 4;
 
-/** This process's part in serving a destination. */
+/** This process's share in serving a destination. */
 export interface Share {
-  /** Processes that serve it. */
+  /** Number of processes that serve it. */
   readonly of: number;
-  /** Whether it is the one that probes the destination's dead endpoints. */
+  /** True if it is the one that probes the destination's dead endpoints. */
   readonly leads: boolean;
 }
 
 export const WHOLE: Share = { of: 1, leads: true };
 
 /**
- * Divides destinations among processes by rendezvous hashing: all come to the same result without a word, and when a
- * process comes or goes only its own part moves.
+ * Divides destinations among processes by rendezvous hashing: all compute the same result without communicating, and
+ * when a process joins or leaves only its own part moves.
  *
  * @param owner - this process
- * @param owners - those that deliver now, each once
- * @returns null when this process leaves the destination to others
+ * @param owners - the delivering processes, each once
+ * @returns null if others serve the destination
  */
 export function shareOf(destination: string, owner: number, owners: Iterable<number>): Share | null {
   const key = hash(destination);
@@ -40,7 +40,7 @@ function hash(text: string): number {
   return value;
 }
 
-/** Every bit of the key and of the id's lower 32 counts (the finalizer of MurmurHash3). */
+/** Uses every bit of the key and of the id's lower 32 (the finalizer of MurmurHash3). */
 function weight(key: number, owner: number): number {
   let value = key ^ Math.imul(owner, 0x9e3779b1);
   value = Math.imul(value ^ (value >>> 16), 0x85ebca6b);

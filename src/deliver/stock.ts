@@ -4,33 +4,33 @@ import { type Claim, type ClaimRequest, type ClaimResult, LANES, type Settlement
 /*
  * Claimed deliveries that wait in this process for room in a queue.
  *
- * Each destination has a shelf, and a shelf is in one of two modes, by what the last claim from the store showed:
+ * Each destination has a shelf in one of two modes, depending on the last claim from the store:
  *
- * - drained: the store had less than was asked for. Newly accepted deliveries may then be claimed by the accept itself
+ * - drained: the store had less than requested. Newly accepted deliveries may then be claimed by the accept itself
  *   (`reserve` before it, `accepted` after it), which saves writing and reading them again. For `BELIEF` milliseconds the
- *   store is not even asked, unless something is known to be due sooner.
- * - not drained: older deliveries wait in the store. Whatever is accepted now has to queue behind them there, so nothing is
- *   reserved, and a claim asks for some more than the worker wants (`AHEAD`).
+ *   store is not asked at all, unless something is known to be due sooner.
+ * - not drained: older deliveries wait in the store, and newly accepted ones must queue behind them there. So nothing is
+ *   reserved, and a claim requests more than the worker wants (`AHEAD`).
  *
- * A shelf leaves the drained mode when an accept had to leave something in the store (`left`), and enters it when a claim
- * comes back short (`looked`). `settled` makes the store worth asking again: something was released, or a newer change took
- * the place of an older one.
+ * A shelf leaves the drained mode when an accept had to leave something in the store (`left`), and enters it when a
+ * claim returns fewer than requested (`looked`). `settled` makes the store worth asking again: something was released, or
+ * a newer change superseded an older one.
  *
- * A shelf holds at most twice what the worker took in the last second, so that other processes get their share. What the
- * worker has not asked for in `STALE` milliseconds is given back (`clearStale`), and all of it when the lease is lost or the
- * destination changes (`clear`).
+ * A shelf holds at most twice what the worker took in the last second, so that other processes get their share. Claims
+ * that the worker has not requested in `STALE` milliseconds are released (`clearStale`), and all of them when the lease
+ * is lost or the destination changes (`clear`).
  */
 
-/** Claims in stock at most, over all destinations, and the characters of their bodies. */
+/** Limits of claims in stock, over all destinations, and of the characters of their bodies. */
 const LIMIT = 8_000;
 const LIMIT_CHARACTERS = 16_000_000;
-/** A destination's stock is at most twice what the worker took in the last such span, in milliseconds. */
+/** Milliseconds: a destination's stock is at most twice what the worker took in the last such span. */
 const SPAN = 1_000;
-/** Rows claimed ahead of the worker's asking at a time. */
+/** Rows claimed at a time beyond the worker's request. */
 const AHEAD = 1_000;
-/** For how long the store is taken to have nothing more that is ready, in milliseconds. */
+/** Milliseconds for which a drained store is assumed to have nothing ready. */
 const BELIEF = 200;
-/** Stock that the worker has not asked for in this time is stale, in milliseconds. */
+/** Milliseconds without a request from the worker after which stock is stale. */
 const STALE = 5_000;
 
 const NOTHING: ClaimResult = { claims: [], nextDue: new Map() };
@@ -38,42 +38,42 @@ const NOTHING: ClaimResult = { claims: [], nextDue: new Map() };
 interface Shelf {
   readonly lanes: readonly Claim[][];
   size: number;
-  /** Promised to accepts that are under way. */
+  /** Promised to running accepts. */
   promised: number;
-  /** Deliveries that the last claim asked for and did not get. */
+  /** Deliveries that the last claim requested and did not get. */
   wanted: number;
-  /** Taken in this span, and in the one before. */
+  /** Taken in this span and in the previous one. */
   taken: number;
   takenBefore: number;
   spanFrom: number;
   askedAt: number;
-  /** Whether the store gave less than it was asked for, the last time. */
+  /** True if the store returned less than requested, the last time. */
   drained: boolean;
   lookedAt: number;
   nextDue: number | null;
 }
 
 /**
- * Deliveries that this process holds claimed, and that no queue has room for yet. They were claimed along with others,
- * as a claim of hundreds costs little more than one of ten. Or they were claimed as they were accepted, which saves
- * writing and reading them again. Both are capped at the worker's pace, so that other processes get theirs, and nothing
- * is taken past what is older.
+ * Deliveries that this process has claimed and no queue has room for yet. Some were claimed along with others, as a
+ * claim of hundreds costs little more than one of ten. Others were claimed on acceptance, which saves writing and
+ * reading them again. Both are capped by the worker's pace, so that other processes get their share, and nothing
+ * overtakes older deliveries.
  */
 export class Stock {
-  /** Whose claims these are; null while the process has no lease. */
+  /** Owner of the claims; null while the process has no lease. */
   readonly owner: number | null;
   private readonly clock: Clock;
   private readonly shelves = new Map<string, Shelf>();
   private size = 0;
   private characters = 0;
 
-  /** @param clock - its time is the store's */
+  /** @param clock - in store time */
   constructor(clock: Clock, owner: number | null) {
     this.owner = owner;
     this.clock = clock;
   }
 
-  /** Promises room for deliveries of these numbers that are about to be accepted, as far as there is any. */
+  /** Promises room, if there is any, for these numbers of deliveries that are about to be accepted. */
   reserve(counts: ReadonlyMap<string, number>): ReadonlyMap<string, number> {
     const room = new Map<string, number>();
     for (const [destination, count] of counts) {
@@ -91,7 +91,7 @@ export class Stock {
   /**
    * Ends a promise.
    *
-   * @param claims - what was claimed as it was accepted
+   * @param claims - claimed on acceptance
    */
   accepted(counts: ReadonlyMap<string, number>, room: ReadonlyMap<string, number>, claims: readonly Claim[]): void {
     for (const [destination, promised] of room) this.shelfOf(destination).promised -= promised;
@@ -102,7 +102,7 @@ export class Stock {
   }
 
   /**
-   * Answers a claim from stock, and from the store where that is worth it.
+   * Serves a claim from stock, and from the store if worthwhile.
    *
    * @param claim - claims from the store
    */
@@ -134,7 +134,7 @@ export class Stock {
     return { claims, nextDue };
   }
 
-  /** Has what was given back, or made way for a newer change, looked for again. */
+  /** Looks again for released or superseded deliveries. */
   settled(settlements: readonly Settlement[]): void {
     for (const { claim, verdict } of settlements) {
       const dueAt = verdict.kind === 'retry' || verdict.kind === 'release' ? verdict.dueAt : undefined;
@@ -143,7 +143,7 @@ export class Stock {
     }
   }
 
-  /** How many to ask the store for; 0 while it is not worth a look. */
+  /** Number to request from the store; 0 while it is not worth asking. */
   private quota({ destination, limit, order }: ClaimRequest): number {
     const shelf = this.shelves.get(destination);
     if (!shelf) return limit;
@@ -157,40 +157,40 @@ export class Stock {
   /** Remembers how much the store had. */
   private looked(destination: string, found: number, quota: number, nextDue: number | null): void {
     const shelf = this.shelfOf(destination);
-    // What is due and was not claimed had no room beside the others.
+    // A due delivery that was not claimed had no room among the others.
     shelf.drained = found < quota && (nextDue === null || this.clock.now() < nextDue);
     shelf.lookedAt = this.clock.monotonic();
     shelf.nextDue = nextDue;
   }
 
-  /** When to ask the store again, where it was not worth it now. */
+  /** Time to ask the store again, if it was not worth it now. */
   private lookAt(destination: string): number {
     const shelf = this.shelfOf(destination);
     const at = this.clock.now() + Math.max(1, BELIEF - (this.clock.monotonic() - shelf.lookedAt));
     return Math.min(at, shelf.nextDue ?? at);
   }
 
-  /** Says that the store has more of a destination than the last claim showed. */
+  /** Notes that the store has more for a destination than the last claim showed. */
   private stir(destination: string): void {
     const shelf = this.shelves.get(destination);
     if (!shelf) return;
     shelf.lookedAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** Says that something of a destination is due at this time. */
+  /** Notes that a delivery of a destination is due at this time. */
   private expect(destination: string, dueAt: number): void {
     const shelf = this.shelves.get(destination);
     if (shelf) shelf.nextDue = Math.min(shelf.nextDue ?? dueAt, dueAt);
   }
 
-  /** As `stir`, where what was accepted has to wait in the store: then nothing newer may be taken before it. */
+  /** As `stir`, for accepted deliveries that have to wait in the store: nothing newer may be taken before them. */
   left(destination: string): void {
     this.stir(destination);
     const shelf = this.shelves.get(destination);
     if (shelf) shelf.drained = false;
   }
 
-  /** Adds what is claimed. */
+  /** Adds claims to the stock. */
   add(claims: readonly Claim[]): void {
     for (const claim of claims) {
       const shelf = this.shelfOf(claim.destination);
@@ -199,7 +199,7 @@ export class Stock {
     }
   }
 
-  /** Takes up to `limit` for the worker, `also` having been found for it elsewhere. */
+  /** Takes up to `limit` for the worker, including `also`, found elsewhere. */
   private take(destination: string, limit: number, also: readonly Claim[]): readonly Claim[] {
     const shelf = this.shelfOf(destination);
     const taken = also.concat(this.remove(shelf, limit - also.length));
@@ -210,12 +210,12 @@ export class Stock {
     return taken;
   }
 
-  /** Takes out all that is there, or all of a destination. */
+  /** Removes all stock, or all of one destination. */
   clear(destination?: string): Claim[] {
     return this.clearWhere((name) => destination === undefined || name === destination);
   }
 
-  /** Takes out what the worker has not asked for in a long time. */
+  /** Removes stock that the worker has not requested for a long time. */
   clearStale(): Claim[] {
     const now = this.clock.monotonic();
     return this.clearWhere((_, { askedAt }) => now - askedAt > STALE);
@@ -257,7 +257,7 @@ export class Stock {
     return Math.max(0, Math.min(wanted - shelf.size, LIMIT - this.size));
   }
 
-  /** Twice what the worker took in the last whole span: other processes look for work to take over once a second. */
+  /** Twice what the worker took in the last whole span: other processes poll for work once a second. */
   private pace(shelf: Shelf): number {
     const now = this.clock.monotonic();
     const elapsed = now - shelf.spanFrom;

@@ -3,27 +3,27 @@ import type { Logger } from '../kernel/log.ts';
 import type { Claim, Settlement } from '../store/port.ts';
 import { released } from './verdict.ts';
 
-/** Abnormal ends after which a delivery is posted alone, and after which it is given up: the last had nothing else in flight. */
+/** Abnormal ends after which a delivery is posted alone, and then given up: nothing else was in flight at the last. */
 export const ALONE_AFTER = 2;
 const GIVEN_UP_AFTER = 3;
 /**
- * How long a process lives before it posts a suspect, in milliseconds. Whatever ends processes in quick succession, such
- * as a machine that fails, then never comes upon a delivery that is posted alone.
+ * Milliseconds that a process runs before it posts a suspect. Anything that kills processes in quick succession, such
+ * as a failing machine, then never meets a delivery that is posted alone.
  */
 const STEADY_AFTER = 10_000;
-/** Suspects posted one after the other while all else waits, and for how long at most, in milliseconds. */
+/** Limits of suspects posted in a row while everything else waits, and of the milliseconds for that. */
 const SESSION_SIZE = 16;
 const SESSION_LIMIT = 5_000;
-/** Afterwards everything else goes on for this many times as long as it had to wait. */
+/** Afterwards everything else runs for this many times as long as it had to wait. */
 const REST_FACTOR = 9;
 const SHORTEST_REST = 100;
-/** How long a verdict is waited for that is not written, in milliseconds. */
+/** Limit of milliseconds to wait for a verdict to be written. */
 const WRITE_LIMIT = 5_000;
-/** When a suspect comes again that can't be posted now, at the earliest and where nothing says more, in milliseconds. */
+/** Delays of a suspect that can't be posted now, in milliseconds: the shortest, and the default. */
 const SHORTEST_WAIT = 1_000;
 const LONG_WAIT = 60_000;
 
-/** The queue of a destination, as far as a post of its own needs it. */
+/** The part of a destination's queue that posting alone needs. */
 interface LoneQueue {
   readonly hasRoom: boolean;
   nextRoomIn(): number | null;
@@ -33,21 +33,21 @@ interface LoneQueue {
 interface SuspectsOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Makes `Store.begin` durable for this process's claims. */
+  /** Calls `Store.begin` for this process's claims. */
   readonly begin: (claims: readonly Claim[]) => Promise<void>;
-  /** Resolves once nothing is in flight; nothing more begins while `isDraining`. */
+  /** Resolves when nothing is in flight; nothing new begins while `isDraining`. */
   readonly drained: () => Promise<void>;
-  /** The queue that serves a destination now. */
+  /** The queue that currently serves a destination. */
   readonly queueOf: (destination: string) => LoneQueue | undefined;
   readonly settle: (settlement: Settlement) => void;
-  /** Called when all else may go on. */
+  /** Called when everything else may continue. */
   readonly onResumed: () => void;
 }
 
 /**
- * Deliveries that were in flight when processes ended abnormally: one of them may be the cause. It is found without
- * burying innocents. After one end, a post is recorded before it begins, so that a second end counts only for those in
- * flight. After two, the delivery is posted alone. If the process ends then too, it was the delivery.
+ * Deliveries that were in flight when processes ended abnormally: one of them may be the cause. They are narrowed down
+ * without burying innocents. After one end, a post is recorded before it begins, so that a second end counts only for
+ * those in flight. After two, the delivery is posted alone. If the process ends again, the delivery is the cause.
  */
 export class Suspects {
   private readonly options: SuspectsOptions;
@@ -65,30 +65,30 @@ export class Suspects {
     this.readyAt = options.clock.monotonic() + STEADY_AFTER;
   }
 
-  /** Whether nothing may begin, so that what is in flight ends. */
+  /** True while nothing may begin, so that deliveries in flight end. */
   get isDraining(): boolean {
     return this.phase === 'draining';
   }
 
-  /** Whether a suspect is being posted, or about to be: nothing else may be claimed. */
+  /** True while a suspect is being posted or about to be: nothing else may be claimed. */
   get isAlone(): boolean {
     return this.phase !== null;
   }
 
-  /** Records that a delivery is about to be posted; resolves to whether it may be. Those of one pass of the event loop go together. */
+  /** Records an imminent post, with others of one pass of the event loop; resolves to true if it may begin. */
   record(claim: Claim): Promise<boolean> {
     this.recording.push(claim);
     this.recorded ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => this.write());
     return this.recorded;
   }
 
-  /** Takes a delivery that was in flight at two abnormal ends or more. */
+  /** Takes a delivery that was in flight at two or more abnormal ends. */
   take(claim: Claim): void {
     if (claim.crashes >= GIVEN_UP_AFTER) this.giveUp(claim);
     else if (this.isStopped || this.wait > 0 || this.isAlone || this.aside.length >= SESSION_SIZE) this.putOff(claim);
     else {
       this.aside.push(claim);
-      // Those of the same claim go together.
+      // Suspects of the same claim go together.
       this.session ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => this.postAll());
     }
   }
@@ -97,13 +97,13 @@ export class Suspects {
     if (this.awaited && settlements.some(({ claim }) => claim.id === this.awaited?.id)) this.awaited.resolve();
   }
 
-  /** Forgets what is no longer ours. */
+  /** Forgets claims that are no longer ours. */
   clear(): void {
     this.aside.length = 0;
     this.awaited?.resolve();
   }
 
-  /** Gives back what has not begun; resolves once nothing is under way. */
+  /** Releases deliveries not begun; resolves when nothing is running. */
   async stop(): Promise<void> {
     this.isStopped = true;
     this.awaited?.resolve();
@@ -164,7 +164,7 @@ export class Suspects {
     const { promise: written, resolve } = Promise.withResolvers<void>();
     this.awaited = { id: claim.id, resolve };
     await queue.postAlone(claim);
-    // Once that is on disk, an end counts for nothing any more.
+    // Once the verdict is on disk, an abnormal end no longer counts.
     const cancel = clock.after(WRITE_LIMIT, resolve);
     await written;
     cancel();

@@ -6,21 +6,21 @@ import { BROKEN } from './endpoint/outlet.ts';
 import { type Exchange, post } from './exchange.ts';
 import { batchRequest, prepareEndpoint, singleRequest } from './request.ts';
 
-/** The answer of one endpoint. */
+/** Result of a test event at one endpoint. */
 export interface TestResult {
   readonly destination: string;
   readonly endpoint: string;
-  /** Without user, password and query. */
+  /** Excludes user, password and query. */
   readonly url: string;
   readonly outcome: Exchange['outcome'];
   readonly status: number | null;
   readonly error: string | null;
   readonly ms: number;
-  /** Headers that sign the request; empty where it goes unsigned. */
+  /** Signature headers of the request; empty if unsigned. */
   readonly signatures: readonly string[];
-  /** The start of a failed endpoint's answer. */
+  /** Start of a failed endpoint's response. */
   readonly response: string | null;
-  /** How to mend it; null for success. */
+  /** Advice for a fix; null on success. */
   readonly advice: string | null;
 }
 
@@ -28,7 +28,7 @@ const EVENT = 'Rollcall Test';
 const SIGNATURES = ['x-signature', 'webhook-signature'];
 
 /**
- * Posts a test event to each endpoint of a destination, with the very code that posts deliveries, past queue, windows and
+ * Posts a test event to each endpoint of a destination, with the same code as deliveries, bypassing queue, windows and
  * attempt log.
  */
 export async function sendTestEvent(
@@ -65,7 +65,7 @@ interface TestOptions {
   readonly agent: Dispatcher;
   readonly clock: Clock;
   readonly serviceName: string;
-  /** In place of a track event. */
+  /** Replaces the track event. */
   readonly body?: string | undefined;
 }
 
@@ -106,7 +106,7 @@ function adviceOn({ url, outcome, status, error, signatures }: Omit<TestResult, 
   return adviceOnSilence(String(error), url);
 }
 
-/** There was no answer. */
+/** Advice if there was no answer. */
 function adviceOnSilence(error: string, url: string): string {
   if (error === 'timeout') return 'It does not answer within 5 s';
   if (error.startsWith('proxy_'))

@@ -17,39 +17,39 @@ import type { Exchange, PostRequest } from './exchange.ts';
 import { batchRequest, singleRequest } from './request.ts';
 import { type Denial, type EndpointResult, judge, judgeTaken } from './verdict.ts';
 
-/** How much one attempt counts in the share of retries that are taken, and below which share they are in vain. */
+/** Weight of one attempt in the success rate of retries, and the rate below which retries are in vain. */
 const RETRY_WEIGHT = 1 / 16;
 const VAIN = 0.25;
 
 export interface TriesOptions {
-  /** Its time is the store's. */
+  /** Reads store time. */
   readonly clock: Clock;
   readonly wallTime: () => number;
   readonly batchMemory: BatchMemory;
-  /** Calls `done` once, perhaps before it returns, or throws. */
+  /** Calls `done` once, possibly before it returns, or throws. */
   readonly post: (request: PostRequest, done: (exchange: Exchange) => void) => void;
-  /** Called when an endpoint dies, comes back, or is paused. */
+  /** Called when an endpoint's state changes. */
   readonly onEndpointChange: (state: EndpointState) => void;
   readonly destination: string;
   readonly outlets: Outlets;
   readonly require: () => 'any' | 'all';
-  /** Whether claims of a generation may be posted to an endpoint now. */
+  /** True if claims of a generation may be posted to an endpoint now. */
   readonly mayPost: (outlet: Outlet, generation: number) => boolean;
-  /** Called when an endpoint is free for the next delivery, though this one may wait for another endpoint. */
+  /** Called when an endpoint is free for the next delivery, even if this one waits for another endpoint. */
   readonly onFree: (outlet: Outlet) => void;
 }
 
-/** Parts that the settlements of a batch share, where they got the same answer. */
+/** Parts shared by settlements of a batch that got the same answer. */
 interface Shared {
   readonly posted: Posted;
   readonly results: readonly EndpointResult[];
   readonly attempts: readonly Attempt[];
 }
 
-/** Posts the deliveries of one destination to its endpoints, each by itself or in batches, and judges what comes of it. */
+/** Posts the deliveries of one destination to its endpoints, singly or in batches, and judges the results. */
 export class Tries {
   private readonly options: TriesOptions;
-  /** How often a message that was tried before is taken, of late: 1 for always. */
+  /** Recent success rate of retries: 1 for always. */
   private retryYield = 1;
   private shared: Shared | null = null;
 
@@ -57,15 +57,15 @@ export class Tries {
     this.options = options;
   }
 
-  /** Whether what is tried again mostly fails again, while the endpoints take other messages. */
+  /** True if most retries fail again while the endpoints accept other messages. */
   get retriesAreVain(): boolean {
     return this.retryYield < VAIN;
   }
 
-  /** Gives an endpoint its batches, or takes them away. */
+  /** Starts or stops batching for an endpoint. */
   configureBatches(outlet: Outlet): void {
     const { batch } = outlet.prepared.endpoint;
-    // An endpoint that does not ask for batches never gets one.
+    // An endpoint not configured for batches never gets one.
     if (!batch) outlet.batcher?.cut(true);
     if (batch && outlet.batcher) outlet.batcher.configure(batch);
     else outlet.batcher = batch ? this.createBatcher(outlet, batch) : null;
@@ -89,7 +89,7 @@ export class Tries {
     });
   }
 
-  /** One try: every endpoint that has not answered for good is posted to, at once. */
+  /** Makes one try: posts to every endpoint that has not answered for good, at once. */
   make(claim: Claim, generation: number): Promise<Settlement> {
     const { list } = this.options.outlets;
     const open = claim.marks === NO_MARKS ? list : list.filter(({ id }) => claim.marks[id] === undefined);
@@ -99,9 +99,9 @@ export class Tries {
   }
 
   /**
-   * Posts a delivery by itself, in a place of the endpoint's window that is taken for it.
+   * Posts a single delivery, in a place already taken in the endpoint's window.
    *
-   * @param done - called once, perhaps before this returns; it must not throw
+   * @param done - called once, possibly before this returns; must not throw
    */
   post(outlet: Outlet, claim: Claim, done: (result: Result) => void): void {
     const { clock, wallTime, post } = this.options;
@@ -129,10 +129,10 @@ export class Tries {
     }
   }
 
-  /** Settles a delivery that went to one endpoint, by itself or in a batch. */
+  /** Settles a delivery that went to one endpoint, singly or in a batch. */
   settlementOf(outlet: Outlet, claim: Claim, result: Result): Settlement {
     if (!('exchange' in result)) return this.settlement(claim, [this.resultOf(outlet, claim, result)]);
-    // Worked out once for all messages to which the same came.
+    // Computed once for all messages with the same result.
     if (this.shared?.posted !== result) {
       const results = [{ endpoint: outlet.id, ...result }];
       this.shared = { posted: result, results, attempts: attemptsOf(claim, results, this.options.wallTime) };
@@ -159,7 +159,7 @@ export class Tries {
   private judge(claim: Claim, results: readonly EndpointResult[]): Verdict {
     const { clock, outlets } = this.options;
     const require = this.options.require();
-    // A delivery that is taken at once needs no clock: reading it costs more than judging.
+    // An immediate success needs no clock: reading it costs more than judging.
     const taken = judgeTaken({ require, results });
     if (taken) return taken;
     return judge({ claim, require, endpoints: outlets.ids, results, now: clock.now(), random: clock.random() });
@@ -172,7 +172,7 @@ export class Tries {
 
   private async tryAlone(outlet: Outlet, claim: Claim, generation: number): Promise<EndpointResult> {
     const { mayPost, onFree } = this.options;
-    // Most find a place at once, and every promise counts here.
+    // Most get a place at once, and every promise counts here.
     if (!mayPost(outlet, generation) || !outlet.tryEnter()) {
       const skipped = await outlet.enter(() => mayPost(outlet, generation));
       if (skipped) return this.resultOf(outlet, claim, { skipped });
@@ -192,7 +192,7 @@ export class Tries {
     return this.resultOf(outlet, claim, await new Promise<Result>((done) => batcher.add({ claim, generation, done })));
   }
 
-  /** Counts what a request came to; says whether it was a refusal that may be of everything. */
+  /** Counts a request's result; returns the kind of denial, if it is one. */
   private leave(outlet: Outlet, exchange: Exchange, begun: number, claim: Claim): Denial | null {
     const { destination, onEndpointChange } = this.options;
     failpoint('post');

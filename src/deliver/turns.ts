@@ -2,45 +2,45 @@ import type { Clock } from '../kernel/clock.ts';
 import type { ClaimRequest } from '../store/port.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 
-/** Destinations asked for in one claim. */
+/** Limit of destinations in one claim. */
 const REQUESTS_LIMIT = 128;
-/** Deliveries in hand at most, over all destinations, and the characters of their bodies, as far as these are known before. */
+/** Limits, over all destinations, of deliveries in hand and of the characters of their bodies, if known. */
 const HELD_LIMIT = 4_096;
 const HELD_CHARACTERS = 16_000_000;
-/** Once that is reached, a destination may have so many in hand all the same, up to twice the limits over all. */
+/** Beyond these, a destination may still have this many in hand, up to twice the limits over all. */
 const RESERVED = 256;
 
-/** A destination that is served, and what is known of its work in the store. */
+/** A served destination, and the known state of its work in the store. */
 interface Turn {
   readonly queue: DestinationQueue;
-  /** Rises with every hint of new work, so that one that comes during a claim is not lost. */
+  /** Incremented with every hint of new work, so that one given during a claim is not lost. */
   hints: number;
-  /** Claims made, counted per destination: with one count for all, the same few would always get the turn for retries. */
+  /** Claims made, per destination: with one count for all, the same few would always begin with retries. */
   claims: number;
   /** Deliveries claimed since the last claim that began with backfills. */
   claimed: number;
-  /** Whether the store may have something to claim. */
+  /** True if the store may have something to claim. */
   wanted: boolean;
-  /** When it is looked at anew, by the steady clock; infinite without a timer. */
+  /** Time of the next check by the steady clock; infinite without a timer. */
   timerAt: number;
   cancelTimer: (() => void) | null;
 }
 
-/** A claim that is to be made. */
+/** A claim to be made. */
 export interface PlannedClaim {
   readonly turn: Turn;
   readonly request: ClaimRequest;
-  /** The hints that there were of its destination's work. */
+  /** The turn's `hints` when the claim was planned. */
   readonly hints: number;
 }
 
-/** Which destinations are claimed for next: those with work and room, in turn. */
+/** Chooses the destinations to claim for next: those with work and room, in turn. */
 export class Turns {
   private readonly clock: Clock;
   private readonly onReady: () => void;
   private readonly turns = new Map<string, Turn>();
   private readonly ready = new Set<Turn>();
-  /** Whether the store has all that is to come. */
+  /** True once no more work will be accepted. */
   private isComplete = false;
 
   /** @param onReady - called when there may be something to claim */
@@ -78,7 +78,7 @@ export class Turns {
     this.ready.delete(turn);
   }
 
-  /** Says that these destinations have new work. */
+  /** Notes new work for these destinations. */
   wake(names: Iterable<string>): void {
     for (const name of names) {
       const turn = this.turns.get(name);
@@ -90,7 +90,7 @@ export class Turns {
     this.onReady();
   }
 
-  /** Puts a destination in line if it has work and room now, else sees to it that it is looked at in time. */
+  /** Puts a destination in line if it has work and room now; otherwise schedules a check. */
   offer(name: string): void {
     const turn = this.turns.get(name);
     if (turn === undefined) return;
@@ -107,22 +107,22 @@ export class Turns {
     if (delay !== null) this.setTimer(turn, delay);
   }
 
-  /** Says that nothing more is to come: what has gathered waits only for what the store still has. */
+  /** Notes that no more work will be accepted: gathered messages wait only for those still in the store. */
   complete(): void {
     this.isComplete = true;
     for (const name of this.turns.keys()) this.offer(name);
   }
 
-  /** Has a destination looked at when something of it is due. */
+  /** Schedules a check of a destination for when a delivery is due. */
   lookAt(name: string, at: number): void {
     const turn = this.turns.get(name);
     if (turn) this.setTimer(turn, at - this.clock.now());
   }
 
   /**
-   * The claims to make now; those destinations leave the line.
+   * Returns the claims to make now; their destinations leave the line.
    *
-   * @param unsettled - deliveries that have ended and are not written yet, and the characters of their bodies
+   * @param unsettled - deliveries that have ended but are not written, and the characters of their bodies
    */
   next(unsettled: { readonly size: number; readonly characters: number }): PlannedClaim[] {
     const planned: PlannedClaim[] = [];
@@ -159,7 +159,7 @@ export class Turns {
     return planned;
   }
 
-  /** Where most of what is in hand waits for more to go in one request with, no more can come: it waits no longer. */
+  /** Ends the wait of gathering messages if they are most of those in hand, since no more can be claimed. */
   private hurry(held: number): void {
     const { queues } = this;
     if (2 * queues.reduce((sum, { gathered }) => sum + gathered, 0) < held) return;
@@ -167,7 +167,7 @@ export class Turns {
   }
 
   /**
-   * Says what a claim gave.
+   * Applies the result of a claim.
    *
    * @param nextDue - when the destination's next retry is due, as far as the store knows
    */
@@ -175,14 +175,14 @@ export class Turns {
     turn.claimed += count;
     if (count < request.limit && turn.hints === hints) {
       turn.wanted = false;
-      // Deliveries that keep failing are claimed in few, small claims.
+      // Repeatedly failing deliveries are claimed in few, small claims.
       const soonest = request.retries === undefined ? 0 : VAIN_WAIT;
       if (nextDue !== null && nextDue !== undefined) this.setTimer(turn, Math.max(soonest, nextDue - this.clock.now()));
     }
     this.offer(request.destination);
   }
 
-  /** Sets the timer of a destination, unless it is looked at before anyway. */
+  /** Sets a destination's timer, unless an earlier one is set. */
   private setTimer(turn: Turn, wanted: number): void {
     // Node fires timers of more than 24.8 days at once.
     const delay = Math.min(Math.max(1, wanted), 3_600_000);
@@ -199,12 +199,12 @@ export class Turns {
   }
 }
 
-/** One claim in this many begins with retries; fewer do while retries keep failing where other messages are taken. */
+/** One claim in this many begins with retries; fewer do while retries keep failing and other messages succeed. */
 const RETRIES_TURN = 8;
 const VAIN_RETRIES_TURN = 32;
-/** One claim in this many begins with backfills, and brings at most the same part of all deliveries. */
+/** One claim in this many begins with backfills, and takes at most the same share of all deliveries. */
 const BACKFILLS_TURN = 8;
-/** Of the latter, other claims take such a part of their size at most; and how long they wait for the next, in milliseconds. */
+/** Limit of such retries in other claims, as a share of their size; and the wait for the next, in milliseconds. */
 const VAIN_SHARE = 1 / 32;
 const VAIN_WAIT = 100;
 
@@ -221,11 +221,11 @@ function requestOf(turn: Turn, limit: number): ClaimRequest {
   return { ...request, retries: Math.ceil(limit * VAIN_SHARE) };
 }
 
-/** First tries before retries, but some claims begin with retries, and one in eight with backfills, so that none starves. */
+/** First tries go before retries, but some claims begin with retries or backfills, so that none starves. */
 function orderOf(turn: Turn): ClaimRequest['order'] {
   turn.claims += 1;
   if (turn.queue.outlets.areClosed && turn.queue.outlets.probeUntried) return 'usual';
-  // Probes alternate between messages that were tried before and new ones: the failures may be the old messages' fault.
+  // Probes alternate between retries and new messages: the failures may be the old messages' fault.
   if (turn.queue.outlets.areClosed) return turn.claims % 2 === 0 ? 'retries' : 'usual';
   if (turn.claims % (turn.queue.retriesAreVain ? VAIN_RETRIES_TURN : RETRIES_TURN) === 0) return 'retries';
   return turn.claims % BACKFILLS_TURN === BACKFILLS_TURN / 2 ? 'backfills' : 'usual';

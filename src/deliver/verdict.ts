@@ -3,22 +3,22 @@ import { BACKOFF_CAP, nextTry, RETRY_WINDOW } from '../kernel/retry.ts';
 import type { Claim, EndpointMarks, Settlement, Verdict } from '../store/port.ts';
 import type { Exchange } from './exchange.ts';
 
-/** Why an endpoint was not posted to: it takes none now, or the try was cut short from our side (stop, reload, lease). */
+/** Why an endpoint was not posted to: it is closed, or the try was cut short by us (stop, reload, lease). */
 export type SkipCause = 'dead' | 'refusing' | 'paused' | 'cut';
 
 /**
- * How far an endpoint refuses. `held`: everything, so the message waits. `in a row`: also the messages before.
- * `single`: this one only, as far as is known.
+ * Extent of an endpoint's refusals. `held`: everything, so the message waits. `in a row`: the previous messages too.
+ * `single`: only this one, as far as known.
  */
 export type Denial = 'held' | 'in a row' | 'single';
 
-/** One try's result at one endpoint: an exchange and when it began, or why there was none and when to come again. */
+/** One try's result at one endpoint: an exchange and its start, or why there was none and when to retry. */
 export type EndpointResult =
   | {
       readonly endpoint: string;
       readonly exchange: Exchange;
       readonly at: number;
-      /** Null unless it is a refusal that may be of everything. */
+      /** Null unless the refusal may apply to everything. */
       readonly denial: Denial | null;
     }
   | { readonly endpoint: string; readonly skipped: SkipCause; readonly until: number };
@@ -26,14 +26,14 @@ export type EndpointResult =
 interface TryInput {
   readonly claim: Claim;
   readonly require: 'any' | 'all';
-  /** Ids of the destination's endpoints as they are configured now. */
+  /** Ids of the destination's currently configured endpoints. */
   readonly endpoints: readonly string[];
   readonly results: readonly EndpointResult[];
   readonly now: number;
   readonly random: number;
 }
 
-/** Decides what becomes of a delivery after a try (docs/delivery.md); nothing else does. */
+/** Decides the outcome of a delivery after a try (docs/delivery.md); nothing else does. */
 export function judge({ claim, require, endpoints, results, now, random }: TryInput): Verdict {
   const marks = newMarks(claim.marks, results);
   const posted = results.flatMap((result) => ('exchange' in result ? [result.exchange] : []));
@@ -43,7 +43,7 @@ export function judge({ claim, require, endpoints, results, now, random }: TryIn
   if (posted.length === 0 && results.length > 0)
     return { kind: 'release', dueAt: isCut ? null : nextChance(claim, results, now) };
   if (succeeded(require, marks, endpoints)) {
-    // The endpoint that was cut still gets its one first attempt.
+    // The endpoint that was cut short still gets its first attempt.
     return isCut ? { kind: 'retry', dueAt: now, firstAt, marks } : { kind: 'delivered' };
   }
   const denied = deniedBy(results);
@@ -59,7 +59,7 @@ export function judge({ claim, require, endpoints, results, now, random }: TryIn
   return { kind: 'retry', dueAt, firstAt, marks };
 }
 
-/** The verdict for nearly all deliveries: the only endpoint that was tried took it, and any success will do. Null for all others. */
+/** The verdict for nearly all deliveries: the only endpoint tried accepted it, and any success will do. */
 export function judgeTaken({ require, results }: Pick<TryInput, 'require' | 'results'>): Verdict | null {
   return require === 'any' && results.length === 1 && isTaken(results[0]) ? DELIVERED : null;
 }
@@ -70,7 +70,7 @@ function isTaken(result: EndpointResult | undefined): boolean {
   return result !== undefined && 'exchange' in result && result.exchange.outcome === 'success';
 }
 
-/** A delivery whose four hours were over before it could be tried again. */
+/** True if a delivery's four hours ended before it could be tried again. */
 export function isExpired(claim: Claim, now: number): boolean {
   return claim.firstAt !== null && now >= claim.firstAt + RETRY_WINDOW;
 }
@@ -80,7 +80,7 @@ function newMarks(before: EndpointMarks, results: readonly EndpointResult[]): En
   for (const result of results) {
     if (!('exchange' in result)) continue;
     const { outcome } = result.exchange;
-    // The message is not to blame, or it is not known yet: as long as it is tried elsewhere, it is tried here.
+    // The message is not to blame, or that is unknown: while it is tried elsewhere, it is tried here.
     if (result.denial === 'held' || result.denial === 'in a row') continue;
     if (outcome === 'success') marks[result.endpoint] = 'ok';
     else if (outcome !== 'retry') marks[result.endpoint] = 'refused';
@@ -96,13 +96,13 @@ function deniedBy(results: readonly EndpointResult[]): ReadonlyMap<string, Denia
   return denied;
 }
 
-/** The success of an endpoint that is no longer configured still counts where any will do. */
+/** The success of a removed endpoint still counts if any will do. */
 function succeeded(require: 'any' | 'all', marks: EndpointMarks, endpoints: readonly string[]): boolean {
   if (require === 'any') return Object.values(marks).includes('ok');
   return endpoints.every((endpoint) => marks[endpoint] === 'ok');
 }
 
-/** The gravest refusal names the reason. */
+/** The most severe refusal gives the reason. */
 function refusal(posted: readonly Exchange[]): { reason: DeadReason; status: number | null } {
   const refused = posted.filter(({ outcome }) => outcome !== 'success');
   for (const reason of ['tls_untrusted', 'address_refused'] as const) {
@@ -116,8 +116,8 @@ function lastStatus(posted: readonly Exchange[]): number | null {
 }
 
 /**
- * When to come again for an endpoint that takes nothing now. The longer a delivery has waited, the rarer: a backlog that
- * waits for one endpoint of several must not be claimed anew with every probe.
+ * When to retry at a closed endpoint. The longer a delivery has waited, the less often: a backlog that waits for one
+ * endpoint of several must not be claimed again with every probe.
  */
 function nextChance({ firstAt }: Claim, results: readonly EndpointResult[], now: number): number {
   const until = Math.min(...results.map((result) => ('until' in result ? result.until : now)));
@@ -126,7 +126,7 @@ function nextChance({ firstAt }: Claim, results: readonly EndpointResult[], now:
   return firstAt === null ? at : Math.max(now, Math.min(at, firstAt + RETRY_WINDOW));
 }
 
-/** Of a claim that is given back untried. @param dueAt - when it may be claimed again; null for at once */
+/** The settlement of an untried claim. @param dueAt - when it may be claimed again; null for at once */
 export function released(claim: Claim, dueAt: number | null = null): Settlement {
   return { claim, verdict: { kind: 'release', dueAt }, attempts: [] };
 }

@@ -6,7 +6,7 @@ import type { Logger } from '../kernel/log.ts';
 import type { Settlement, Store } from '../store/port.ts';
 import type { MessageRetention, RecordRetention } from './housekeeping.ts';
 
-/** The store, as far as delivery needs it. */
+/** The part of the store that delivery needs. */
 export type WorkerStore = Pick<
   Store,
   | 'time'
@@ -49,17 +49,17 @@ export interface WorkerOptions {
   readonly agent: Dispatcher;
   readonly serviceName: string;
   readonly destinations: readonly Destination[];
-  /** How long attempts are kept, in milliseconds. */
+  /** Retention of attempts, in milliseconds. */
   readonly attemptRetention: () => number;
   readonly recordRetention?: () => RecordRetention;
-  /** How long delivered messages are kept, in milliseconds; none unless given. */
+  /** Retention of delivered messages; none are kept unless given. */
   readonly messageRetention?: () => MessageRetention;
-  /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
+  /** Time without a process that knows a destination after which its deliveries die, in milliseconds. */
   readonly removedAfter: () => number;
   readonly log: Logger;
-  /** For how long deliveries that ended are gathered before they are written, in milliseconds. */
+  /** Milliseconds to gather ended deliveries before writing them. */
   readonly settleInterval?: number;
   readonly onSettled?: (settlement: Settlement) => void;
-  /** Called when a loop has ended that should not: nothing would be delivered any more. */
+  /** Called when a loop has ended unexpectedly: nothing would be delivered any more. */
   readonly onFatal?: (error: RollcallError) => void;
 }

@@ -21,10 +21,10 @@ import { type PlannedClaim, Turns } from './turns.ts';
 import { released } from './verdict.ts';
 import type { WorkerOptions } from './worker-options.ts';
 
-/** How often other processes' messages are looked for, in milliseconds. */
+/** Interval of polling for other processes' messages, in milliseconds. */
 const POLL_INTERVAL = 1_000;
 const HOUSEKEEPING_INTERVAL = 30_000;
-/** A write of many costs hardly more than a write of one. A crash repeats the deliveries of this time. */
+/** Writing many costs hardly more than writing one. A crash repeats the deliveries of this period. */
 const SETTLE_INTERVAL = 100;
 const RETRY_BASE = 50;
 const RETRY_CAP = 5_000;
@@ -34,12 +34,12 @@ const NO_ROOM: Take['room'] = new Map();
 /** Takes deliveries from the store to their endpoints: claims, posts, settles. */
 export class Worker {
   private readonly options: WorkerOptions;
-  /** Its time is the store's. */
+  /** Reads store time. */
   private readonly clock: Clock;
   private destinations: readonly Destination[];
   private started = false;
   private readonly turns: Turns;
-  /** Queues of destinations that are gone, with what they still have in flight. */
+  /** Queues of removed destinations, with their deliveries in flight. */
   private retired: DestinationQueue[] = [];
   private readonly lease: ProcessLease;
   private readonly settler: Settler;
@@ -51,13 +51,13 @@ export class Worker {
   private readonly orphans: Orphans;
   private readonly heldOut: HeldOutLetters;
   private readonly refusing: RefusingEndpoints;
-  /** Pending deliveries that the last poll saw, by destination. */
+  /** Pending deliveries at the last poll, by destination. */
   private pendingSeen = new Map<string, number>();
-  /** As the store has it; until it says so, since this process has its lease. */
+  /** The store's value; until it is read, the time since this process has its lease. */
   private servedSince = 0;
   private readonly loops: Loops;
   private ended: Promise<void> | null = null;
-  /** The store is lost: what became of a delivery can't be written. */
+  /** Set when the store is lost: outcomes can't be written. */
   private isHopeless = false;
 
   constructor(options: WorkerOptions) {
@@ -102,7 +102,7 @@ export class Worker {
       onRenewed: () => {
         this.loops.signal();
         void this.fleet.announce();
-        // The next heartbeat tries again.
+        // The next heartbeat retries.
         void this.giveBack(this.stock.clearStale()).catch(() => undefined);
       },
       onEnded: () => {
@@ -144,9 +144,9 @@ export class Worker {
     });
   }
 
-  /** @param isLasting - false for a command that delivers on the way: it never takes a destination for removed */
+  /** @param isLasting - false for a command that delivers in passing: it never considers a destination removed */
   async start(isLasting = true): Promise<void> {
-    // Joining is the last that may fail: a start that failed leaves nothing behind.
+    // Joining is the last step that may fail: a failed start leaves nothing behind.
     await this.states.load();
     this.servedSince = this.clock.now();
     await this.lease.start();
@@ -174,13 +174,13 @@ export class Worker {
     );
   }
 
-  /** How many requests an endpoint may have in flight in this process, and has; null where it posts nothing there. */
+  /** An endpoint's window in this process: its size and requests in flight; null if it posts nothing there. */
   windowOf(destination: string, endpoint: string): { readonly size: number; readonly inFlight: number } | null {
     const outlet = this.started ? this.turns.queue(destination)?.outlets.find(endpoint) : undefined;
     return outlet ? { size: outlet.window.size, inFlight: outlet.window.inFlight } : null;
   }
 
-  /** Takes changed destinations; deliveries that are pending follow them. */
+  /** Applies changed destinations; pending deliveries follow them. */
   configure(destinations: readonly Destination[]): void {
     this.destinations = destinations;
     if (!this.started) return;
@@ -200,7 +200,7 @@ export class Worker {
       queue.retire();
       this.retired.push(queue);
       this.turns.remove(queue.name);
-      // If this fails, the stock is stale in a while.
+      // If this fails, the stock becomes stale after a while.
       void this.giveBack(this.stock.clear(queue.name)).catch(() => undefined);
     }
     this.fleet.know(destinations, this.options.removedAfter());
@@ -208,7 +208,7 @@ export class Worker {
     this.wake(names);
   }
 
-  /** Takes deliveries as they are accepted, as far as its endpoints keep up. */
+  /** Reserves room to claim deliveries as they are accepted, as far as the endpoints keep up. */
   reserve(counts: ReadonlyMap<string, number>): Take | null {
     const { owner } = this.stock;
     if (owner === null || this.loops.isStopping || this.isHopeless) return null;
@@ -216,15 +216,15 @@ export class Worker {
     return room.size > 0 ? { owner, room } : null;
   }
 
-  /** The outcome of an accept that made these numbers of deliveries; without claims, nothing was stored. */
+  /** Applies the outcome of an accept that made these numbers of deliveries; null claims mean nothing was stored. */
   accepted(counts: ReadonlyMap<string, number>, take: Take | null, claims: readonly Claim[] | null): void {
-    // A lease that is over frees its claims.
+    // An expired lease frees its claims.
     const isOurs = take === null || take.owner === this.stock.owner;
     if (isOurs) this.stock.accepted(counts, take?.room ?? NO_ROOM, claims ?? []);
     if (claims) this.wake(counts.keys());
   }
 
-  /** Gives back what is claimed and on its way to no queue yet, so that it can be erased. */
+  /** Releases claims that no queue has taken yet, so that they can be erased. */
   giveBackStock(): Promise<void> {
     return this.giveBack(this.stock.clear());
   }
@@ -243,23 +243,23 @@ export class Worker {
     }
   }
 
-  /** Dead letters of these destinations are queued again. */
+  /** Notes that dead letters of these destinations are requeued. */
   private queued(destinations: readonly string[]): void {
     for (const destination of destinations) this.stock.left(destination);
     this.wake(destinations);
   }
 
-  /** These destinations have new work. */
+  /** Notes new work for these destinations. */
   wake(destinations: Iterable<string>): void {
     this.turns.wake(destinations);
   }
 
-  /** Says that nothing more is to come, so that no batch waits for it. */
+  /** Notes that no more work will be accepted, so that no batch waits for it. */
   expectNoMore(): void {
     this.turns.complete();
   }
 
-  /** Gives back what has not begun, lets attempts in flight end (they are bounded), and writes what became of them. */
+  /** Releases deliveries not begun, lets attempts in flight end (they are bounded), and writes the outcomes. */
   stop(): Promise<void> {
     this.ended ??= this.end();
     return this.ended;
@@ -278,7 +278,7 @@ export class Worker {
     if (this.started) await this.lease.stop();
   }
 
-  /** Posts nothing more, and waits for nothing: the store is lost. */
+  /** Posts nothing more and waits for nothing: the store is lost. */
   giveUp(): void {
     this.isHopeless = true;
   }
@@ -297,7 +297,7 @@ export class Worker {
     else log.error({ err: error }, error.message);
   }
 
-  /** Gives back what has not begun; resolves once nothing is in flight. */
+  /** Releases deliveries not begun; resolves when nothing is in flight. */
   private async drained(): Promise<void> {
     const queues = this.queues();
     for (const queue of queues) queue.halt();
@@ -332,7 +332,7 @@ export class Worker {
     };
   }
 
-  /** Settled deliveries may be due again, or may have made way for a newer change of the same conflict key. */
+  /** Settled deliveries may be due again, or may have freed a newer change of the same conflict key. */
   private lookAgain(settlements: readonly Settlement[]): void {
     this.suspects.written(settlements);
     this.stock.settled(settlements);
@@ -389,7 +389,7 @@ export class Worker {
     }
   }
 
-  /** Finds what other processes accepted and gave back, and which endpoints a person resumed. */
+  /** Finds deliveries that other processes accepted or released, and endpoints that a person resumed. */
   private async poll(): Promise<void> {
     await this.states.refresh((state) => this.turns.queue(state.destination)?.hear(state));
     const backlogs = await this.options.store.backlog();
@@ -404,7 +404,7 @@ export class Worker {
     await this.hurryForDeletions();
   }
 
-  /** A deletion waits for what is in hand, in any process: nothing about the user may come after the notice. */
+  /** A deletion waits for all deliveries in hand, in any process: nothing about the user may follow the notice. */
   private async hurryForDeletions(): Promise<void> {
     const gathering = this.queues().filter(({ gathered }) => gathered > 0);
     if (gathering.length === 0) return;
@@ -429,7 +429,7 @@ export class Worker {
     });
     if (freed > 0) this.wake(queues.keys());
     this.retired = this.retired.filter(({ idle }) => !idle);
-    // Another process may have given back or put off what the poll has seen as pending.
+    // Another process may have released or postponed what the poll has seen as pending.
     this.pendingSeen.clear();
   }
 
@@ -438,7 +438,7 @@ export class Worker {
   }
 
   private divide(isChanged: boolean): void {
-    // Deliveries of a process that is gone are pending as before, but free.
+    // Deliveries of a dead process are pending as before, but free.
     if (isChanged) this.pendingSeen.clear();
     for (const queue of this.turns.queues) queue.changeShare(this.fleet.shareOf(queue.name));
   }

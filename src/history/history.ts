@@ -11,13 +11,13 @@ import {
 } from '../store/port.ts';
 import { Tally } from './tally.ts';
 
-/** Between two writes, in milliseconds: a crash loses what was counted since the last. */
+/** Milliseconds between two writes: a crash loses the counts since the last. */
 const WRITE_EVERY = 10_000;
-/** Batches kept while the store takes none; then the oldest are given up. */
+/** Batches kept while the store fails; beyond that the oldest are dropped. */
 const BATCHES_KEPT = 30;
 /** Rows pruned in one transaction. */
 const PRUNE_STEP = 1_000;
-/** One process of all looks at the backlog in each minute: whoever comes first. The lease is over before the next. */
+/** One process samples the backlog each minute: the first to take the lease, which expires before the next. */
 const LEASE = 'history';
 const LEASE_TTL = 50_000;
 
@@ -26,7 +26,7 @@ interface HistoryOptions {
     Store,
     'time' | 'addHistory' | 'pruneHistory' | 'trustsClocks' | 'takeLease' | 'backlog' | 'oldestUntried'
   >;
-  /** Live audiences with their members of now. */
+  /** Live audiences with their current number of members. */
   readonly live: { audiences(): Promise<readonly { readonly key: string; readonly members: number }[]> };
   readonly clock: Clock;
   readonly log: Logger;
@@ -39,16 +39,16 @@ interface HistoryBatch {
 
 type Counts = { -readonly [Name in keyof HistoryCounts]?: number };
 
-/** Counts what passes, and adds it to the store's history every few seconds: nothing is written for a single delivery. */
+/** Counts traffic and adds it to the store's history every few seconds: nothing is written for a single delivery. */
 export class History {
   readonly tally: Tally;
   private readonly options: HistoryOptions;
-  /** Of sources and audiences, since the last write. */
+  /** Counts of sources and audiences since the last write. */
   private readonly sources = new Map<string, Counts>();
   private readonly audiences = new Map<string, { readonly counts: Counts; members?: number }>();
-  /** How far each tally was at the last write. */
+  /** Values of each tally at the last write. */
   private readonly written = new Map<object, readonly number[]>();
-  /** When the counting of the next batch began. */
+  /** Start of the next batch. */
   private since: number;
   private sampled = 0;
   private batches: HistoryBatch[] = [];
@@ -63,7 +63,7 @@ export class History {
     this.since = options.clock.now();
   }
 
-  /** @param counts - of all messages, by destination; what was not new among them is taken out in proportion */
+  /** @param counts - all messages by destination; those that were not new are subtracted in proportion */
   accepted(source: string, result: AcceptResult, counts: ReadonlyMap<string, number>): void {
     const { accepted, duplicates, suppressed } = result;
     add(this.source(source), { accepted, duplicates, suppressed });
@@ -78,7 +78,7 @@ export class History {
     add(this.source(source), { discarded: 1 });
   }
 
-  /** Runs of an audience that are over, and whether it failed. */
+  /** Counts finished runs of an audience, and failures. */
   reported({ key, runs, failed }: { readonly key: string; readonly runs: readonly Run[]; readonly failed: boolean }) {
     const audience = this.audiences.get(key) ?? { counts: {} };
     for (const { state, action, entered, exited, members } of runs) {
@@ -92,7 +92,7 @@ export class History {
     this.audiences.set(key, audience);
   }
 
-  /** Users whose changes live audiences sent as they were computed. */
+  /** Counts users whose changes live audiences sent as they were computed. */
   moved(all: readonly { readonly key: string; readonly entered: number; readonly exited: number }[]): void {
     for (const { key, entered, exited } of all) {
       const audience = this.audiences.get(key) ?? { counts: {} };
@@ -106,7 +106,7 @@ export class History {
     this.plan();
   }
 
-  /** Writes what is left. */
+  /** Writes the remaining counts. */
   async stop(): Promise<void> {
     this.stopped = true;
     this.cancel();
@@ -121,7 +121,7 @@ export class History {
     return counts;
   }
 
-  /** At whole ten seconds, so that a batch is of one minute. */
+  /** Schedules writes at full ten seconds, so that a batch falls into one minute. */
   private plan(): void {
     const { clock } = this.options;
     const wait = WRITE_EVERY - (clock.now() % WRITE_EVERY);
@@ -165,7 +165,7 @@ export class History {
     }
   }
 
-  /** Looks how much waits, and prunes, unless another process does. */
+  /** Samples the backlog and prunes, unless another process does. */
   private async lookAfter(at: number): Promise<void> {
     const { store, clock, log } = this.options;
     try {
@@ -191,11 +191,11 @@ export class History {
     );
     const pending = waiting.reduce((sum, each) => sum + each.pending, 0);
     const oldest = Math.max(0, ...destinations.map((each) => each.oldest ?? 0));
-    // Written with nothing in it too: it says that somebody was there.
+    // Written even if empty: it shows that a process was running.
     return [...destinations, { subject: 'all', name: '', pending, oldest }];
   }
 
-  /** Live audiences change between runs. */
+  /** Samples live audiences, which change between runs. */
   private async liveSizes(): Promise<readonly HistoryEntry[]> {
     const all = await this.options.live.audiences();
     return all.map(({ key, members }) => ({ subject: 'audience', name: key, members }));
@@ -238,7 +238,7 @@ export class History {
     });
   }
 
-  /** By how much each number has grown since it was asked before; null if none has. */
+  /** Growth of each number since the last call; null if none has grown. */
   private grown(tally: object, now: readonly number[]): number[] | null {
     const before = this.written.get(tally) ?? [];
     const grown = now.map((value, place) => value - (before[place] ?? 0));
@@ -254,7 +254,7 @@ function add(counts: Counts, more: Partial<HistoryCounts>): void {
   }
 }
 
-/** Messages count once, however many destinations they go to. */
+/** Sums up; messages count once, however many destinations they go to. */
 function sumOf(destinations: readonly HistoryEntry[], sources: readonly HistoryEntry[]): HistoryEntry[] {
   if (destinations.length + sources.length === 0) return [];
   const sum = (of: readonly HistoryEntry[], name: keyof HistoryCounts) =>

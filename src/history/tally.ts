@@ -2,7 +2,7 @@ import { ATTEMPT_BOUNDS, DELIVERY_BOUNDS, OUTCOMES, type Settlement, type Verdic
 
 type VerdictKind = Verdict['kind'];
 
-/** Times by the bounds that they are within, the last beyond all of them; and their sum. */
+/** Durations counted by upper bound, the last count beyond all of them; and their sum. */
 interface Times {
   readonly bounds: readonly number[];
   readonly counts: readonly number[];
@@ -28,16 +28,16 @@ class Histogram implements Times {
   }
 }
 
-/** Outcomes of the deliveries of one destination. */
+/** Outcomes of one destination's deliveries. */
 class DestinationTally {
-  /** Deliveries that were made of accepted messages. */
+  /** Deliveries created from accepted messages. */
   accepted = 0;
   readonly verdicts: Record<VerdictKind, number> = { delivered: 0, retry: 0, release: 0, dead: 0 };
-  /** From acceptance to delivery. */
+  /** Time from acceptance to delivery. */
   readonly took = new Histogram(DELIVERY_BOUNDS);
 }
 
-/** Outcomes of the attempts at one endpoint, by their places in `OUTCOMES`. */
+/** Outcomes of the attempts at one endpoint, indexed as `OUTCOMES`. */
 class EndpointTally {
   readonly destination: string;
   readonly outcomes: number[] = OUTCOMES.map(() => 0);
@@ -49,8 +49,8 @@ class EndpointTally {
 }
 
 /**
- * Counts since the process started. Metrics and history are both read from it, so that a delivery is counted once.
- * It grows with what is configured, not with what passes.
+ * Counts since the process started. Metrics and history both read it, so that a delivery is counted once. Its size
+ * depends on the configuration, not on traffic.
  */
 export class Tally {
   readonly destinations = new Map<string, DestinationTally>();

@@ -2,15 +2,15 @@ import type { Destination } from '../destination.ts';
 import type { Message } from '../message.ts';
 import type { MessageType } from '../message-types.ts';
 
-/** The name under which the integrations object speaks of this kind of destination. */
+/** Key of this kind of destination in the integrations object. */
 export const INTEGRATION_NAME = 'Webhooks';
 
 /**
- * The destinations that a message of this source goes to.
+ * Finds the destinations that a message of this source goes to.
  *
- * Keys of the integrations object are case sensitive: `Webhooks: false` disables, `true` or an object
- * enables; `All: false` disables what is not enabled by name. Libraries write `all` as well; where both are given and one
- * is false, it is false.
+ * Keys of the integrations object are case sensitive: `Webhooks: false` disables, `true` or an object enables; `All:
+ * false` disables everything not enabled by name. Libraries also write `all`; if both are given and one is false, it is
+ * false.
  */
 export function route(
   source: string,
@@ -21,17 +21,17 @@ export function route(
   return destinations.filter((destination) => destination.enabled && destination.sources.includes(source));
 }
 
-/** The parts of a message that routing looks at. */
+/** The parts of a message that routing uses. */
 type Routed = Pick<Message, 'type' | 'event' | 'integrations'>;
 
 type Router = (message: Routed) => readonly string[];
 
 const NOWHERE: readonly string[] = [];
-/** Events come from clients: so many lists are kept. */
+/** Limit of cached lists, since clients choose event names. */
 const MOST_SORTS = 1_000;
 
 /**
- * Finds the router of a source, which is kept as long as the list of destinations is the same: messages of several requests then
+ * Returns the router of a source, cached until the list of destinations changes: messages of several requests then
  * share their lists of names, and a list costs as much to hand to the store as a message.
  */
 export function createRouters(destinations: () => readonly Destination[]): (source: string) => Router {
@@ -50,7 +50,7 @@ export function createRouters(destinations: () => readonly Destination[]): (sour
   };
 }
 
-/** Routes the messages of one source; messages that differ in nothing that matters share one list of names. */
+/** Routes the messages of one source; messages that differ in nothing relevant share one list of names. */
 function createRouter(source: string, destinations: readonly Destination[]): Router {
   const eligible = route(source, null, destinations);
   const everywhere = namesOf(eligible);
@@ -62,7 +62,7 @@ function createRouter(source: string, destinations: readonly Destination[]): Rou
   };
 }
 
-/** The names of those that want a message, by its kind and event. */
+/** Names of the destinations that want a message, by type and event. */
 function createSieve(destinations: readonly Destination[]): (type: MessageType, event?: string) => readonly string[] {
   const known = new Map<string, readonly string[]>();
   return (type, event) => {

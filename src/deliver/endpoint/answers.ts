@@ -1,26 +1,26 @@
-/** How an attempt failed, as far as that speaks of the endpoint. */
+/** An attempt's failure, as far as it says something about the endpoint. */
 export type EndpointFailure =
   /** An answer that may be the message's fault: 5xx but 503, 408, 425. */
   | 'fault'
-  /** 429 or 503: the endpoint says that it has too much to do. */
+  /** 429 or 503: the endpoint reports overload. */
   | 'overload'
   /** No answer in time, or the connection broke. */
   | 'silence'
-  /** There was no connection at all. */
+  /** No connection was made. */
   | 'unreachable';
 
-/** Fewer answers than this say nothing about a share. */
+/** Minimum number of answers for a share to mean something. */
 const ENOUGH = 20;
-/** Shares that are too many: of signs of overload, and of failures of any kind. */
+/** Shares that are too high: of overload signs, and of failures of any kind. */
 const OVERLOADED = 0.1;
 const MOST = 0.5;
-/** So many of the last answers count, or the window's size if that is more; up to twice as many. */
+/** Number of last answers that count, or the window's size if that is larger; up to twice as many. */
 const MEMORY = 50;
 
-/** Recent answers of an endpoint, which show whether it is overloaded or only a few messages fail. */
+/** Recent answers of an endpoint: they show if it is overloaded or if only a few messages fail. */
 export class Answers {
   private count = 0;
-  /** Signs of overload, and other failures. */
+  /** Overload signs, and other failures. */
   private signs = 0;
   private faults = 0;
 
@@ -35,12 +35,12 @@ export class Answers {
     this.faults /= 2;
   }
 
-  /** Too few to tell a share by. */
+  /** True if there are too few answers to compute a share. */
   get areFew(): boolean {
     return this.count < ENOUGH;
   }
 
-  /** More than a tenth are signs of overload, or most are failures, and not by chance. */
+  /** True if, beyond chance, more than a tenth are overload signs or most are failures. */
   get areTooBad(): boolean {
     const { count, signs, faults } = this;
     if (this.areFew) return false;
@@ -54,7 +54,7 @@ export class Answers {
   }
 }
 
-/** By two standard deviations: where one answer in twenty fails by chance, a few dozen of them often have a tenth. */
+/** Tests by two standard deviations: if one answer in twenty fails by chance, a few dozen often have a tenth. */
 function exceeds(part: number, count: number, share: number): boolean {
   return part - count * share > 2 * Math.sqrt(count * share * (1 - share));
 }

@@ -14,12 +14,12 @@ interface EndpointStatesOptions {
   readonly loops: Pick<Loops, 'sleep' | 'isStopping'>;
 }
 
-/** States of dead and paused endpoints, kept the same here and in the store. */
+/** States of closed endpoints, kept in sync with the store. */
 export class EndpointStates {
-  /** By endpoint. */
+  /** States by endpoint. */
   current: ReadonlyMap<string, EndpointState> = new Map();
   private readonly options: EndpointStatesOptions;
-  /** Changes on their way to the store, and begun so far. */
+  /** Changes being written to the store, and changes begun so far. */
   private marking = 0;
   private marked = 0;
 
@@ -33,7 +33,7 @@ export class EndpointStates {
   }
 
   /**
-   * Finds what other processes found and people resumed.
+   * Reads what other processes found and people resumed.
    *
    * @param apply - called with each endpoint that is or was in a special state
    */
@@ -49,7 +49,7 @@ export class EndpointStates {
     this.current = current;
   }
 
-  /** Writes a change, again and again until the store takes it or a newer one replaces it. */
+  /** Writes a change, retrying until the store accepts it or a newer one replaces it. */
   async mark(state: EndpointState): Promise<void> {
     const { store, clock, log, loops } = this.options;
     const { endpoint, destination } = state;

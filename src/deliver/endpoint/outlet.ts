@@ -10,20 +10,20 @@ import type { EndpointFailure } from './answers.ts';
 import { isDenial, Refusals } from './refusals.ts';
 import type { Window, WindowMoment } from './window.ts';
 
-/** How long a delivery is put off that waits for a paused endpoint only, in milliseconds. */
+/** Delay of a delivery that waits only for a paused endpoint, in milliseconds. */
 const PAUSED_DELAY = 60_000;
 
-/** An endpoint with its window and the attempts that wait for room in it. */
+/** An endpoint with its window and the attempts waiting for it. */
 export class Outlet {
   prepared: PreparedEndpoint;
   readonly window: Window;
   readonly refusals: Refusals;
-  /** Gathers deliveries into requests; null where each is a request. */
+  /** Gathers deliveries into requests; null if each is a request of its own. */
   batcher: Batcher | null = null;
-  /** When this process's last attempt ended, in the store's time. */
+  /** End of this process's last attempt, in store time. */
   triedAt: number | null = null;
   private readonly clock: Clock;
-  /** Called with whether a place was kept for the one who waits. */
+  /** Resolvers of waiting attempts; true if a place was taken for them. */
   private readonly queue: ((hasPlace: boolean) => void)[] = [];
 
   constructor(prepared: PreparedEndpoint, window: Window, clock: Clock, refusal: Refusal | null = null) {
@@ -37,23 +37,23 @@ export class Outlet {
     return this.prepared.endpoint.id;
   }
 
-  /** Its state as one destination sees it. */
+  /** The endpoint's state for one destination. */
   stateIn(destination: string): EndpointState {
     const { pausedAt, deadSince } = this.window;
     return { endpoint: this.id, destination, pausedAt, deadSince, refusal: this.refusals.state };
   }
 
-  /** Attempts that wait for room. */
+  /** Attempts waiting for room. */
   get waiting(): number {
     return this.batcher ? Math.max(0, this.batcher.gathered - this.batcher.size) : this.queue.length;
   }
 
-  /** Deliveries that may be in flight at the window's present size. */
+  /** Deliveries that may be in flight at the window's current size. */
   get size(): number {
     return this.window.size * (this.batcher?.size ?? 1);
   }
 
-  /** Whether one more delivery could begin at once. */
+  /** True if one more delivery could begin at once. */
   get hasRoom(): boolean {
     const { free, batcher } = this;
     return batcher ? batcher.hasRoom(free) : free > 0;
@@ -61,18 +61,18 @@ export class Outlet {
 
   /** Requests that may begin now. */
   private get free(): number {
-    // The time only matters to one that is closed, and reading it counts where it is asked several times for each delivery.
+    // The time only matters if closed, and reading it is costly several times per delivery.
     return this.window.free(this.window.open ? 0 : this.clock.monotonic());
   }
 
-  /** Takes a place in the window if there is one at once. */
+  /** Takes a place in the window if one is free. */
   tryEnter(): boolean {
     if (this.free === 0) return false;
     this.window.begin();
     return true;
   }
 
-  /** Takes a place in the window, for which it waits while the endpoint is merely busy; else says why there is none. */
+  /** Takes a place in the window, waiting while the endpoint is busy; else resolves to the reason for none. */
   async enter(mayPost: () => boolean): Promise<SkipCause | null> {
     while (mayPost()) {
       if (this.tryEnter()) return null;
@@ -88,9 +88,9 @@ export class Outlet {
   }
 
   /**
-   * Gives the place back; true when the endpoint died, came back, refuses everything or was paused by it.
+   * Returns the place; true if the endpoint's state changed.
    *
-   * @param begun - attempts that the window counted when this one began
+   * @param begun - the window's count of attempts when this one began
    */
   leave(exchange: Exchange, begun: number, { id, tries }: Claim): boolean {
     const { window, clock, refusals } = this;
@@ -117,25 +117,25 @@ export class Outlet {
     if (window.refusingSince !== null) window.refused(begun, clock.monotonic(), clock.random());
     else {
       window.succeeded(exchange.ms);
-      // Of several processes only the one that probes reports it, so that it is reported once.
+      // Only the probing process reports it, so that it is reported once.
       if (refusals.areEnough && window.leads) this.refuse();
     }
   }
 
-  /** Whether a refusal, which was just counted, is the endpoint's fault or the message's. */
+  /** The extent of a refusal that was just counted. */
   get standing(): Denial {
     if (this.window.refusingSince !== null) return 'held';
     return this.refusals.row > 1 ? 'in a row' : 'single';
   }
 
-  /** The endpoint refuses everything. */
+  /** Records that the endpoint refuses everything. */
   refuse(): void {
     const { window, clock, refusals } = this;
     window.refuse(this.moment, clock.random());
     refusals.begin(clock.now(), refusals.takenAt ?? clock.now() - RETRY_WINDOW);
   }
 
-  /** Takes over what another process or a person found. */
+  /** Applies a state found by another process or set by a person. */
   hear({ pausedAt, deadSince, refusal = null }: EndpointState): void {
     const { window, clock } = this;
     if (pausedAt === null && window.pausedAt !== null) window.resume();
@@ -144,19 +144,19 @@ export class Outlet {
     window.hear(deadSince, refusal?.since ?? null, clock.random());
   }
 
-  /** Gives the place back of an attempt that was not made. */
+  /** Returns the place of an attempt that was not made. */
   withdraw(): void {
     this.window.withdraw();
     this.handOn();
   }
 
-  /** Has those who wait look again. */
+  /** Wakes waiting attempts to check again. */
   wakeAll(): void {
     for (const resolve of this.queue.splice(0)) resolve(false);
     this.batcher?.cut();
   }
 
-  /** In how many milliseconds an attempt that finds no room should come again: whole ones, as due times are kept in. */
+  /** Milliseconds after which an attempt without room should be retried: an integer, as due times are. */
   get nextChance(): number {
     return this.window.pausedAt === null ? Math.ceil(this.untilProbe) : PAUSED_DELAY;
   }
@@ -170,7 +170,7 @@ export class Outlet {
     return { steady: this.clock.monotonic(), store: this.clock.now() };
   }
 
-  /** Gives what places there are to those who wait, the first one first. */
+  /** Hands free places to waiting attempts in order. */
   private handOn(): void {
     while (this.queue.length > 0 && this.free > 0) {
       this.window.begin();
@@ -179,12 +179,12 @@ export class Outlet {
   }
 }
 
-/** The failure that an exchange shows of the endpoint; null for none. A refusal speaks of the message. */
+/** The endpoint failure that an exchange shows, null for none. A refusal is about the message. */
 function failureOf({ outcome, status, error }: Exchange): EndpointFailure | null {
   if (outcome === 'success' || outcome === 'refused') return null;
   if (status !== null) return status === 503 || status === 429 ? 'overload' : 'fault';
   return error !== null && BROKEN.has(error) ? 'silence' : 'unreachable';
 }
 
-/** Causes of failures on a connection that there was. */
+/** Failure causes of established connections. */
 export const BROKEN: ReadonlySet<string> = new Set(['timeout', 'UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);

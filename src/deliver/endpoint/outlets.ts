@@ -10,12 +10,12 @@ import { Outlet } from './outlet.ts';
 import { REFUSALS } from './refusals.ts';
 import { Window } from './window.ts';
 
-/** The endpoints of one destination, and what this process knows of each. */
+/** The endpoints of one destination, with this process's state of each. */
 export class Outlets {
   list: readonly Outlet[] = [];
   ids: readonly string[] = [];
   private readonly clock: Clock;
-  /** Called with what a new endpoint inherits. */
+  /** Called with the state that a new endpoint inherits. */
   private readonly onChange: (state: EndpointState) => void;
 
   constructor(clock: Clock, onChange: (state: EndpointState) => void) {
@@ -23,7 +23,7 @@ export class Outlets {
     this.onChange = onChange;
   }
 
-  /** Takes a changed configuration. What is known of unchanged endpoints stays. */
+  /** Applies a changed configuration. State of unchanged endpoints stays. */
   configure(
     destination: Destination,
     serviceName: string,
@@ -48,7 +48,7 @@ export class Outlets {
   ): Outlet {
     const { id } = prepared.endpoint;
     const known = states.get(id);
-    // If the URL was wrong and has been mended, the new one gets what the old one refused.
+    // If the URL was wrong and has been fixed, the new endpoint gets what the old one refused.
     const inherited = known ? null : refusalOfRemoved(destination, states);
     const { pausedAt = null, deadSince = null, refusal = inherited } = known ?? {};
     if (inherited)
@@ -65,7 +65,7 @@ export class Outlets {
     for (const { window } of this.list) window.changeShare(share);
   }
 
-  /** Takes over what another process or a person found of an endpoint; true when it opened or closed by that. */
+  /** Applies a state found by another process or a person; true if it opened or closed the endpoint. */
   hear(state: EndpointState): boolean {
     const outlet = this.find(state.endpoint);
     if (!outlet) return false;
@@ -74,33 +74,33 @@ export class Outlets {
     return outlet.window.open !== before;
   }
 
-  /** Has attempts that wait for a busy endpoint look again whether they may begin. */
+  /** Wakes waiting attempts to check if they may begin. */
   wakeAll(): void {
     for (const outlet of this.list) outlet.wakeAll();
   }
 
-  /** Whether an attempt could begin at once. */
+  /** True if an attempt could begin at once. */
   get hasRoom(): boolean {
     return this.list.some(({ hasRoom }) => hasRoom);
   }
 
-  /** Whether no endpoint takes more than a probe. */
+  /** True if every endpoint is closed. */
   get areClosed(): boolean {
     return !this.list.some(({ window }) => window.open);
   }
 
-  /** Whether a probe should be a message that was never tried, so that each probe is another message. */
+  /** True if a probe should be an untried message, so that each probe is a different one. */
   get probeUntried(): boolean {
     return this.list.some(({ window }) => window.refusingSince !== null);
   }
 
-  /** Milliseconds until the next probe; null when every endpoint is paused. */
+  /** Milliseconds until the next probe; null if every endpoint is paused. */
   get untilProbe(): number | null {
     const probes = this.list.filter(({ window }) => window.pausedAt === null).map(({ untilProbe }) => untilProbe);
     return probes.length > 0 ? Math.max(1, Math.min(...probes)) : null;
   }
 
-  /** Endpoints that seem to refuse everything, as far as this process alone can tell. */
+  /** Endpoints that seem to refuse everything, as far as this process can tell alone. */
   get suspected(): readonly Outlet[] {
     return this.list.filter(
       ({ refusals, window }) => window.open && refusals.row >= (window.leads ? REFUSALS / window.sharers : REFUSALS),
@@ -108,9 +108,9 @@ export class Outlets {
   }
 
   /**
-   * Since when no endpoint takes anything; null while one does.
+   * Start of the time in which all endpoints are closed; null while one is open.
    *
-   * @param askedSince - no earlier than this, since nobody asked before
+   * @param askedSince - lower bound, since nobody tried them before
    */
   heldBackSince(askedSince: number): number | null {
     let since: number | null = null;
@@ -122,13 +122,13 @@ export class Outlets {
     return since;
   }
 
-  /** Whether this process has tried every endpoint since then; a paused one can't be tried. */
+  /** True if this process has tried every endpoint since then; a paused one can't be tried. */
   haveBeenTried(since: number): boolean {
     return this.list.every(({ window, triedAt }) => window.pausedAt !== null || (triedAt !== null && triedAt >= since));
   }
 }
 
-/** A refusal by an endpoint that is no longer configured; deliveries that it refused are still to be sent again. */
+/** Refusal of an endpoint that is no longer configured; the deliveries it refused must still be sent again. */
 function refusalOfRemoved(
   { name, endpoints }: Destination,
   states: ReadonlyMap<string, EndpointState>,
@@ -139,7 +139,7 @@ function refusalOfRemoved(
   return removed.find(({ refusal }) => refusal)?.refusal ?? null;
 }
 
-/** A closed endpoint may have waited for the changed secret or header, so it is probed at once. */
+/** Probes a changed closed endpoint at once: it may have waited for the new secret or header. */
 function reconfigured(outlet: Outlet, prepared: PreparedEndpoint): Outlet {
   const { key, standardKeys, ...rest } = prepared;
   const { key: keyBefore, standardKeys: standardKeysBefore, ...restBefore } = outlet.prepared;
@@ -148,6 +148,6 @@ function reconfigured(outlet: Outlet, prepared: PreparedEndpoint): Outlet {
   return Object.assign(outlet, { prepared });
 }
 
-/** Two keys of the same bytes; anything else is compared as usual. */
+/** Compares keys by their bytes; anything else as usual. */
 const sameKey = (a: unknown, b: unknown) =>
   a instanceof KeyObject && b instanceof KeyObject ? a.equals(b) : undefined;

@@ -1,9 +1,9 @@
 import type { Clock } from '../../kernel/clock.ts';
 
-/** Share of a second that may be caught up in one burst. */
+/** Share of a second that can be made up in one burst. */
 const BURST = 0.1;
 
-/** A token bucket: how many deliveries a destination may start now. */
+/** A token bucket that limits how many deliveries a destination may start. */
 export class Rate {
   private readonly clock: Clock;
   private perSecond: number | null;
@@ -38,7 +38,7 @@ export class Rate {
     return true;
   }
 
-  /** Milliseconds until half a burst may start: claims of one delivery each would cost a transaction each. */
+  /** Milliseconds until half a burst may start: claims of single deliveries would cost a transaction each. */
   get delay(): number {
     if (this.perSecond === null) return 0;
     const wanted = Math.max(1, this.capacity / 2) - this.tokens;

@@ -7,7 +7,7 @@ import type { Turns } from '../turns.ts';
 import type { EndpointStates } from './endpoint-states.ts';
 import { isDenial, REFUSALS } from './refusals.ts';
 
-/** Letters queued again in one transaction; others want the store, too, so that there is a rest after each, in milliseconds. */
+/** Letters requeued in one transaction, and the pause after each, in milliseconds: others need the store, too. */
 const STEP = 500;
 const REST = 20;
 
@@ -18,26 +18,26 @@ interface RefusingOptions {
   readonly states: EndpointStates;
   readonly turns: Turns;
   readonly loops: Pick<Loops, 'sleep' | 'isStopping'>;
-  /** Whether this process is the one that sees to a destination. */
+  /** True if this process is in charge of a destination. */
   readonly leads: (destination: string) => boolean;
   /** Called with a destination that has new work. */
   readonly onQueued: (destination: string) => void;
 }
 
 /**
- * Endpoints that refuse everything: finds them, and keeps what is known of them. Once they take messages, sends again what
- * they refused, and forgets it.
+ * Finds endpoints that refuse everything and keeps their state. Once they accept messages, requeues what they refused
+ * and forgets it.
  */
 export class RefusingEndpoints {
   private readonly options: RefusingOptions;
-  /** By destination, what is being sent again. */
+  /** Running requeues by destination. */
   private readonly sending = new Map<string, Promise<void>>();
 
   constructor(options: RefusingOptions) {
     this.options = options;
   }
 
-  /** Writes a changed state of an endpoint, whatever changed. */
+  /** Writes an endpoint's state after any change. */
   async changed(state: EndpointState): Promise<void> {
     const { states } = this.options;
     const before = states.current.get(state.endpoint)?.refusal ?? null;
@@ -48,7 +48,7 @@ export class RefusingEndpoints {
     if (isNew) await this.correct(state);
   }
 
-  /** Looks at the attempts of all processes together, where several share an endpoint, and takes up what is to be sent again. */
+  /** Checks the attempts of all processes that share an endpoint, and starts pending requeues. */
   async look(): Promise<void> {
     const { store, states, turns } = this.options;
     for (const queue of turns.queues) {
@@ -64,12 +64,12 @@ export class RefusingEndpoints {
     this.sendAgain(states.current.values());
   }
 
-  /** Resolves once nothing is under way. */
+  /** Resolves when nothing is running. */
   async stop(): Promise<void> {
     await Promise.all(this.sending.values());
   }
 
-  /** A destination at a time. */
+  /** Requeues for one endpoint per destination at a time. */
   private sendAgain(states: Iterable<EndpointState>): void {
     for (const state of states) {
       const { destination, refusal } = state;
@@ -87,7 +87,7 @@ export class RefusingEndpoints {
     const { endpoint, destination } = state;
     const since = Math.max(from, store.time.now() - RETRY_WINDOW);
     try {
-      // Each letter is looked at once: one that is refused again keeps its id.
+      // Each letter is visited once: one that is refused again keeps its id.
       for (let after: string | null = null; ; ) {
         if (loops.isStopping || !leads(destination)) return;
         after = await store.resend(destination, since, after, STEP);
@@ -102,7 +102,7 @@ export class RefusingEndpoints {
     }
   }
 
-  /** All that an endpoint refused is queued again. The same goes for an endpoint whose place it took. */
+  /** Forgets a refusal once everything is requeued, also that of an endpoint it replaced. */
   private async forget({ destination }: EndpointState): Promise<void> {
     const { states, turns } = this.options;
     const outlets = turns.queue(destination)?.outlets;
@@ -115,7 +115,7 @@ export class RefusingEndpoints {
     }
   }
 
-  /** A process that has not seen the endpoint's last success finds it in the attempt log. */
+  /** Finds the endpoint's last success in the attempt log if this process has not seen it. */
   private async correct({ destination, endpoint }: EndpointState): Promise<void> {
     const { store, clock, log, states, turns } = this.options;
     const outlet = turns.queue(destination)?.outlets.find(endpoint);
@@ -129,7 +129,7 @@ export class RefusingEndpoints {
         since: now - RETRY_WINDOW,
         limit: 1,
       });
-      // Attempts are listed by the wall clock, refusals kept in the store's time.
+      // Attempts use the wall clock, refusals store time.
       if (!last || !outlet.refusals.correct(store.time.now() - (now - last.at))) return;
       await states.mark(outlet.stateIn(destination));
     } catch (error) {

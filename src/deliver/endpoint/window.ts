@@ -3,117 +3,117 @@ import { type Share, WHOLE } from '../share.ts';
 import { Answers, type EndpointFailure } from './answers.ts';
 
 /*
- * How many attempts may be in flight to one endpoint: congestion control, circuit breaker and ramp in one number, `limit`.
+ * Limits the attempts in flight to one endpoint: congestion control, circuit breaker and ramp in one number, `limit`.
  *
  * An endpoint is open, or closed in one of three ways:
  *
  * - open: up to `limit` attempts.
- * - dead (`deadSince`): it answered nothing, or only errors, many times in a row. One probe at a time, with backoff. The first
- *   success opens it.
+ * - dead (`deadSince`): it gave no answer, or only errors, many times in a row. One probe at a time, with backoff. The
+ *   first success opens it.
  * - refusing (`refusingSince`): it refuses everything. Probed the same way.
  * - paused (`pausedAt`): it answered 410. Nothing is sent until a person resumes it.
  *
- * While it is open, the window grows and shrinks in three phases, as in TCP:
+ * While the endpoint is open, the window grows and shrinks in three phases, as in TCP:
  *
  * - fast: below `threshold`, each success adds one, so that the window doubles in a round.
- * - careful: above `threshold`, one more in each round. It stops where an endpoint that answers quickly has 64 in flight.
- * - resting: after a step back it stays as it is, until `CALM` rounds passed without a sign of overload.
+ * - careful: above `threshold`, one more in each round. If the endpoint answers quickly, it stops at 64 in flight.
+ * - resting: after a step back it stays as it is, until `CALM` rounds passed without an overload sign.
  *
- * Signs of overload (timeouts, resets, 429, 503) cost it the last step of growth when they are rare (`stepBack`), and half of
- * its size, once in a round, when they are not (`decrease`). Where signs come at any size (`isAccustomed`), it grows on until
- * they are too many. Other 5xx count only once they are most of what the endpoint answers: until then they are taken for
- * the fault of a message. A "round" is as many attempts as were in flight: attempts are numbered by `begun`, and one with a
- * higher number than at the last decrease belongs to a later round.
+ * Overload signs (timeouts, resets, 429, 503) undo the last step of growth if they are rare (`stepBack`), and otherwise
+ * halve the window, once in a round (`decrease`). If signs occur at any size (`isAccustomed`), it grows until they are
+ * too many. Other 5xx count only once they are most of the answers: until then they are considered the fault of a
+ * message. A "round" is as many attempts as were in flight: attempts are numbered by `begun`, and one with a higher
+ * number than at the last decrease belongs to a later round.
  *
  * Processes that share an endpoint each get their part of every limit (`share`), and one of them probes.
  */
 
-/** Attempts in flight to a new endpoint, and to any endpoint at most. */
+/** Attempts in flight to a new endpoint, and the maximum for any endpoint. */
 const INITIAL_LIMIT = 16;
 const MAX_LIMIT = 256;
 /**
- * An endpoint that answers within this many milliseconds takes over a thousand a second with this many in flight. Its
- * quickest answer tells, for those of the moment grow with what is in flight, here as there.
+ * An endpoint that answers within this many milliseconds handles over a thousand a second with this many in flight. Its
+ * quickest answer decides, since current ones slow down with the number in flight, here and there.
  */
 const FAST_ANSWER = 50;
 const FAST_LIMIT = 64;
-/** So many failures in a row, through a whole round, are no chance. */
+/** Failures in a row, through a whole round, that are no chance. */
 const ROW = 3;
-/** Failures in a row, with no success between, that make an endpoint dead: unreachable ones, and those of one that answers. */
+/** Failures in a row that make an endpoint dead: unreachable, and answered ones. */
 const UNREACHABLE_FAILURES = 5;
 const ANSWERED_FAILURES = 10;
-/** Rounds without a sign of overload after which a window that met the endpoint's limit feels its way on. */
+/** Rounds without an overload sign after which a window that met the endpoint's limit grows again. */
 const CALM = 16;
-/** Rounds with signs after which these are taken for what the endpoint says at any size. */
+/** Rounds with signs after which these count as normal for the endpoint at any size. */
 const ACCUSTOMED = 12;
-/** The least share of a window that steps back leave, as long as signs are few. */
+/** Smallest share of a window that steps back may leave while signs are few. */
 const RETREAT = 0.25;
 /** Pause between probes of a closed endpoint, in milliseconds. */
 const PROBE_BASE = 1_000;
 const PROBE_CAP = 30_000;
 
-/** A point in time, by the steady clock, which counts here, and in the store's time, which is kept. */
+/** A moment by the steady clock, which counts here, and in store time, which is stored. */
 export interface WindowMoment {
   readonly steady: number;
   readonly store: number;
 }
 
-/** Why an endpoint takes nothing, and since when in the store's time; null where it is not so. */
+/** Reasons for closing an endpoint, each with its start in store time; null if not the case. */
 interface Closure {
-  /** Paused by a 410 until a person resumes it. */
+  /** Start of a pause after a 410, until a person resumes it. */
   readonly pausedAt: number | null;
-  /** It answers no probe. */
+  /** Start of its answering no probe. */
   readonly deadSince: number | null;
-  /** It refuses everything. */
+  /** Start of its refusing everything. */
   readonly refusingSince?: number | null;
 }
 
 interface WindowOptions extends Closure {
-  /** How many processes share the endpoint, each of which gets its part. */
+  /** Number of processes that share the endpoint, each with its part. */
   readonly share?: Share;
 }
 
 /**
- * How many attempts may be in flight to one endpoint. As TCP's, it grows with successes and halves with signs of
- * overload, down to one probe at a time. It is circuit breaker, fair share and ramp after an outage in one.
+ * Limits the attempts in flight to one endpoint. As TCP's, it grows with successes and halves with overload signs, down
+ * to one probe at a time. It combines circuit breaker, fair share and ramp after an outage.
  */
 export class Window {
   /** Attempts in flight now. */
   inFlight = 0;
-  /** Attempts begun so far. A later one is of another round than what was answered before it. */
+  /** Attempts begun so far. A later one belongs to a later round than answers before it. */
   begun = 0;
-  /** Since when the endpoint answers no probe; null while it does. */
+  /** Start of the endpoint's answering no probe; null while it does. */
   deadSince: number | null;
-  /** Paused by a 410 until a person resumes it. */
+  /** Start of a pause after a 410, until a person resumes it. */
   pausedAt: number | null;
-  /** Since when the endpoint refuses everything; null while it does not. */
+  /** Start of the endpoint's refusing everything; null while it does not. */
   refusingSince: number | null;
   /** Earliest time of the next probe of a closed endpoint, by the steady clock. */
   probeAt = Number.NEGATIVE_INFINITY;
   private share: Share;
   private limit: number;
-  /** Growth is fast below this, and careful above. */
+  /** Growth is fast below this, careful above. */
   private threshold: number;
   private readonly answers = new Answers();
-  /** How many attempts had begun at the last decrease (a step back is less), at the row's first failure, and when it died. */
+  /** Values of `begun` at the last decrease, the last step back, the row's first failure, and when it closed. */
   private begunAtDecrease = 0;
   private begunAtStep = 0;
   private begunAtRow = 0;
   private begunAtClosure = 0;
-  /** Whether something failed since it opened that was worth a smaller window. */
+  /** True if a failure since it opened has shrunk the window. */
   private hasFailed = false;
-  /** Whether what fails is the endpoint, as far as is known: its first success, or three first tries in a row tell. */
+  /** True while failures count against the endpoint, not the message: before a success, or after `ROW` in a row. */
   isAiling = true;
   /** Failures in a row. */
   private row = 0;
   private probes = 0;
-  /** Answers since the last sign of overload, and rounds with signs; every calm halves their number. */
+  /** Answers since the last overload sign, and rounds with signs; calm rounds halve their number. */
   private calm = 0;
   private roundsWithSigns = 0;
-  /** Whether it waits after a step back, and below what it does not go then. */
+  /** True while it waits after a step back; `floor` is the smallest size it steps to. */
   private isResting = false;
   private floor = 1;
-  /** Milliseconds of the quickest answer since the last decrease. */
+  /** Quickest answer since the last decrease, in milliseconds. */
   private quickest = Number.POSITIVE_INFINITY;
 
   constructor({ pausedAt, deadSince, refusingSince = null, share = WHOLE }: WindowOptions) {
@@ -125,23 +125,23 @@ export class Window {
     this.limit = deadSince === null && refusingSince === null ? this.part(INITIAL_LIMIT) : 1;
   }
 
-  /** Takes a smaller part of what the endpoint was given, at once, or a larger one, which it grows into. */
+  /** Applies a share: a smaller one at once, a larger one by growing into it. */
   changeShare(share: Share): void {
     if (share.of > this.share.of) this.limit = Math.max(1, (this.limit * this.share.of) / share.of);
     this.share = share;
   }
 
-  /** Takes attempts as they come, as opposed to one probe now and then, or none. */
+  /** True if attempts may begin as they arrive, not only probes. */
   get open(): boolean {
     return this.deadSince === null && this.refusingSince === null && this.pausedAt === null;
   }
 
-  /** Whether this process is the one that probes. */
+  /** True if this process is the one that probes. */
   get leads(): boolean {
     return this.share.leads;
   }
 
-  /** How many processes share the endpoint. */
+  /** Number of processes that share the endpoint. */
   get sharers(): number {
     return this.share.of;
   }
@@ -153,7 +153,7 @@ export class Window {
     return this.share.leads && this.inFlight === 0 && now >= this.probeAt ? 1 : 0;
   }
 
-  /** Attempts in flight at the present size, whether used or not. */
+  /** Attempts in flight at the current size, used or not. */
   get size(): number {
     return this.open ? Math.floor(this.limit) : 1;
   }
@@ -164,15 +164,15 @@ export class Window {
     this.begun += 1;
   }
 
-  /** Gives the place back of an attempt that was not made. */
+  /** Returns the place of an attempt that was not made. */
   withdraw(): void {
     this.inFlight -= 1;
   }
 
   /**
-   * The endpoint answered; a refusal of one message says nothing against its health.
+   * Counts an answer; a refusal of one message says nothing against the endpoint's health.
    *
-   * @param ms - how long it took: a fast endpoint gains nothing from more connections, a far one does
+   * @param ms - duration: a fast endpoint gains nothing from more connections, a distant one does
    */
   succeeded(ms: number): void {
     this.inFlight -= 1;
@@ -191,17 +191,17 @@ export class Window {
   }
 
   /**
-   * @param begun - how many had begun with the attempt itself: several failures of one round halve the window once
-   * @param again - whether the message was tried before
+   * @param begun - the count when the attempt began: several failures of one round halve the window once
+   * @param again - true if the message was tried before
    */
   failed(begun: number, failure: EndpointFailure, again: boolean, at: WindowMoment, random: number): void {
     this.inFlight -= 1;
     if (!this.open) {
-      // Attempts that were in flight when the endpoint died say nothing new.
+      // Attempts already in flight when the endpoint died say nothing new.
       if (begun > this.begunAtClosure) this.scheduleProbe(at.steady, random);
       return;
     }
-    // A message that fails again where others succeed waits behind them, and costs them nothing.
+    // A message that fails again while others succeed waits behind them, and costs them nothing.
     if (again && !this.isAiling && failure !== 'overload' && failure !== 'unreachable') return;
     if (this.row === 0) this.begunAtRow = this.begun;
     this.row += 1;
@@ -222,7 +222,7 @@ export class Window {
     this.pausedAt = at;
   }
 
-  /** The endpoint refuses everything: only probes go to it from now on. */
+  /** Closes an endpoint that refuses everything: only probes go to it from now on. */
   refuse(at: WindowMoment, random: number): void {
     this.refusingSince = at.store;
     this.row = 0;
@@ -231,13 +231,13 @@ export class Window {
     this.scheduleProbe(at.steady, random);
   }
 
-  /** An endpoint that refuses everything refused one more. */
+  /** Counts a refused probe. */
   refused(begun: number, now: number, random: number): void {
     this.inFlight -= 1;
     if (begun > this.begunAtClosure) this.scheduleProbe(now, random);
   }
 
-  /** Another process found that the endpoint is dead or refuses everything, or, with null, that it is not so. */
+  /** Applies what another process found: the endpoint is dead or refuses everything, or, with null, not. */
   hear(deadSince: number | null, refusingSince: number | null, random: number): void {
     const isSame = (this.deadSince === null) === (deadSince === null);
     if (isSame && (this.refusingSince === null) === (refusingSince === null)) return;
@@ -254,13 +254,13 @@ export class Window {
     this.probeSoon();
   }
 
-  /** Has a closed endpoint probed at once. */
+  /** Makes the next probe due at once. */
   probeSoon(): void {
     this.probes = 0;
     this.probeAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** A whole round failed, or too much of more than one. */
+  /** True if a whole round failed, or too much of several. */
   private isTooBad(begun: number): boolean {
     const isRound = begun > this.begunAtRow || this.row >= this.limit;
     return (isRound && this.row >= ROW) || this.answers.areTooBad;
@@ -275,8 +275,8 @@ export class Window {
   }
 
   /**
-   * Takes the last step of growth back and waits there: where signs are rare, one that comes while the window feels its way
-   * is the endpoint's limit. Where they come at any size, waiting is of no use: it grows on until they are too many.
+   * Undoes the last step of growth and waits there: if signs are rare, one during careful growth shows the endpoint's
+   * limit. If they occur at any size, waiting is useless: the window grows until they are too many.
    */
   private stepBack(begun: number): void {
     this.calm = 0;
@@ -300,21 +300,21 @@ export class Window {
     this.roundsWithSigns = Math.floor(this.roundsWithSigns / 2);
   }
 
-  /** Signs come at any size. */
+  /** True if signs occur at any size. */
   private get isAccustomed(): boolean {
     return this.roundsWithSigns > ACCUSTOMED;
   }
 
-  /** A window that is not used has not shown that it could be larger. */
+  /** An unused window has not shown that it could be larger. */
   private get mayGrow(): boolean {
     if (this.inFlight + 1 < this.limit / 2) return false;
     if (this.quickest < FAST_ANSWER && this.limit >= this.part(FAST_LIMIT)) return false;
     return this.limit < this.threshold || !this.isResting || this.isAccustomed;
   }
 
-  /** After the outage it doubles up to what a new endpoint gets, then feels its way. */
+  /** After the outage it doubles up to the size for a new endpoint, then grows carefully. */
   private close(random: number): void {
-    // Processes that share the endpoint shall not take their steps in the same rounds.
+    // Processes that share the endpoint should not grow in the same rounds.
     this.limit = this.share.of > 1 ? 1 + random : 1;
     this.threshold = this.part(INITIAL_LIMIT);
     this.begunAtClosure = this.begun;
@@ -332,9 +332,8 @@ export class Window {
   }
 
   /**
-   * By how much it grows in a round where it feels its way: with all who share the endpoint by one, until something
-   * fails. From then on mostly one of them decreases at a time, so they fail no oftener than a single window only if they
-   * grow the less for it.
+   * Careful growth per round: one over all processes that share the endpoint, until something fails. From then on
+   * mostly one of them decreases at a time, so they grow more slowly to fail no more often than a single window.
    */
   private get carefulGrowth(): number {
     const { of } = this.share;
@@ -347,7 +346,7 @@ export class Window {
 
   private scheduleProbe(now: number, random: number): void {
     this.probes += 1;
-    // Not before half of the step, so that a dead endpoint is never hurried.
+    // Not before half of the step, so that a dead endpoint is never rushed.
     this.probeAt = Math.ceil(now + backoff(this.probes, 0.5 + random / 2, PROBE_BASE, PROBE_CAP));
   }
 }

@@ -2,24 +2,24 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { ADDRESS_REFUSED } from '../classify.ts';
 
-/** Whether an address may be connected to. */
+/** Returns true for addresses that may be connected to. */
 export type AddressGuard = (address: string) => boolean;
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Range = [Address, number];
 
-/** IPv6 ranges that carry an IPv4 address, with the place of its first byte: mapped, translated, NAT64, 6to4 (RFC 4291, 6145, 6052, 3056). */
+/** IPv6 ranges that embed IPv4, with its offset: mapped, translated, NAT64, 6to4 (RFC 4291, 6145, 6052, 3056). */
 const EMBEDDED: readonly (readonly [Range, number])[] = [
   [ipaddr.parseCIDR('::ffff:0:0/96'), 12],
   [ipaddr.parseCIDR('::ffff:0:0:0/96'), 12],
   [ipaddr.parseCIDR('64:ff9b::/96'), 12],
   [ipaddr.parseCIDR('2002::/16'), 2],
 ];
-/** All that is assigned for global use; what lies outside is local, reserved or obsolete. */
+/** Addresses assigned for global use; everything outside is local, reserved or obsolete. */
 const GLOBAL_IPV6 = ipaddr.parseCIDR('2000::/3');
 
 /**
- * Lets public addresses pass and, of the others (private, loopback, link-local with the clouds' metadata, shared,
+ * Allows public addresses and, of the others (private, loopback, link-local with the clouds' metadata, shared,
  * multicast, reserved …), only those in `allow`.
  *
  * @param allow - CIDR ranges, such as `127.0.0.0/8`
@@ -33,7 +33,7 @@ export function createAddressGuard(allow: readonly string[]): AddressGuard {
   };
 }
 
-/** An address that embeds another is as good as the embedded one. */
+/** An address that embeds another is judged by the embedded one. */
 function isPublic(address: Address, allowed: readonly Range[]): boolean {
   if (address instanceof ipaddr.IPv4) return address.range() === 'unicast';
   const embedded = embeddedIPv4(address);
@@ -60,7 +60,7 @@ export function addressRefused(host: string): Error {
   return Object.assign(new Error(message), { code: ADDRESS_REFUSED });
 }
 
-/** Whether a host may be asked for through a proxy, which looks names up: only what is written out is judged. */
+/** True if a host may be requested through a proxy, which resolves names: only literal addresses are judged. */
 export function mayBeAskedFor(hostname: string, guard: AddressGuard): boolean {
   const host = hostname.replace(/^\[|\]$|\.$/g, '');
   if (/(^|\.)localhost$/.test(host)) return guard('127.0.0.1');

@@ -10,20 +10,20 @@ import { createProxyAgent } from './proxy.ts';
 import { createResolve, type Resolve } from './resolve.ts';
 
 export interface AgentOptions {
-  /** Private ranges that may be connected to all the same. */
+  /** Private ranges that may be connected to. */
   readonly allow: readonly string[];
-  /** PEM text of certificate authorities trusted besides the public ones. */
+  /** PEM text of certificate authorities trusted in addition to the public ones. */
   readonly ca: readonly string[];
-  /** All requests go through this HTTP proxy, which then looks up the names and has to vet what they resolve to. */
+  /** HTTP proxy for all requests; it resolves names and has to vet their addresses. */
   readonly proxy: string | null;
   readonly resolve?: Resolve;
-  /** Idle connections are closed after this many milliseconds, or sooner where the receiver asks for it. */
+  /** Milliseconds after which idle connections are closed; sooner if the receiver asks for it. */
   readonly idleTimeout?: number;
 }
 
 const IDLE_TIMEOUT = 10_000;
 
-/** Keeps connections alive per origin, and connects only to addresses that were vetted. */
+/** Keeps connections alive per origin, and connects only to vetted addresses. */
 export function createAgent(options: AgentOptions): Dispatcher {
   const { allow, ca, proxy, resolve = createResolve(), idleTimeout = IDLE_TIMEOUT } = options;
   // Made once: reading all authorities takes milliseconds.
@@ -35,7 +35,7 @@ export function createAgent(options: AgentOptions): Dispatcher {
     keepAliveMaxTimeout: idleTimeout,
     pipelining: 1,
     allowH2: false,
-    // The attempt has its own clock over all phases.
+    // The attempt has its own timer over all phases.
     headersTimeout: 0,
     bodyTimeout: 0,
   };
@@ -43,7 +43,7 @@ export function createAgent(options: AgentOptions): Dispatcher {
   return new Connections({ ...pool, connect: guardedConnector(guard, resolve, tls) });
 }
 
-/** The address that is vetted is the one that is connected to, so that a name can't change its meaning in between. */
+/** Connects to the very address that was vetted, so that a name can't change its meaning in between. */
 function guardedConnector(
   guard: AddressGuard,
   resolve: Resolve,
@@ -66,13 +66,13 @@ function guardedConnector(
     lookup,
     timeout: ATTEMPT_TIMEOUT,
     allowH2: false,
-    // A resumed session is trusted without its certificate being looked at again.
+    // A resumed session would be trusted without checking its certificate again.
     maxCachedSessions: 0,
     rejectUnauthorized: true,
   });
   return (options, callback) => {
     const host = options.hostname.replace(/^\[|\]$/g, '');
-    // A literal address is connected to without any lookup.
+    // A literal address is connected to without a lookup.
     if (isIP(host) !== 0 && !guard(host)) callback(addressRefused(host), null);
     else {
       connect(options, (...[error, socket]) =>

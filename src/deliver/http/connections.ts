@@ -1,14 +1,13 @@
 import { Client, Dispatcher } from 'undici';
 
 /**
- * One connection for each request in flight. The last used is taken first, so that those not needed become idle and are
- * closed. undici's own pool takes a connection to be busy for one more pass of the event loop, and so opens up to twice
- * as many.
+ * One connection per request in flight. The last used is reused first, so that surplus ones become idle and are closed.
+ * undici's own pool considers a connection busy for one more pass of the event loop, and so opens up to twice as many.
  */
 export class Connections extends Dispatcher {
   private readonly options: Client.Options;
   private readonly clients = new Set<Client>();
-  /** By origin, the last used at the end. */
+  /** Idle connections by origin, last used at the end. */
   private readonly idle = new Map<string, Client[]>();
 
   constructor(options: Client.Options) {
@@ -43,7 +42,7 @@ export class Connections extends Dispatcher {
   private open(origin: string): Client {
     const client = new Client(origin, this.options);
     this.clients.add(client);
-    // One that is in use connects again by itself, or has its request fail.
+    // A connection in use reconnects automatically, or its request fails.
     client.on('disconnect', () => this.forget(origin, client));
     return client;
   }
@@ -72,7 +71,7 @@ export class Connections extends Dispatcher {
   }
 }
 
-/** Passes everything on, and tells once when a request has ended and whether its connection is usable after it. */
+/** Forwards everything, and reports once when a request has ended, with true if its connection is still usable. */
 class EndHandler implements Dispatcher.DispatchHandler {
   private readonly handler: Dispatcher.DispatchHandler;
   private readonly onEnd: (isUsable: boolean) => void;
@@ -105,7 +104,7 @@ class EndHandler implements Dispatcher.DispatchHandler {
     this.handler.onResponseError?.(controller, error);
   }
 
-  /** A connection that is given back twice would carry two requests at once. */
+  /** A connection returned twice would carry two requests at once. */
   private end(isUsable: boolean): void {
     if (this.ended) return;
     this.ended = true;

@@ -1,18 +1,17 @@
 import type { Socket } from 'node:net';
 
-/** A head that is longer is left to undici, which ends it at the same size. */
+/** Longer heads are left to undici, which ends them at the same size. */
 const HEAD_LIMIT = 16 * 1024;
-/** `HTTP/1.1 100`: where the status stands, and its first digit where it is interim. */
+/** Index of the status in `HTTP/1.1 100`, and the first digit of an interim one. */
 const STATUS_AT = 9;
 const ONE = 0x31;
 const NOTHING = Buffer.alloc(0);
 const END = Buffer.from('\r\n\r\n');
 
 /**
- * Takes interim answers (`100 Continue`, `102 Processing`, `103 Early Hints`) out of what a socket reads. A client must
- * accept them unasked (RFC 9110 section 15.2), and undici ends the connection at a 100. Only the first bytes after a
- * request are looked at; whatever follows a head that is not interim is passed on as it is. Needs one request at a
- * time.
+ * Removes interim answers (`100 Continue`, `102 Processing`, `103 Early Hints`) from a socket's input. A client must
+ * accept them unasked (RFC 9110 section 15.2), but undici ends the connection at a 100. Only the first bytes after a
+ * request are checked; everything after a head that is not interim passes unchanged. Needs one request at a time.
  */
 export function withoutInterim<S extends Socket>(socket: S): S {
   const interim = new Interim();
@@ -27,7 +26,7 @@ export function withoutInterim<S extends Socket>(socket: S): S {
       if (rest.length > 0) return rest;
     }
   };
-  // Two for each request: spread arguments would double what they cost.
+  // Called twice per request: spread arguments would double the cost.
   socket.write = ((chunk, encoding, callback) => {
     interim.isExpected = true;
     return write.call(socket, chunk, encoding, callback);
@@ -38,12 +37,12 @@ export function withoutInterim<S extends Socket>(socket: S): S {
 type Write = (this: Socket, chunk: unknown, encoding?: unknown, callback?: unknown) => boolean;
 
 class Interim {
-  /** Whether the next bytes begin a head. */
+  /** True if the next bytes begin a head. */
   isExpected = false;
-  /** The beginning of a head that may still be an interim one, or that has not ended. */
+  /** Beginning of a head that may be an interim one or is incomplete. */
   private held: Buffer = NOTHING;
 
-  /** The part of a chunk that undici may see. */
+  /** Returns the part of a chunk that undici may see. */
   strip(chunk: Buffer): Buffer {
     let bytes = this.held.length > 0 ? Buffer.concat([this.held, chunk]) : chunk;
     this.held = NOTHING;
@@ -63,7 +62,7 @@ class Interim {
   }
 }
 
-/** 101 ends the protocol that was spoken: it is no interim answer, and undici refuses it where it was not asked for. */
+/** 101 switches the protocol: it is no interim answer, and undici refuses it if not asked for. */
 function kindOf(bytes: Buffer): 'interim' | 'final' | 'unknown' {
   if (bytes.length > STATUS_AT && bytes[STATUS_AT] !== ONE) return 'final';
   const start = bytes.toString('latin1', 0, STATUS_AT + 3);

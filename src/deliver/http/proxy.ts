@@ -5,7 +5,7 @@ import { type AddressGuard, addressRefused, mayBeAskedFor } from './address-guar
 import { withoutInterim } from './interim.ts';
 
 interface ProxyOptions {
-  /** Name and password in it are sent to the proxy only. */
+  /** The proxy's URL; name and password in it are sent to the proxy only. */
   readonly url: string;
   readonly guard: AddressGuard;
   readonly tls: { readonly secureContext?: SecureContext };
@@ -13,12 +13,12 @@ interface ProxyOptions {
 }
 
 /**
- * Sends everything through an HTTP proxy: a tunnel (CONNECT) to endpoints with https, the whole request for those
- * without. The proxy looks up names; addresses that a URL spells out are vetted here.
+ * Sends everything through an HTTP proxy: a tunnel (CONNECT) for https endpoints, the whole request for others. The
+ * proxy resolves names; literal addresses in a URL are vetted here.
  */
 export function createProxyAgent({ url, guard, tls, pool }: ProxyOptions): Dispatcher {
   const { origin: proxyOrigin } = new URL(url);
-  // A resumed session is trusted without its certificate being looked at again.
+  // A resumed session would be trusted without checking its certificate again.
   const strict = { ...tls, timeout: ATTEMPT_TIMEOUT, maxCachedSessions: 0, rejectUnauthorized: true };
   const poolOf = (origin: string | URL, options: object) => {
     const { connect } = options as { connect: buildConnector.connector };
@@ -30,7 +30,7 @@ export function createProxyAgent({ url, guard, tls, pool }: ProxyOptions): Dispa
     requestTls: strict,
     proxyTls: strict,
     factory: poolOf,
-    // A tunnel that is never granted must not outlast the attempt that asked for it.
+    // A tunnel that is never granted must not outlive its attempt.
     clientFactory: (origin, options) => poolOf(origin, { ...options, headersTimeout: ATTEMPT_TIMEOUT }),
   });
   return agent.compose((dispatch) => (request, handler) => {
@@ -41,7 +41,7 @@ export function createProxyAgent({ url, guard, tls, pool }: ProxyOptions): Dispa
   });
 }
 
-/** A connector whose failures say that the proxy is to blame, where it is; interim answers are accepted. */
+/** A connector that renames failures caused by the proxy; interim answers are accepted. */
 function named(connect: buildConnector.connector, rename: (error: Error) => Error): buildConnector.connector {
   return (options, callback) =>
     connect(options, (...[error, socket]) => {
@@ -50,7 +50,7 @@ function named(connect: buildConnector.connector, rename: (error: Error) => Erro
     });
 }
 
-/** The proxy's own certificate or address is no fault of an endpoint, which would make dead letters at once. */
+/** Renames a proxy failure: its certificate or address is no endpoint's fault, which would make dead letters. */
 function proxyFailure(error: Error): Error {
   const { code = 'failed' } = error as { code?: string };
   return Object.assign(new Error(`The proxy can't be reached: ${error.message}`, { cause: error }), {
@@ -58,7 +58,7 @@ function proxyFailure(error: Error): Error {
   });
 }
 
-/** An error within a tunnel is the endpoint's; a tunnel that is not granted is the proxy's. */
+/** Renames a refused tunnel, which is the proxy's failure; an error within a tunnel is the endpoint's. */
 function tunnelFailure(error: Error): Error {
   const { code = '' } = error as { code?: string };
   if (code === 'UND_ERR_ABORTED') {

@@ -1,19 +1,19 @@
 import { promises as dns, type LookupAddress } from 'node:dns';
 
-/** All addresses of a host name. */
+/** Resolves all addresses of a host name. */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 
-/** Milliseconds for one try: two leave an attempt enough time for all else. */
+/** Milliseconds for one try: two leave an attempt enough time for the rest. */
 const TRY_TIMEOUT = 1_000;
 
 /**
- * Asks DNS directly, because the system's lookup holds one of four threads while a name server is silent, and a few
- * dead names would stop all others. What DNS does not know may still stand in the hosts file or a search domain.
+ * Queries DNS directly, because the system's lookup blocks one of four threads while a name server is silent, and a few
+ * dead names would stop all others. Names unknown to DNS may still be in the hosts file or a search domain.
  *
  * @param servers - `address:port` of name servers; the system's unless given
  */
 export function createResolve(servers?: readonly string[]): Resolve {
-  // Without a bound each try takes twice as long as the one before.
+  // Without a limit each try takes twice as long as the one before.
   const resolver = new dns.Resolver({ timeout: TRY_TIMEOUT, maxTimeout: TRY_TIMEOUT, tries: 2 });
   if (servers) resolver.setServers(servers);
   return async (hostname) => {
