@@ -177,7 +177,7 @@ export class DestinationQueue {
     return Math.max(this.hooks.servedSince(), this.enabledAt);
   }
 
-  /** Start of the time in which all endpoints are closed, as far as known; null while one is open. */
+  /** Time since when all endpoints are closed, as far as known; null while one is open. */
   get heldBackSince(): number | null {
     return this.outlets.heldBackSince(this.askedSince);
   }

@@ -56,7 +56,7 @@ export class Fleet {
     } catch (error) {
       this.options.log.error(
         { stage: 'claim', err: error },
-        'Destinations could not be divided among the processes; trying again',
+        'Could not divide the destinations among the processes; retrying',
       );
     }
   }
@@ -77,7 +77,7 @@ export class Fleet {
     } catch (error) {
       this.options.log.warn(
         { stage: 'claim', err: error },
-        'The store did not record what this process serves; trying again',
+        'Could not publish the destinations that this process serves; retrying',
       );
     }
   }
@@ -97,7 +97,7 @@ export class Fleet {
       this.owners = owners;
       return true;
     } catch (error) {
-      log.warn({ stage: 'claim', err: error }, 'The store could not be asked which processes deliver; trying again');
+      log.warn({ stage: 'claim', err: error }, 'Could not read which processes deliver; retrying');
       return false;
     }
   }

@@ -43,7 +43,7 @@ export class HeldOutLetters {
     this.requeue(destination).catch((error) =>
       this.options.log.warn(
         { stage: 'accept', destination, err: error },
-        'Held-out messages could not be queued; trying again',
+        'Could not requeue held-out messages; retrying',
       ),
     );
   }
@@ -53,9 +53,9 @@ export class HeldOutLetters {
     const fields = { stage: 'accept', destination, pending, heldOut };
     if (heldOut > 0 && !this.full.has(destination)) {
       this.full.add(destination);
-      log.warn(fields, 'The queue is full: new messages become dead letters, and are queued again as it drains');
+      log.warn(fields, 'The queue is full: new messages become dead letters and are requeued as it drains');
     } else if (heldOut === 0 && this.full.delete(destination)) {
-      log.info(fields, 'The queue has drained: all held-out messages are queued again');
+      log.info(fields, 'The queue has drained: requeued all held-out messages');
     }
   }
 

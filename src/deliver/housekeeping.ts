@@ -50,13 +50,13 @@ interface HousekeepingOptions {
 export async function housekeeping(options: HousekeepingOptions): Promise<number> {
   const { store, clock, attemptRetention, recordRetention, log, queues } = options;
   const freed = await store.rescue();
-  if (freed > 0) log.warn({ stage: 'claim', freed }, 'Freed the claims of a process that is gone');
+  if (freed > 0) log.warn({ stage: 'claim', freed }, 'Lease of another process expired; requeued its deliveries');
   for (const { destination, pending, heldOut } of await store.backlog()) {
     const queue = queues.get(destination);
     // Other destinations belong to other processes, or to nobody (orphans.ts).
     if (pending + heldOut === 0 || !queue) continue;
     const ended = await expire(options, destination, queue);
-    if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Made dead letters');
+    if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Deliveries expired and became dead letters');
   }
   const { keep, maxSize } = options.messageRetention;
   if (keep > 0) while ((await store.boundDelivered(maxSize, STEP)) > 0);

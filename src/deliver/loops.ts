@@ -36,7 +36,7 @@ export class Loops {
   every(what: string, interval: () => number, work: () => Promise<void>): void {
     this.run(what, async () => {
       while (!this.isStopping) {
-        await work().catch((error) => this.options.log.warn({ err: error }, 'The store did not answer; trying again'));
+        await work().catch((error) => this.options.log.warn({ err: error }, 'The store did not answer; retrying'));
         await this.sleep(interval());
       }
     });

@@ -86,7 +86,7 @@ export class Orphans {
     if (buried > 0)
       log.warn(
         { stage: 'deliver', destination, buried, unknownFor },
-        'Made dead letters: no process has known the destination',
+        'Made dead letters: no process has known the destination for removedAfter',
       );
   }
 
@@ -101,7 +101,7 @@ export class Orphans {
       const fields = { stage: 'deliver', destination, pending, since, unknownFor, removedAfter: removedAfter() };
       log.warn(
         fields,
-        'No running process knows this destination: its deliveries wait, and become dead letters after removedAfter',
+        'No running process knows this destination: its deliveries wait and become dead letters after removedAfter',
       );
     }
   }

@@ -57,7 +57,7 @@ export class ProcessLease {
     this.stopped = true;
     this.cancelTimer?.();
     await this.beating;
-    await this.store.leave(this.owner).catch((error) => this.log.warn({ err: error }, 'The lease could not be ended'));
+    await this.store.leave(this.owner).catch((error) => this.log.warn({ err: error }, 'Could not release the lease'));
   }
 
   private async join(): Promise<void> {
@@ -99,16 +99,13 @@ export class ProcessLease {
         this.hooks.onRenewed();
         return;
       }
-      this.log.warn(
-        { stage: 'claim', owner: this.owner },
-        'This process was silent too long; its claims went to others',
-      );
+      this.log.warn({ stage: 'claim', owner: this.owner }, 'Lease expired; other processes took over its deliveries');
       this.time.end();
       this.hooks.onEnded();
       await this.join();
       this.hooks.onLost();
     } catch (error) {
-      this.log.warn({ stage: 'claim', err: error }, 'The lease could not be renewed; trying again');
+      this.log.warn({ stage: 'claim', err: error }, 'Could not renew the lease; retrying');
     }
   }
 }

@@ -122,7 +122,7 @@ export class Suspects {
       await this.options.begin(claims);
       return true;
     } catch (error) {
-      this.options.log.warn({ stage: 'deliver', err: error }, 'The store did not record the posts; trying again');
+      this.options.log.warn({ stage: 'deliver', err: error }, 'Could not record posts before sending them; retrying');
       return false;
     }
   }
@@ -139,7 +139,7 @@ export class Suspects {
         else await this.postAlone(claim);
       }
     } catch (error) {
-      log.error({ stage: 'deliver', err: error }, 'Could not look after deliveries that are posted alone');
+      log.error({ stage: 'deliver', err: error }, 'Could not post suspect deliveries alone');
     }
     this.phase = null;
     this.session = null;
@@ -159,7 +159,7 @@ export class Suspects {
     const { id: delivery, destination } = claim;
     log.warn(
       { stage: 'deliver', delivery, destination },
-      'This delivery was in flight when two processes crashed: it is posted alone',
+      'Delivery was in flight when two processes crashed; posting it alone',
     );
     const { promise: written, resolve } = Promise.withResolvers<void>();
     this.awaited = { id: claim.id, resolve };

@@ -91,18 +91,17 @@ function adviceOn({ url, outcome, status, error, signatures }: Omit<TestResult, 
   if (outcome === 'tls_untrusted')
     return `Its certificate is not trusted (${error}): install another one, or name its authority in network.ca`;
   if (error === 'invalid_answer')
-    return 'Its JSON answer was cut off or is not what a batch is answered with, so that every message would be sent again';
+    return 'Its JSON answer is cut off or not a valid batch answer, so every message would be sent again';
   if (error?.startsWith('rejected_'))
     return outcome === 'retry' ? 'Its answer asks for the event once more' : 'Its answer rejects the event itself';
-  if (status === 410)
-    return 'It is gone for good, it says: a delivery would pause the endpoint until a person resumes it';
+  if (status === 410) return 'It answers 410 (gone): a delivery would pause the endpoint until a person resumes it';
   if (status === 401 || status === 403)
     return `The receiver refuses the ${signatures.length > 0 ? 'signature: compare sharedSecret with its secret' : 'request, which is not signed: set sharedSecret'}`;
   if (status === 404 || status === 405) return 'Nothing takes a POST at this path: compare the URL with the receiver';
   if (status !== null && status >= 300 && status < 400)
     return 'It redirects, which is not followed: name the URL that it redirects to';
   if (status !== null)
-    return outcome === 'retry' ? 'A delivery would be tried again' : 'The receiver refuses the event itself';
+    return outcome === 'retry' ? 'A delivery would be retried' : 'The receiver refuses the event itself';
   return adviceOnSilence(String(error), url);
 }
 
@@ -111,7 +110,7 @@ function adviceOnSilence(error: string, url: string): string {
   if (error === 'timeout') return 'It does not answer within 5 s';
   if (error.startsWith('proxy_'))
     return 'network.proxy did not pass it on: is it running, and does it allow this endpoint?';
-  if (error === 'invalid_http') return 'What answers there does not speak HTTP: compare the URL with the receiver';
+  if (error === 'invalid_http') return 'The server there does not speak HTTP: compare the URL with the receiver';
   if (error.startsWith('ERR_SSL_')) return 'The TLS handshake fails: does it speak http?';
   if (BROKEN.has(error))
     return `It closes the connection without an answer${url.startsWith('http:') ? ': does it speak https?' : ''}`;

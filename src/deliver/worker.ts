@@ -120,12 +120,11 @@ export class Worker {
       interval: settleInterval,
       hooks: {
         onWritten: (settlements) => this.lookAgain(settlements),
-        onFailure: (error) =>
-          log.warn({ stage: 'settle', err: error }, 'The store did not take the settlements; trying again'),
+        onFailure: (error) => log.warn({ stage: 'settle', err: error }, 'Could not write settlements; retrying'),
         onGivenUp: ({ claim }, error) =>
           log.error(
             { stage: 'settle', delivery: claim.id, destination: claim.destination, err: error },
-            'The store keeps rejecting this settlement: the delivery will be made again after a restart',
+            'The store keeps rejecting this settlement; the delivery will be repeated after a restart',
           ),
         onFatal: (error) => this.reportEnd('settling', error),
       },
@@ -325,7 +324,7 @@ export class Worker {
       onUndeliverable: ({ id, destination }, error) =>
         this.options.log.error(
           { stage: 'deliver', delivery: id, destination, err: error },
-          'No request could be made of this delivery: it becomes a dead letter',
+          'Could not build a request for this delivery; it becomes a dead letter',
         ),
       onEndpointChange: (state) => void this.refusing.changed(state),
       onRoom: ({ name }) => this.turns.offer(name),
@@ -357,10 +356,7 @@ export class Worker {
         failures = 0;
       } catch (error) {
         failures += 1;
-        this.options.log.warn(
-          { stage: 'claim', err: error },
-          'The store could not be asked for deliveries; trying again',
-        );
+        this.options.log.warn({ stage: 'claim', err: error }, 'Could not claim deliveries; retrying');
         await this.loops.sleep(backoff(failures, this.options.clock.random(), RETRY_BASE, RETRY_CAP));
         this.wake(planned.map(({ request }) => request.destination));
       }

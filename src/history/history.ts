@@ -160,7 +160,7 @@ export class History {
       }
       this.isFailing = false;
     } catch (error) {
-      if (!this.isFailing) this.options.log.warn({ err: error }, 'The history could not be written; trying again');
+      if (!this.isFailing) this.options.log.warn({ err: error }, 'Could not write the history; retrying');
       this.isFailing = true;
     }
   }
@@ -174,7 +174,7 @@ export class History {
       if (!(await store.trustsClocks(clock.now()))) return;
       while ((await store.pruneHistory(clock.now(), PRUNE_STEP)) === PRUNE_STEP && !this.stopped);
     } catch (error) {
-      log.debug({ err: error }, 'The backlog could not be read; trying again in a minute');
+      log.debug({ err: error }, 'Could not read the backlog; retrying in a minute');
     }
   }
 

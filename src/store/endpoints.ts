@@ -4,7 +4,7 @@ export interface EndpointState {
   readonly destination: string;
   /** Paused by a 410 until a person resumes it. */
   readonly pausedAt: number | null;
-  /** Start of its failing to answer probes. */
+  /** Time it died: no probe has succeeded since. */
   readonly deadSince: number | null;
   /** Set while the endpoint refuses everything, and until all that it refused is requeued. */
   readonly refusal?: Refusal | null;
@@ -57,7 +57,7 @@ export interface Backlog {
   readonly heldOut: number;
 }
 
-/** Acceptance time of a destination's oldest untried delivery. */
+/** Start of a destination's longest wait for a first try. */
 export interface OldestUntried {
   readonly destination: string;
   readonly since: number;

@@ -30,20 +30,20 @@ export async function examineServer({ rows, isPooled, connections }: Use): Promi
   const [version, user, isStandby, isReadOnly, mayWrite, free, hasSchema] = row;
   const remarks: Remark[] = [];
   if (isStandby === true) {
-    const message = 'is a standby, where nothing can be written. Name the primary, or an address that leads to it';
+    const message = 'is a standby and read-only. Name the primary, or an address that leads to it';
     remarks.push({ state: 'failed', message });
   } else if (isReadOnly === true) {
-    const message = `lets ${user} write nothing (default_transaction_read_only). ALTER ROLE ${quoted(user)} SET default_transaction_read_only = off`;
+    const message = `does not let ${user} write (default_transaction_read_only). ALTER ROLE ${quoted(user)} SET default_transaction_read_only = off`;
     remarks.push({ state: 'failed', message });
   } else if (mayWrite !== true) {
     const cure =
       hasSchema === true ? 'GRANT USAGE, CREATE ON SCHEMA rollcall TO' : 'CREATE SCHEMA rollcall AUTHORIZATION';
-    const message = `lets ${user} make no tables in the schema rollcall. Let an administrator run ${cure} ${quoted(user)}`;
+    const message = `does not let ${user} create tables in the schema rollcall. Have an administrator run ${cure} ${quoted(user)}`;
     remarks.push({ state: 'failed', message });
   }
   // A pooler limits that number itself.
   if (!isPooled && Number(free) < connections) {
-    const message = `has ${Math.max(0, Number(free))} connections free, and each process takes up to ${connections}. Raise max_connections, or the CONNECTION LIMIT of the database or of ${user}, or put a pooler before it`;
+    const message = `has ${Math.max(0, Number(free))} connections free, and each process takes up to ${connections}. Raise max_connections, or the CONNECTION LIMIT of the database or of ${user}, or put a pooler in front of it`;
     remarks.push({ state: 'warning', message });
   }
   const where = isPooled ? 'behind a pooler' : `${free} connections free`;

@@ -7,10 +7,10 @@ import { destination, Rig } from './helpers/rig.ts';
 
 /** Each loop, a verb of the store that it asks, and what it says when that fails: the fault is that saying so fails too. */
 const LOOPS = {
-  claiming: ['claim', /could not be asked for deliveries/],
+  claiming: ['claim', /Could not claim deliveries/],
   polling: ['endpoints', /did not answer/],
   housekeeping: ['rescue', /did not answer/],
-  settling: ['settle', /did not take the settlements/],
+  settling: ['settle', /Could not write settlements/],
 } as const;
 
 for (const [loop, [verb, saying]] of Object.entries(LOOPS)) {

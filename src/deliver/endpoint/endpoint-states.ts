@@ -65,7 +65,7 @@ export class EndpointStates {
         break;
       } catch (error) {
         failures += 1;
-        log.warn({ err: error, endpoint }, 'The state of an endpoint could not be stored; trying again');
+        log.warn({ err: error, endpoint }, 'Could not store the state of an endpoint; retrying');
         if (loops.isStopping) break;
         await loops.sleep(backoff(failures, clock.random(), RETRY_BASE, RETRY_CAP));
       }
@@ -75,7 +75,7 @@ export class EndpointStates {
 }
 
 function news({ pausedAt, deadSince, refusal }: EndpointState): string {
-  if (pausedAt !== null) return 'The endpoint answered 410: paused until it is resumed';
-  if ((refusal?.since ?? null) !== null) return 'The endpoint refuses everything: only probes go to it';
-  return deadSince === null ? 'The endpoint answers again' : 'The endpoint is dead: only probes go to it';
+  if (pausedAt !== null) return 'Endpoint paused after a 410; nothing is sent until somebody resumes it';
+  if ((refusal?.since ?? null) !== null) return 'Endpoint refuses everything; sending only probes';
+  return deadSince === null ? 'Endpoint recovered' : 'Endpoint is dead; sending only probes';
 }

@@ -108,7 +108,7 @@ export class Outlets {
   }
 
   /**
-   * Start of the time in which all endpoints are closed; null while one is open.
+   * Time since when all endpoints are closed; null while one is open.
    *
    * @param askedSince - lower bound, since nobody tried them before
    */

@@ -95,10 +95,10 @@ export class RefusingEndpoints {
         if (after === null) break;
         await loops.sleep(REST);
       }
-      log.info({ stage: 'deliver', destination, endpoint }, 'All that the endpoint refused is queued again');
+      log.info({ stage: 'deliver', destination, endpoint }, 'Requeued everything the endpoint had refused');
       await this.forget(state);
     } catch (error) {
-      log.warn({ err: error, destination, endpoint }, 'Refused messages could not be queued again; trying again');
+      log.warn({ err: error, destination, endpoint }, 'Could not requeue refused messages; retrying');
     }
   }
 
@@ -133,7 +133,7 @@ export class RefusingEndpoints {
       if (!last || !outlet.refusals.correct(store.time.now() - (now - last.at))) return;
       await states.mark(outlet.stateIn(destination));
     } catch (error) {
-      log.warn({ err: error, endpoint }, 'The last success of an endpoint could not be looked up');
+      log.warn({ err: error, endpoint }, 'Could not look up the last success of an endpoint');
     }
   }
 }

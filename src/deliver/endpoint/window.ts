@@ -62,9 +62,9 @@ export interface WindowMoment {
 interface Closure {
   /** Start of a pause after a 410, until a person resumes it. */
   readonly pausedAt: number | null;
-  /** Start of its answering no probe. */
+  /** Time it died: no probe has succeeded since. */
   readonly deadSince: number | null;
-  /** Start of its refusing everything. */
+  /** Time it began to refuse everything. */
   readonly refusingSince?: number | null;
 }
 
@@ -82,11 +82,11 @@ export class Window {
   inFlight = 0;
   /** Attempts begun so far. A later one belongs to a later round than answers before it. */
   begun = 0;
-  /** Start of the endpoint's answering no probe; null while it does. */
+  /** Time the endpoint died; null while it is alive. */
   deadSince: number | null;
   /** Start of a pause after a 410, until a person resumes it. */
   pausedAt: number | null;
-  /** Start of the endpoint's refusing everything; null while it does not. */
+  /** Time the endpoint began to refuse everything; null while it does not. */
   refusingSince: number | null;
   /** Earliest time of the next probe of a closed endpoint, by the steady clock. */
   probeAt = Number.NEGATIVE_INFINITY;
