@@ -3,7 +3,7 @@ import { type EngineFixture, request, settle } from './engine.ts';
 
 /** Of the engines whose join is the faster, the more its two sides lie in the same order. */
 export function liesInOrder(t: Test, open: (t: Test) => Promise<EngineFixture>): void {
-  t.test('the first snapshot lies in the order of its definition, which makes later joins faster', async (t) => {
+  t.test('stores the first snapshot in the order of its definition, which speeds up later joins', async (t) => {
     const { engine } = await open(t);
     const ids = Array.from({ length: 5_000 }, (_, n) => `u${(n * 7_919) % 5_003}`);
     const rows = [...ids, ...ids.slice(0, 3)].map((id, n) => `('${id}', ${n})`).join(', ');

@@ -3,7 +3,7 @@ import { type EngineFixture, request } from './engine.ts';
 
 /** Of the engines that know how long the values of a plan are before they read them. */
 export function readsLittleOfLongValues(t: Test, open: (t: Test) => Promise<EngineFixture>): void {
-  t.test('a page of long values is as short as memory wants it, and none is passed over', async (t) => {
+  t.test('shortens pages of long values to fit memory and skips none', async (t) => {
     const { engine } = await open(t);
     const ids = Array.from({ length: 200 }, (_, n) => `u${String(n).padStart(3, '0')}`);
     const rows = ids.map((id, n) => `('${id}', ${n < 20 ? 1 : 200_000})`).join(', ');

@@ -20,7 +20,7 @@ function alert(id: string, now: number, over: Partial<Alert> = {}): Alert {
 }
 
 export const alertCases: Cases = {
-  'alerts are read as they were saved, by another process too': async (t, store, fixture) => {
+  'reads alerts as they were saved, from another process too': async (t, store, fixture) => {
     const fence = await leaseOf(store, 'alerts', TTL);
     const now = store.time.now();
     const pending = alert('b', now, { openedAt: null, opening: null });
@@ -32,7 +32,7 @@ export const alertCases: Cases = {
     t.same(await other.currentAlerts(now), [changed]);
     t.same(await store.alerts({ limit: 5 }), { alerts: [changed], next: null });
   },
-  'only who holds the lease saves alerts, and only one of a kind and subject is open': async (t, store, fixture) => {
+  'saves alerts only for the lease holder, and one open alert per kind and subject': async (t, store, fixture) => {
     const fence = await leaseOf(store, 'alerts', TTL);
     const now = store.time.now();
     await store.saveAlerts([alert('a', now)], [], fence);
@@ -50,7 +50,7 @@ export const alertCases: Cases = {
       ['a', 'z'],
     );
   },
-  'alerts that were told come in pages, newest first, and are pruned once they are over': async (t, store, fixture) => {
+  'pages opened alerts newest first, and prunes them once they are over': async (t, store, fixture) => {
     const fence = await leaseOf(store, 'alerts', 10 * MINUTE);
     const start = store.time.now();
     for (const id of ['a', 'b', 'c', 'd', 'e']) {

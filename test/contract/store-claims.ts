@@ -20,7 +20,7 @@ import {
 const TTL = 20_000;
 
 export const claimCases: Cases = {
-  'claims of two processes never overlap': async (t, store, fixture) => {
+  'never gives the same claim to two processes': async (t, store, fixture) => {
     const stores = [store, await fixture.open(), await fixture.open()];
     const owners = await Promise.all(stores.map((each) => each.join(TTL)));
     t.equal(new Set(owners).size, 3);
@@ -33,7 +33,7 @@ export const claimCases: Cases = {
     t.equal(claimed.length, 300);
     t.equal(new Set(ids(claimed)).size, 300);
   },
-  'attempts are listed newest first, whichever process made them': async (t, store, fixture) => {
+  'lists attempts newest first, whichever process made them': async (t, store, fixture) => {
     const stores = [store, await fixture.open()];
     const owners = await Promise.all(stores.map((each) => each.join(TTL)));
     for (let n = 0; n < 8; n += 1) {
@@ -50,7 +50,7 @@ export const claimCases: Cases = {
       times.toSorted((a, b) => b - a),
     );
   },
-  'what is claimed is what was accepted, whatever is in it and however much it is': async (t, store) => {
+  'returns claims exactly as accepted, whatever their content and size': async (t, store) => {
     const texts = ['plain', 'naïve', 'Ω ≈ 1', '🛒 cart', ''];
     const sent = Array.from({ length: 40 }, (_, n) =>
       message({
@@ -77,7 +77,7 @@ export const claimCases: Cases = {
       t.same([tries, firstAt, run, marks, crashes, acceptedAt], [0, null, null, {}, 0, START]);
     }
   },
-  'an attempt of many deliveries is logged for each, also for those that are held no more': async (t, store) => {
+  'logs an attempt for each of its deliveries, also for those no longer held': async (t, store) => {
     await accept(store, ...Array.from({ length: 12 }, (_, n) => message({ userId: `käufer ${n}` })));
     await accept(store, message({ type: 'delete', lane: 'deletion', userId: 'gone' }));
     const owner = await store.join(TTL);
@@ -111,7 +111,7 @@ export const claimCases: Cases = {
     );
     t.same(await backlogOf(store), { pending: 4, dead: 0 });
   },
-  'one claim serves many destinations, each up to its own limit': async (t, store) => {
+  'serves many destinations in one claim, each up to its own limit': async (t, store) => {
     const names = ['a', 'b', 'c', 'none'];
     await accept(store, ...['a', 'a', 'a', 'b', 'c', 'c'].map((name) => message({ destinations: [name] })));
     const owner = await store.join(TTL);
@@ -124,7 +124,7 @@ export const claimCases: Cases = {
     t.same([nextDue.get('b'), nextDue.get('none')], [null, null]);
     t.equal((await claim(store, owner, { destination: 'a' })).length, 1);
   },
-  'deletion notices go before live messages, those before backfills; the oldest first': async (t, store, fixture) => {
+  'claims deletion notices before live messages before backfills, oldest first': async (t, store, fixture) => {
     for (const lane of ['backfill', 'live', 'deletion'] as const) {
       for (const n of [1, 2]) {
         await accept(store, message({ lane, body: `"${lane} ${n}"` }));
@@ -145,7 +145,7 @@ export const claimCases: Cases = {
       await settle(store, owner, claims, RELEASE);
     }
   },
-  'first tries go before due retries, and retries first where that is asked for': async (t, store, fixture) => {
+  'claims first tries before due retries, and retries first on request': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     await accept(store, message({ body: '"retried"' }));
     await settle(store, owner, [await claimOne(store, owner)], retryAt(START + 1_000));
@@ -156,7 +156,7 @@ export const claimCases: Cases = {
     await settle(store, owner, first ? [first] : [], RELEASE);
     t.same(bodies(await claim(store, owner, { limit: 1, order: 'retries' })), ['"retried"']);
   },
-  'a retry waits until it is due, which the claim foretells, and carries what is known': async (t, store, fixture) => {
+  'holds a retry until it is due, announces the due time, and keeps its state': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     await accept(store, message());
     const given = await claimOne(store, owner);
@@ -174,7 +174,7 @@ export const claimCases: Cases = {
     const again = await claimOne(store, owner);
     t.match(again, { id: given.id, body: given.body, tries: 1, firstAt: START - 7, marks, acceptedAt: START });
   },
-  'a released delivery is not charged a try, and comes at once or when it is due': async (t, store, fixture) => {
+  'charges no try for a released delivery, and returns it at once or when due': async (t, store, fixture) => {
     const owner = await store.join(100_000);
     await accept(store, message());
     const given = await claimOne(store, owner);
@@ -185,7 +185,7 @@ export const claimCases: Cases = {
     await fixture.advance(60_000);
     t.match(await claimOne(store, owner), { id: given.id, tries: 0 });
   },
-  'a settlement over a claim that is held by another is passed over': async (t, store, fixture) => {
+  'ignores a settlement for a claim held by another process': async (t, store, fixture) => {
     const other = await fixture.open();
     const [mine, theirs] = [await store.join(TTL), await other.join(TTL)];
     await accept(store, message(), message());
@@ -204,11 +204,7 @@ export const claimCases: Cases = {
     await settle(store, mine, [first, second], DELIVERED);
     t.same(await backlogOf(store), { pending: 0, dead: 0 }, 'settled once only');
   },
-  'the claims of a process whose lease has ended are given to others, and its own are not renewed': async (
-    t,
-    store,
-    fixture,
-  ) => {
+  'gives the claims of an expired lease to others and does not renew it': async (t, store, fixture) => {
     const other = await fixture.open();
     const [mine, theirs] = [await store.join(TTL), await other.join(TTL)];
     await accept(store, message());
@@ -224,7 +220,7 @@ export const claimCases: Cases = {
     t.same(await backlogOf(store), { pending: 1, dead: 0 }, 'too late');
     t.equal(await other.rescue(), 0);
   },
-  'a process whose lease has ended gets no claims that no one would free': async (t, store, fixture) => {
+  'gives no claims to a process whose lease has expired': async (t, store, fixture) => {
     const other = await fixture.open();
     const mine = await store.join(TTL);
     await fixture.advance(TTL + 1);
@@ -235,7 +231,7 @@ export const claimCases: Cases = {
     await other.rescue();
     t.equal((await claim(other, theirs)).length, 1);
   },
-  'a renewed lease keeps the claims': async (t, store, fixture) => {
+  'keeps claims when the lease is renewed': async (t, store, fixture) => {
     const mine = await store.join(TTL);
     await accept(store, message());
     await claimOne(store, mine);
@@ -246,7 +242,7 @@ export const claimCases: Cases = {
     t.equal(await store.rescue(), 0);
     t.same(bodies(await claim(store, await store.join(TTL))), []);
   },
-  'the owners are the processes whose leases live': async (t, store, fixture) => {
+  'lists as owners the processes with valid leases': async (t, store, fixture) => {
     const other = await fixture.open();
     const [mine, theirs] = [await store.join(TTL), await other.join(TTL)];
     const both = [
@@ -265,7 +261,7 @@ export const claimCases: Cases = {
     await store.leave(again);
     t.same(await store.owners(), []);
   },
-  'leaving frees what is still held, at once': async (t, store, fixture) => {
+  'frees held claims at once when a process leaves': async (t, store, fixture) => {
     const other = await fixture.open();
     const mine = await store.join(TTL);
     await accept(store, message(), message());
@@ -274,7 +270,7 @@ export const claimCases: Cases = {
     t.equal(await store.heartbeat(mine, TTL), false);
     t.equal((await claim(other, await other.join(TTL))).length, 2);
   },
-  'attempts are found by each of their sides, the newest first': async (t, store, fixture) => {
+  'finds attempts by each field, newest first': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     const given = [
       message({ userId: 'u1', messageId: 'first' }),
@@ -318,7 +314,7 @@ export const claimCases: Cases = {
     );
     t.same(counts, [2, 2, 2, 4, 0, 0, 2, 3]);
   },
-  'attempts are pruned from the oldest, a part at a time': async (t, store, fixture) => {
+  'prunes the oldest attempts first, in steps': async (t, store, fixture) => {
     const owner = await store.join(1_000_000);
     await accept(store, message(), message(), message());
     for (const each of await claim(store, owner)) {
@@ -330,7 +326,7 @@ export const claimCases: Cases = {
     t.equal(await store.prune(START + 2_500, 10), 0);
     t.equal((await store.attempts({ limit: 10 })).length, 1);
   },
-  'the state of endpoints is kept until it is good again': async (t, store, fixture) => {
+  'keeps the state of endpoints until they recover': async (t, store, fixture) => {
     const paused = { endpoint: 'e1', destination: 'crm', pausedAt: START, deadSince: null };
     const dead = { endpoint: 'e2', destination: 'crm', pausedAt: null, deadSince: START + 1 };
     await store.markEndpoint({ ...paused, pausedAt: 1 });

@@ -9,7 +9,7 @@ const YEAR = 365 * 24 * HOUR;
 const STEPS = [HOUR, -HOUR, 5 * HOUR, -5 * HOUR, 30 * YEAR];
 
 export const clockCases: Cases = {
-  'a clock that is set moves no due time, and nothing into the past or the future': async (
+  'moves no due time when a clock is set, and none into the past or the future': async (
     t,
     store,
     { clock, advance },
@@ -31,7 +31,7 @@ export const clockCases: Cases = {
       t.same([acceptedAt, firstAt], [before, before]);
     }
   },
-  'leases of syncs are held and end as ever when a clock is set': async (t, store, { clock, advance }) => {
+  'holds and ends sync leases as usual when a clock is set': async (t, store, { clock, advance }) => {
     for (const step of STEPS) {
       const fence = await leaseOf(store);
       clock.step(step);
@@ -41,7 +41,7 @@ export const clockCases: Cases = {
       await advance(30_000);
     }
   },
-  'what waits for years is due now: a clock was wrong when it was written': async (t, store, { advance }) => {
+  'makes deliveries due now whose due time is years ahead: a clock was wrong': async (t, store, { advance }) => {
     const owner = await store.join(TTL);
     await accept(store, message(), message(), message());
     const [first, second, third] = await claim(store, owner);
@@ -60,11 +60,7 @@ export const clockCases: Cases = {
     );
     await advance(1);
   },
-  'a clock that is suddenly years ahead is doubted for a day, and trusted if it stays there': async (
-    t,
-    store,
-    { clock, advance },
-  ) => {
+  'distrusts a clock that jumps years ahead, and trusts it after a day there': async (t, store, { clock, advance }) => {
     const trusts = () => store.trustsClocks(clock.now());
     t.ok(await trusts(), 'a new store has nothing to compare it with');
     clock.step(YEAR);
@@ -81,7 +77,7 @@ export const clockCases: Cases = {
     clock.step(-YEAR);
     t.ok(await trusts(), 'whatever is old by a clock that is behind');
   },
-  'time that goes by from one look to the next is trusted, a longer downtime after a day': async (
+  'trusts time that passes between two checks, and a longer downtime after a day': async (
     t,
     store,
     { clock, advance },
@@ -96,22 +92,14 @@ export const clockCases: Cases = {
     await advance(24 * HOUR);
     t.ok(await trusts());
   },
-  'of processes whose clocks differ by more than a day, the one that is behind is trusted': async (
-    t,
-    store,
-    { clock, advance },
-  ) => {
+  'trusts the slower of two process clocks that differ by more than a day': async (t, store, { clock, advance }) => {
     for (let day = 0; day < 3; day += 1) {
       t.ok(await store.trustsClocks(clock.now()));
       t.notOk(await store.trustsClocks(clock.now() + YEAR));
       await advance(24 * HOUR);
     }
   },
-  'deliveries count as served since the first of those who took over from each other': async (
-    t,
-    store,
-    { advance },
-  ) => {
+  'counts deliveries as served since the first of processes that took over in turn': async (t, store, { advance }) => {
     const begun = store.time.now();
     const first = await store.join(TTL);
     t.equal(await store.servedSince(), begun);

@@ -8,7 +8,7 @@ const request = (id: string, createdAt: number): Regulation => ({
 });
 
 export const confirmationCases: Cases = {
-  'deletion requests come in pages, newest first': async (t, store) => {
+  'pages deletion requests newest first': async (t, store) => {
     for (const [id, at] of [
       ['a', 1],
       ['b', 3],
@@ -27,7 +27,7 @@ export const confirmationCases: Cases = {
     t.same(found, ['d', 'b', 'c', 'a']);
     t.equal((await store.regulations({ limit: 3 })).length, 3);
   },
-  'what destinations confirm of a deletion is counted once, and goes with the request': async (t, store) => {
+  'counts each confirmation of a deletion once, and drops it with the request': async (t, store) => {
     const said = (regulation: string, destination: string, notice: string, at = START) => ({
       ...{ regulation, destination, notice, at },
     });

@@ -35,7 +35,11 @@ async function olderInFlight(store: Store) {
 const remaining = async (store: Store, owner: number) => bodies(await claim(store, owner));
 
 export const conflictCases: Cases = {
-  'a change of the longest id, key and destination is queued, held out, dead and kept': async (t, _store, fixture) => {
+  'queues, holds out, buries and keeps a change with the longest id, key and destination': async (
+    t,
+    _store,
+    fixture,
+  ) => {
     const store = await fixture.open({ maxQueued: 2 });
     const destinations = [LONGEST_NAME];
     const own = (key: string) => ({ destinations, userId: LONGEST_ID, conflict: `${key}|${LONGEST_ID}` });
@@ -51,7 +55,7 @@ export const conflictCases: Cases = {
     t.same(messages.map(({ state }) => state).toSorted(), ['dead', 'dead', 'delivered']);
   },
 
-  'a newer change supersedes the older one of the same key and destination that is pending': async (t, store) => {
+  'supersedes a pending change by a newer one of the same key and destination': async (t, store) => {
     await accept(store, change('k', { body: '"1"', destinations: ['crm', 'lake'] }));
     await accept(store, change('other', { body: '"other"' }), message({ body: '"plain"' }));
     await accept(store, change('k', { body: '"2"' }), change('k', { body: '"3"' }));
@@ -60,7 +64,7 @@ export const conflictCases: Cases = {
     t.same(bodies(await claim(store, owner, { destination: 'lake' })), ['"1"']);
     t.same(await backlogOf(store), { pending: 3, dead: 0 });
   },
-  'a plan supersedes what is pending of its keys, wherever they lie among other keys': async (t, store) => {
+  'supersedes all pending changes of a plan’s keys, wherever they are among others': async (t, store) => {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
     // By their bytes, '\ue000' comes before '\u{1f600}'; in JavaScript it comes after.
@@ -79,14 +83,14 @@ export const conflictCases: Cases = {
     t.same((await remaining(store, owner)).toSorted(), [...news, ...rest].toSorted());
     t.same(bodies(await claim(store, owner, { destination: 'lake' })).toSorted(), news.toSorted());
   },
-  'a change that came already does not supersede what is pending': async (t, store) => {
+  'does not supersede a pending change by a duplicate': async (t, store) => {
     const old = change('k', { body: '"old"' });
     await accept(store, old);
     await accept(store, change('k', { body: '"new"' }));
     t.match(await accept(store, old), { duplicates: 1 });
     t.same(await remaining(store, await store.join(TTL)), ['"new"']);
   },
-  'a newer change is not handed out while an older one is in flight': async (t, store, fixture) => {
+  'does not claim a newer change while an older one is in flight': async (t, store, fixture) => {
     const { owner, old } = await olderInFlight(store);
     const other = await fixture.open();
     const theirs = await other.join(TTL);
@@ -97,26 +101,26 @@ export const conflictCases: Cases = {
     t.same(await remaining(other, theirs), ['"newest"']);
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
   },
-  'an older change is not retried once a newer one waits': async (t, store, fixture) => {
+  'does not retry an older change once a newer one waits': async (t, store, fixture) => {
     const { owner, old } = await olderInFlight(store);
     await settle(store, owner, [old], retryAt(START + 1_000));
     await fixture.advance(2_000);
     t.same(await remaining(store, owner), ['"new"']);
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
   },
-  'an older change that is given back is dropped once a newer one waits': async (t, store) => {
+  'drops a released older change once a newer one waits': async (t, store) => {
     const { owner, old } = await olderInFlight(store);
     await settle(store, owner, [old], RELEASE);
     t.same(await remaining(store, owner), ['"new"']);
   },
-  'an older change that is refused leaves no dead letter once a newer one waits': async (t, store) => {
+  'makes no dead letter of a refused older change once a newer one waits': async (t, store) => {
     const { owner, old } = await olderInFlight(store);
     await settle(store, owner, [old], REFUSED);
     t.same(await remaining(store, owner), ['"new"']);
     t.same(await store.deadLetters({ limit: 10 }), []);
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
   },
-  'an older change of a process that is gone is dropped once a newer one waits': async (t, store, fixture) => {
+  'drops the older change of a dead process once a newer one waits': async (t, store, fixture) => {
     await olderInFlight(store);
     const other = await fixture.open();
     await fixture.advance(TTL + 1);
@@ -124,12 +128,12 @@ export const conflictCases: Cases = {
     t.same(await remaining(other, await other.join(TTL)), ['"new"']);
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
   },
-  'leaving drops an older change once a newer one waits': async (t, store) => {
+  'drops an older change on leaving once a newer one waits': async (t, store) => {
     const { owner } = await olderInFlight(store);
     await store.leave(owner);
     t.same(await remaining(store, await store.join(TTL)), ['"new"']);
   },
-  'a late verdict over a claim that went to another does not set the newer change free': async (t, store, fixture) => {
+  'does not free a newer change by a late verdict over a lost claim': async (t, store, fixture) => {
     const other = await fixture.open();
     const mine = await store.join(TTL);
     await accept(store, change('k', { body: '"old"' }));
@@ -146,7 +150,7 @@ export const conflictCases: Cases = {
     await settle(other, theirs, [held], DELIVERED);
     t.same(await remaining(other, theirs), ['"new"']);
   },
-  'a retry is superseded like a first try': async (t, store, fixture) => {
+  'supersedes a retry like a first try': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     await accept(store, change('k', { body: '"old"' }));
     await settle(store, owner, [await claimOne(store, owner)], retryAt(START + 1_000));
@@ -154,7 +158,7 @@ export const conflictCases: Cases = {
     await fixture.advance(2_000);
     t.same(await remaining(store, owner), ['"new"']);
   },
-  'a newer change takes the place of a dead one': async (t, store) => {
+  'replaces a dead change by a newer one': async (t, store) => {
     const owner = await store.join(TTL);
     await accept(store, change('k', { body: '"old"' }), change('j'));
     await settle(store, owner, await claim(store, owner), REFUSED);
@@ -165,7 +169,7 @@ export const conflictCases: Cases = {
     );
     t.same(await backlogOf(store), { pending: 1, dead: 1 });
   },
-  'changes of one key accepted by two processes at once leave one': async (t, store, fixture) => {
+  'keeps one of two changes of a key accepted by two processes at once': async (t, store, fixture) => {
     const other = await fixture.open();
     const owner = await store.join(TTL);
     for (let round = 0; round < 5; round += 1) {
@@ -177,7 +181,7 @@ export const conflictCases: Cases = {
       await settle(store, owner, claims, DELIVERED);
     }
   },
-  'a newer change accepted while the older one is claimed or settled is never lost and never doubled': async (
+  'never loses or duplicates a newer change accepted while the older one is claimed or settled': async (
     t,
     store,
     fixture,
@@ -196,7 +200,7 @@ export const conflictCases: Cases = {
       t.same(await backlogOf(store), { pending: 0, dead: 0 });
     }
   },
-  'the progress of a run counts each delivery once, whatever becomes of it': async (t, store, fixture) => {
+  'counts each delivery once in the progress of a run, whatever its outcome': async (t, store, fixture) => {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
     await store.saveRun(run({ id: 'run-2', startedAt: START + 1 }), fence);

@@ -45,11 +45,7 @@ const all = (claims: readonly Claim[]) => claims;
 const named = (body: string) => (claims: readonly Claim[]) => claims.filter((each) => each.body === body);
 
 export const crashCases: Cases = {
-  'the first abnormal end counts for all that was claimed, the next ones for what was recorded before its post': async (
-    t,
-    store,
-    fixture,
-  ) => {
+  'counts the first abnormal end for all claims, later ones for recorded posts only': async (t, store, fixture) => {
     await accept(store, message({ body: '"a"' }), message({ body: '"b"' }), message({ body: '"c"' }));
     t.same(await counts(store), [0, 0, 0]);
     await crash(fixture, store, named('"b"'));
@@ -61,14 +57,14 @@ export const crashCases: Cases = {
     await crash(fixture, store, named('"b"'));
     t.same(await counts(store), [1, 3, 1]);
   },
-  'what was never claimed is never counted': async (t, store, fixture) => {
+  'counts no abnormal end for unclaimed deliveries': async (t, store, fixture) => {
     await accept(store, message({ destinations: ['lake'] }));
     await crash(fixture, store);
     await crash(fixture, store);
     const owner = await store.join(TTL);
     t.equal((await claim(store, owner, { destination: 'lake' }))[0]?.crashes, 0);
   },
-  'a try that ends clears the count, giving back untried keeps it, and both end what was recorded': async (
+  'clears the count after a try, keeps it after a release, and ends the recording after both': async (
     t,
     store,
     fixture,
@@ -90,7 +86,7 @@ export const crashCases: Cases = {
     await crash(fixture, store);
     t.same(await counts(store), [1]);
   },
-  'a clean end counts for nothing, whatever was recorded': async (t, store, fixture) => {
+  'counts nothing for a clean end, whatever was recorded': async (t, store, fixture) => {
     await accept(store, message());
     await crash(fixture, store);
     const owner = await store.join(TTL);
@@ -100,7 +96,7 @@ export const crashCases: Cases = {
     await crash(fixture, store);
     t.same(await counts(store), [1]);
   },
-  'a process that lost its lease and lives does not count its own claims': async (t, store, fixture) => {
+  'does not count abnormal ends for the claims of a live process that lost its lease': async (t, store, fixture) => {
     await accept(store, message());
     const owner = await store.join(TTL);
     await store.begin(owner, [await claimOne(store, owner)]);
@@ -110,7 +106,7 @@ export const crashCases: Cases = {
     await store.rescue();
     t.equal((await claimOne(store, again)).crashes, 0);
   },
-  'nothing is recorded of claims that another holds': async (t, store, fixture) => {
+  'records nothing for claims that another process holds': async (t, store, fixture) => {
     await accept(store, message());
     const [stale] = await crash(fixture, store);
     const owner = await store.join(TTL);
@@ -118,7 +114,7 @@ export const crashCases: Cases = {
     await crash(fixture, store);
     t.same(await counts(store), [1]);
   },
-  'a change that was counted makes way for a newer one, which begins at nothing': async (t, store, fixture) => {
+  'supersedes a counted change by a newer one, which starts at zero': async (t, store, fixture) => {
     await accept(store, change('k', { body: '"old"' }));
     await crash(fixture, store);
     await crash(fixture, store, all);
@@ -126,7 +122,7 @@ export const crashCases: Cases = {
     const owner = await store.join(TTL);
     t.match(await claimOne(store, owner), { body: '"new"', crashes: 0 });
   },
-  'a replayed letter begins at nothing': async (t, store, fixture) => {
+  'starts a replayed letter at zero': async (t, store, fixture) => {
     await accept(store, message());
     await crash(fixture, store);
     const owner = await store.join(TTL);

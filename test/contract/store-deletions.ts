@@ -56,7 +56,7 @@ async function toldOf(store: Store, users: readonly string[], sources: readonly 
 }
 
 export const deletionCases: Cases = {
-  'a request that deletes raises the epoch once, and is settled when it is over': async (t, store, fixture) => {
+  'raises the epoch once per deleting request, and settles it when the request is over': async (t, store, fixture) => {
     t.same(await store.deletions(null), { epoch: 0, settled: 0, some: false, suppresses: false });
     await store.saveRegulation(request(['u1'], { status: 'INITIALIZED' }));
     await store.saveRegulation(request(['u1'], { id: 'other', type: 'SUPPRESS_ONLY' }));
@@ -75,7 +75,7 @@ export const deletionCases: Cases = {
     await store.saveRegulation(request(['u1'], { status: 'FINISHED' }));
     t.same(await other.deletions(2), { epoch: 2, settled: 2, some: false, suppresses: false });
   },
-  'a step that names an older epoch is refused as a whole': async (t, store) => {
+  'rejects a step with an older epoch as a whole': async (t, store) => {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
     const step = { run: 'run-1', fence, cursor: '5', epoch: 0 };
@@ -86,7 +86,7 @@ export const deletionCases: Cases = {
     await store.accept({ messages: [change('k')], step: { ...step, epoch: 1 } });
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
   },
-  'who was deleted since an epoch, or is suppressed, is known by hashes': async (t, store) => {
+  'knows by hashes who is suppressed or was deleted since an epoch': async (t, store) => {
     await store.saveRegulation(request(['u1', 'ü "2"'], { sources: ['shop'] }));
     await store.saveRegulation(request(['u3'], { id: 'r3' }));
     await store.suppress(['u4'], ['shop'], true);
@@ -99,7 +99,7 @@ export const deletionCases: Cases = {
     await store.saveRegulation(request(['u3'], { id: 'r3', status: 'FINISHED' }));
     t.same(await store.excluded(users, 'app', 0), ['u3'], 'what was computed before comes in no more when it is over');
   },
-  'hashes of deleted users go with their request, but not while an older run is unfinished': async (t, store) => {
+  'drops hashes of deleted users with their request, unless an older run is unfinished': async (t, store) => {
     const fence = await leaseOf(store);
     await store.saveRegulation(request(['old'], { id: 'r0', createdAt: START - 1 }));
     await store.saveRegulation(request(['old'], { id: 'r0', createdAt: START - 1, status: 'FINISHED' }));
@@ -127,7 +127,7 @@ export const deletionCases: Cases = {
     t.same(await store.excluded(users, 'shop', 0), []);
     t.same(await store.deletions(0), { epoch: 3, settled: 3, some: true, suppresses: false }, 'the epoch goes on');
   },
-  'a letter about a user who is being deleted is not sent again': async (t, store) => {
+  'does not replay a letter about a user who is being deleted': async (t, store) => {
     const owner = await store.join(20_000);
     const alias = '{"type":"alias","Previous ID":"u1","User ID":"u9"}';
     await accept(store, message({ userId: 'u1' }), message({ userId: 'u2' }));
@@ -145,7 +145,7 @@ export const deletionCases: Cases = {
     await eraseAll(store, ['u1']);
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
   },
-  'an alias is erased, and kept out, when either of its ids matches': async (t, store) => {
+  'erases and excludes an alias if either of its ids matches': async (t, store) => {
     const owner = await store.join(20_000);
     const alias = (from: string, to: string) =>
       message({
@@ -163,7 +163,7 @@ export const deletionCases: Cases = {
       ['u5', 'u6'],
     );
   },
-  'the attempt log says who was told of users': async (t, store) => {
+  'finds in the attempt log which destinations received data about users': async (t, store) => {
     const owner = await store.join(20_000);
     await accept(store, message({ userId: 'u1', destinations: ['crm'] }), message({ userId: 'u2' }));
     await settleEach(store, owner, DELIVERED, [attempt(), attempt({ endpoint: 'e2' })]);
@@ -171,10 +171,7 @@ export const deletionCases: Cases = {
     t.same(await toldOf(store, ['u1'], ['shop']), ['shop crm u1']);
     t.same(await toldOf(store, ['u1'], ['app']), []);
   },
-  'what is kept longer than the attempt log says it too: messages, dead letters, and what waits for a retry': async (
-    t,
-    store,
-  ) => {
+  'finds them also in messages, dead letters and retries kept longer than the attempt log': async (t, store) => {
     const owner = await store.join(20_000);
     const alias = { type: 'alias', body: '{"type":"alias","Previous ID":"former","User ID":"u1"}' } as const;
     await accept(store, message({ userId: 'u1', ...alias }));
@@ -188,7 +185,7 @@ export const deletionCases: Cases = {
     t.same(await toldOf(store, ['former', 'u2', 'u3', 'untried']), ['app crm u2', 'shop crm former', 'shop crm u3']);
     t.same(await toldOf(store, ['u1', 'u2'], ['shop']), ['shop crm u1']);
   },
-  'a deletion may name an id that is longer than any message’s': async (t, store) => {
+  'accepts a deletion of an id longer than that of any message': async (t, store) => {
     const userId = randomId(5_000);
     const owner = await store.join(20_000);
     await store.saveRegulation(request([userId]));
@@ -202,7 +199,7 @@ export const deletionCases: Cases = {
     await store.settle(owner, [settlement(one, DELIVERED, [attempt()]), settlement(other, REFUSED, [attempt()])], true);
     t.match(await store.deadLetters({ limit: 10 }), [{ userId }]);
   },
-  'the attempts of a notice name nobody, not even in what the endpoint answered': async (t, store) => {
+  'logs the attempts of a notice without its user, also in responses': async (t, store) => {
     const owner = await store.join(20_000);
     await accept(store, message({ userId: 'ü "1"', type: 'delete', lane: 'deletion' }));
     const response = 'no ü "1", no ü \\"1\\", no %C3%BC%20%221%22';
@@ -214,7 +211,7 @@ export const deletionCases: Cases = {
     t.match(await store.attempts({ limit: 10 }), [{ userId: null, response: 'no [user], no [user], no [user]' }]);
     t.match(await store.deadLetters({ limit: 10 }), [{ userId: 'ü "1"' }]);
   },
-  'a request can drop its ids before it is over, and a store keeps one key for hashes': async (t, store, fixture) => {
+  'drops the ids of a request before it is over, and keeps one hash key per store': async (t, store, fixture) => {
     await store.saveRegulation(request(['u1', 'u2']));
     await store.stripRegulation('r1');
     await store.stripRegulation('nobody');

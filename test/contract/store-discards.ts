@@ -8,7 +8,7 @@ const discard = (n: number, over: Partial<Discard> = {}): Discard => ({
 });
 
 export const discardCases: Cases = {
-  'samples of discards come back newest first, of one source or of all': async (t, store, fixture) => {
+  'lists samples of discards newest first, of one source or all': async (t, store, fixture) => {
     await store.saveDiscards([discard(1), discard(2, { source: 'web', code: 'too_large', message: 'ü "\\ \u0000' })]);
     await store.saveDiscards([discard(3)]);
     const other = await fixture.open();
@@ -21,7 +21,7 @@ export const discardCases: Cases = {
     t.same(page.discards, [third, second]);
     t.same(await other.discardPage({ limit: 2 }, page.next), { discards: [first], next: null });
   },
-  'of each source the newest 200 discards are kept': async (t, store) => {
+  'keeps the newest 200 discards of each source': async (t, store) => {
     const many = (from: number, to: number, source: string) =>
       Array.from({ length: to - from }, (_, index) => discard(from + index, { source }));
     await store.saveDiscards(many(0, 150, 'shop'));
@@ -33,7 +33,7 @@ export const discardCases: Cases = {
     t.equal((await store.discards({ source: 'web', limit: 1_000 })).at(-1)?.at, START + 1_100);
     t.equal((await store.discards({ limit: 1_000 })).length, 400);
   },
-  'discards that name a user are dropped with the user, in the scope of the request': async (t, store) => {
+  'drops discards that name a deleted user, within the scope of the request': async (t, store) => {
     const naming = (event: string, source = 'shop') => discard(1, { source, message: JSON.stringify({ event }) });
     await store.saveDiscards([naming('Left by zoë "q"'), naming('u1'), naming('menu1'), naming('u1', 'web')]);
     const left = async () => (await store.discards({ limit: 10 })).map(({ message }) => JSON.parse(message).event);

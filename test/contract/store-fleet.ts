@@ -29,7 +29,7 @@ async function orphaned(store: Store): Promise<{ readonly owner: number; readonl
 }
 
 export const fleetCases: Cases = {
-  'processes publish what they know, and those that know the same share one roster': async (t, store, fixture) => {
+  'publishes what processes know, and shares one roster between equal ones': async (t, store, fixture) => {
     const [a, b] = [await member(store, 'crm', 'erp'), await member(await fixture.open(), 'crm', 'erp')];
     const silent = await store.join(TTL);
     const owners = await store.owners();
@@ -43,7 +43,11 @@ export const fleetCases: Cases = {
     t.not(changed, first);
     t.same((await store.rosters([changed])).get(changed), roster('erp'));
   },
-  'a destination with pending deliveries that no live process knows is an orphan': async (t, store, fixture) => {
+  'reports a destination with pending deliveries that no live process knows as an orphan': async (
+    t,
+    store,
+    fixture,
+  ) => {
     const old = await member(store, 'erp', 'disabled');
     await accept(store, to('erp'), to('gone', 'crm'), to('gone'));
     await member(store, 'crm');
@@ -62,7 +66,7 @@ export const fleetCases: Cases = {
       ['gone', 0],
     ]);
   },
-  'the time of an orphan is what is counted, from the second count on': async (t, store, fixture) => {
+  'measures the time of an orphan by counts, from the second on': async (t, store, fixture) => {
     const { fence } = await orphaned(store);
     t.same(await store.orphans(), [{ destination: 'gone', pending: 2, since: START, unknownFor: 0 }]);
     await fixture.advance(1_000);
@@ -76,7 +80,7 @@ export const fleetCases: Cases = {
     t.equal(await codeOf(store.countOrphans(fence, 500)), 'fence_lost', 'no two count');
     t.same(times(await store.orphans()), [['gone', 1_500]]);
   },
-  'a process that knows an orphan ends its time, however shortly it lives': async (t, store) => {
+  'ends the time of an orphan when a process knows it, however briefly': async (t, store) => {
     const { owner, fence } = await orphaned(store);
     await store.countOrphans(fence, HOUR);
     const other = await member(store, 'gone');
@@ -88,21 +92,21 @@ export const fleetCases: Cases = {
     await store.publish(owner, roster('crm'));
     t.same(times(await store.countOrphans(fence, 1_000)), [['gone', 0]]);
   },
-  'nothing is counted while a process has not said what it knows': async (t, store) => {
+  'counts nothing while a process has not published its destinations': async (t, store) => {
     const { fence } = await orphaned(store);
     const silent = await store.join(TTL);
     t.same(times(await store.countOrphans(fence, 1_000)), [['gone', 0]]);
     await store.publish(silent, roster());
     t.same(times(await store.countOrphans(fence, 1_000)), [['gone', 1_000]]);
   },
-  'a destination with nothing pending is no orphan': async (t, store) => {
+  'does not report a destination with nothing pending as an orphan': async (t, store) => {
     const { fence } = await orphaned(store);
     t.equal(await store.bury('gone', 10), 2);
     t.same(await store.countOrphans(fence, 1_000), []);
     await accept(store, to('gone'));
     t.same(times(await store.countOrphans(fence, 1_000)), [['gone', 0]], 'and its time begins anew');
   },
-  'an orphan is buried once it was counted for so long, and not before': async (t, store) => {
+  'buries an orphan only after it was counted for long enough': async (t, store) => {
     const { owner, fence } = await orphaned(store);
     await store.countOrphans(fence, HOUR - 1);
     t.equal(await store.bury('gone', 10, HOUR), 0);
@@ -114,7 +118,7 @@ export const fleetCases: Cases = {
     t.same(await backlogOf(store, 'gone'), { pending: 1, dead: 1 });
     t.equal((await claim(store, owner, { destination: 'gone' })).length, 1);
   },
-  'each changed configuration has a higher generation, and so has one that comes back': async (t, store, fixture) => {
+  'gives each changed configuration a higher generation, also one that returns': async (t, store, fixture) => {
     const first = await store.takeGeneration('a');
     t.equal(await store.takeGeneration('a'), first, 'a second process of it');
     t.equal(await (await fixture.open()).takeGeneration('b'), first + 1);
@@ -123,10 +127,7 @@ export const fleetCases: Cases = {
     const taken = await Promise.all(['c', 'd', 'e', 'f', 'g'].map((hash) => store.takeGeneration(hash)));
     t.equal(new Set(taken).size, 5, 'no two have the same');
   },
-  'an audience is left to the newest configuration that ran it, unless the definition is the same': async (
-    t,
-    store,
-  ) => {
+  'leaves an audience to the newest configuration that ran it, unless the definition is the same': async (t, store) => {
     const fence = await leaseOf(store);
     const one = (configuration: string, definition: string): Candidate => ({
       key: 'big_spenders',

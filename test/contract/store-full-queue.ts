@@ -42,7 +42,7 @@ async function drain(store: Store, owner: number): Promise<string[]> {
 }
 
 export const fullQueueCases: Cases = {
-  'what a full destination has no room for becomes dead letters queue_full; nothing is refused, others go on': async (
+  'makes dead letters queue_full at a full destination, refuses nothing, and leaves others alone': async (
     t,
     _store,
     fixture,
@@ -61,7 +61,7 @@ export const fullQueueCases: Cases = {
     ]);
     t.match(await counters(store), { pending: 3, dead: 2, queued: 3, heldOut: 2 });
   },
-  'what comes at once is held out where it has no room, and nowhere else': async (t, _store, fixture) => {
+  'holds out concurrent messages only at destinations without room': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 2 });
     const destinations = ['crm', 'lake', 'crm', 'crm', 'lake', 'crm', 'mail'];
     await Promise.all(destinations.map((name) => accept(store, message({ destinations: [name] }))));
@@ -69,7 +69,7 @@ export const fullQueueCases: Cases = {
     t.match(await counters(store, 'lake'), { pending: 2, heldOut: 0, dead: 0 });
     t.match(await counters(store, 'mail'), { pending: 1, heldOut: 0 });
   },
-  'while letters are held out, whatever is new joins them, so that the order holds': async (t, _store, fixture) => {
+  'holds out new messages while letters are held out, to keep the order': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 4 });
     const owner = await store.join(TTL);
     const given = numbered(12);
@@ -86,7 +86,7 @@ export const fullQueueCases: Cases = {
     await accept(store, message());
     t.match(await counters(store), { pending: 1, heldOut: 0 });
   },
-  'letters are queued again as they are stored: same id, body, source, lane and time of accept, never tried': async (
+  'requeues letters as stored: same id, body, source, lane and acceptance time, untried': async (
     t,
     _store,
     fixture,
@@ -109,11 +109,7 @@ export const fullQueueCases: Cases = {
     });
     t.same(await heldOut(store), []);
   },
-  'letters are queued again once a quarter of the queue is free, a part at a time, up to its limit': async (
-    t,
-    _store,
-    fixture,
-  ) => {
+  'requeues letters once a quarter of the queue is free, in steps, up to its limit': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 8 });
     const owner = await store.join(TTL);
     await accept(store, ...numbered(20));
@@ -127,7 +123,7 @@ export const fullQueueCases: Cases = {
     t.match(await counters(store), { pending: 8, queued: 8, heldOut: 8, dead: 8 });
     t.equal(await store.requeue('nowhere', BIG), 0);
   },
-  'two processes that queue letters again queue each once': async (t, _store, fixture) => {
+  'requeues each letter once from two processes': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 50 });
     const other = await fixture.open({ maxQueued: 50 });
     const owner = await store.join(TTL);
@@ -142,7 +138,7 @@ export const fullQueueCases: Cases = {
     await drain(store, owner);
     t.match(await counters(store), { pending: 0, dead: 0, queued: 0, heldOut: 0 });
   },
-  'a deletion notice is never counted and never held out': async (t, _store, fixture) => {
+  'never counts or holds out a deletion notice': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 1 });
     const notice = () => message({ type: 'delete', lane: 'deletion' });
     await accept(store, notice(), notice());
@@ -160,7 +156,7 @@ export const fullQueueCases: Cases = {
     await store.replay([{ id: notices[1]?.id ?? '', body: null }]);
     t.match(await counters(store), { pending: 3, dead: 1, queued: 1, heldOut: 1 });
   },
-  'what is retried does not fill the queue, what is given back does': async (t, _store, fixture) => {
+  'counts released deliveries towards the queue, but not retries': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 3 });
     const owner = await store.join(TTL);
     await accept(store, ...numbered(3), message({ lane: 'backfill', destinations: ['lake'] }));
@@ -176,7 +172,7 @@ export const fullQueueCases: Cases = {
     await settle(store, owner, again.slice(1), REFUSED);
     t.match(await counters(store), { pending: 4, queued: 3, dead: 1 });
   },
-  'a replay goes into a full queue: what is dead was accepted once': async (t, _store, fixture) => {
+  'replays into a full queue, since dead letters were accepted once': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 1 });
     const owner = await store.join(TTL);
     await accept(store, message());
@@ -186,7 +182,7 @@ export const fullQueueCases: Cases = {
     t.equal(await store.replay([{ id: letter?.id ?? '', body: null }]), 1);
     t.match(await counters(store), { pending: 2, queued: 2, dead: 0 });
   },
-  'a person may queue what is held out, with another body too, or drop it': async (t, _store, fixture) => {
+  'lets a person requeue held-out letters, with a new body too, or drop them': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 1 });
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
@@ -210,7 +206,7 @@ export const fullQueueCases: Cases = {
     await settle(store, owner, claims, DELIVERED);
     t.same(await store.runProgress('run-1'), { deliveries: 4, untried: 0, delivered: 3, dead: 1, superseded: 0 });
   },
-  'a newer change takes the place of the one that is queued or held out': async (t, _store, fixture) => {
+  'replaces a queued or held-out change by a newer one': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 2 });
     await accept(store, change('a', { body: '"a1"' }), change('b', { body: '"b1"' }));
     await accept(store, change('a', { body: '"a2"' }));
@@ -224,11 +220,7 @@ export const fullQueueCases: Cases = {
     t.match(await counters(store), { pending: 1, queued: 1, heldOut: 3, dead: 3 });
     t.same(await drain(store, await store.join(TTL)), ['"a2"', '"d1"', '"c2"', '"b3"']);
   },
-  'a change that is held out while an older one is in flight is neither overtaken nor followed by it': async (
-    t,
-    _store,
-    fixture,
-  ) => {
+  'keeps the order between a held-out change and an older one in flight': async (t, _store, fixture) => {
     for (const [index, verdict] of [DELIVERED, RELEASE, REFUSED, retryAt(START), null].entries()) {
       const store = await fixture.open({ maxQueued: 1 });
       const owner = await store.join(TTL);
@@ -245,7 +237,7 @@ export const fullQueueCases: Cases = {
       t.same(await store.deadLetters({ limit: 10 }), []);
     }
   },
-  'a letter that is queued again while an older change is in flight waits for it': async (t, _store, fixture) => {
+  'makes a requeued letter wait for an older change in flight': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 2 });
     const owner = await store.join(TTL);
     await accept(store, change('k', { body: '"old"' }), message({ body: '"other"' }));
@@ -259,11 +251,7 @@ export const fullQueueCases: Cases = {
     t.same(bodies(await claim(store, owner)), ['"new"']);
     t.match(await counters(store), { pending: 1, queued: 1, dead: 0, heldOut: 0 });
   },
-  'changes of one key that two processes accept for a full destination at once leave one letter': async (
-    t,
-    _store,
-    fixture,
-  ) => {
+  'leaves one letter of a key that two processes accept for a full destination at once': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 1 });
     const other = await fixture.open({ maxQueued: 1 });
     await accept(store, message());
@@ -274,11 +262,7 @@ export const fullQueueCases: Cases = {
       t.equal(new Set((await heldOut(store)).map(({ conflict }) => conflict)).size, 10);
     }
   },
-  'the progress of a run counts what is held out as not tried yet, until it is given up': async (
-    t,
-    _store,
-    fixture,
-  ) => {
+  'counts held-out letters as untried in the progress of a run until they are given up': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 2 });
     const fence = await leaseOf(store, 'sync:big_spenders', 10 * HOUR);
     await store.saveRun(run(), fence);
@@ -306,7 +290,7 @@ export const fullQueueCases: Cases = {
     t.same(await store.runProgress('run-2'), { deliveries: 1, untried: 0, delivered: 1, dead: 0, superseded: 0 });
     t.match(await counters(store), { pending: 0, dead: 1, queued: 0, heldOut: 0 });
   },
-  'held-out letters expire where the untried do, and then wait for a person': async (t, _store, fixture) => {
+  'expires held-out letters like untried deliveries, and then leaves them to a person': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 1 });
     const owner = await store.join(10 * HOUR);
     await accept(store, change('k', { body: '"old"' }), message({ body: '"1"' }));
@@ -324,11 +308,7 @@ export const fullQueueCases: Cases = {
     t.same(bodies(await claim(store, owner)), ['"2"']);
     t.equal(await store.requeue('crm', BIG), 0, 'what has expired does not come back by itself');
   },
-  'a change held out does not expire while the older one is in flight that it took the place of': async (
-    t,
-    _store,
-    fixture,
-  ) => {
+  'does not expire a held-out change while the older one it replaced is in flight': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 1 });
     const owner = await store.join(10 * HOUR);
     await accept(store, change('k', { body: '"old"' }));
@@ -340,7 +320,7 @@ export const fullQueueCases: Cases = {
     t.match(await store.deadLetters({ limit: 10 }), [{ body: '"new"', reason: 'expired' }]);
     t.match(await counters(store), { pending: 0, dead: 1, heldOut: 0 });
   },
-  'the held-out letters of a removed destination are buried with its deliveries': async (t, _store, fixture) => {
+  'buries the held-out letters of a removed destination with its deliveries': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 2 });
     await accept(store, ...numbered(5));
     t.equal(await store.bury('crm', 4), 4);
@@ -349,11 +329,7 @@ export const fullQueueCases: Cases = {
     t.match(await counters(store), { pending: 0, dead: 5, queued: 0, heldOut: 0 });
     t.ok((await store.deadLetters({ limit: 10 })).every(({ reason }) => reason === 'destination_removed'));
   },
-  'what is held out is there for a store that opens afterwards, and may have another limit': async (
-    t,
-    _store,
-    fixture,
-  ) => {
+  'keeps held-out letters for a store that opens later with another limit': async (t, _store, fixture) => {
     const store = await fixture.open({ maxQueued: 1 });
     await accept(store, ...numbered(5));
     await store.close();

@@ -9,7 +9,7 @@ const acceptFor = (store: Store, owner: number, room: Readonly<Record<string, nu
   store.accept({ messages, step: null, take: { owner, room: new Map(Object.entries(room)) } });
 
 export const handoverCases: Cases = {
-  'what is accepted while its owner leaves is free for others': async (t, store, fixture) => {
+  'frees messages for others if accepted while their owner leaves': async (t, store, fixture) => {
     const other = await fixture.open();
     const next = await other.join(TTL);
     for (let round = 0; round < 10; round += 1) {
@@ -25,7 +25,7 @@ export const handoverCases: Cases = {
       await settle(other, next, free, DELIVERED);
     }
   },
-  'what is accepted for a process comes back claimed, each body under its own id': async (t, store) => {
+  'returns messages accepted for a process as claims, each body under its own id': async (t, store) => {
     const owner = await store.join(TTL);
     const given = Array.from({ length: 20 }, (_, n) =>
       message({ body: `"${n}"`, messageId: `id ${n}`, userId: n % 2 ? null : 'u\0', destinations: ['lake', 'crm'] }),
@@ -55,7 +55,7 @@ export const handoverCases: Cases = {
     t.equal((await claim(store, owner, { destination: 'lake' })).length, 7, 'those that were known before');
     t.same(await backlogOf(store), { pending: 0, dead: 13 });
   },
-  'no more is claimed than there is room for, the first of a batch before the others': async (t, store) => {
+  'claims no more than there is room for, the first of a batch first': async (t, store) => {
     const owner = await store.join(TTL);
     const { claims = [] } = await acceptFor(
       store,
@@ -68,14 +68,14 @@ export const handoverCases: Cases = {
     t.same(bodies(await claim(store, owner)), ['"2"']);
     t.same(bodies(await claim(store, owner, { destination: 'lake' })), ['"2"']);
   },
-  'a membership change is not claimed as it is accepted, since it can be superseded': async (t, store) => {
+  'does not claim a membership change on acceptance, since it can be superseded': async (t, store) => {
     const owner = await store.join(TTL);
     for (const body of ['"old"', '"new"']) {
       t.same((await acceptFor(store, owner, { crm: 10 }, change('k', { body }))).claims ?? [], []);
     }
     t.same(bodies(await claim(store, owner)), ['"new"']);
   },
-  'what is accepted at once for the same process comes back to who accepted it': async (t, store) => {
+  'returns concurrently accepted claims to the right caller': async (t, store) => {
     const owner = await store.join(TTL);
     // Few messages and many take different ways into a store.
     for (const size of [2, 10]) {
@@ -92,7 +92,7 @@ export const handoverCases: Cases = {
       t.same(bodies(await claim(store, owner)), bodiesOf(2));
     }
   },
-  'what a full queue holds out is not claimed': async (t, _, fixture) => {
+  'does not claim messages that a full queue holds out': async (t, _, fixture) => {
     const store = await fixture.open({ maxQueued: 1 });
     const owner = await store.join(TTL);
     const results = [];
@@ -103,7 +103,7 @@ export const handoverCases: Cases = {
     );
     t.same(await backlogOf(store), { pending: 1, dead: 1 });
   },
-  'what is accepted for a process whose lease has ended goes to others': async (t, store, fixture) => {
+  'gives messages accepted for an expired lease to others': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     const other = await fixture.open();
     const before = await acceptFor(store, owner, { crm: 10 }, message({ body: '"before"' }));
@@ -114,7 +114,7 @@ export const handoverCases: Cases = {
     await other.rescue();
     t.same([...bodies(await claim(other, theirs))].sort(), ['"after"', '"before"']);
   },
-  'leaving frees what was accepted for a process': async (t, store, fixture) => {
+  'frees claims made on acceptance when a process leaves': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     await acceptFor(store, owner, { crm: 10 }, message());
     await store.leave(owner);

@@ -24,7 +24,7 @@ const points = (store: Store, step: HistoryStep, over: { subject?: HistorySubjec
 const took = (...counts: number[]) => [...counts, ...new Array<number>(HISTORY_BUCKETS - counts.length).fill(0)];
 
 export const historyCases: Cases = {
-  'history adds up what several processes count, by minute, hour and day': async (t, store, fixture) => {
+  'sums the counts of several processes by minute, hour and day': async (t, store, fixture) => {
     const other = await fixture.open();
     await store.addHistory(NOON, [
       entry({ counts: { delivered: 3, dead: 1 }, took: [1, 2] }),
@@ -43,7 +43,7 @@ export const historyCases: Cases = {
     t.match(await points(store, 'day', { subject: 'all', name: '' }), [{ counts: { delivered: 3 } }]);
     t.same(await points(store, 'day', { name: 'nobody' }), []);
   },
-  'of a step the highest backlog is kept, and the last size': async (t, store) => {
+  'keeps the highest backlog and the last size of a step': async (t, store) => {
     await store.addHistory(NOON, [entry({ pending: 5, oldest: 900 })]);
     await store.addHistory(NOON, [entry({ pending: 9, oldest: 100 })]);
     await store.addHistory(NOON, [entry({ counts: { delivered: 1 } })]);
@@ -56,7 +56,7 @@ export const historyCases: Cases = {
     t.match(await points(store, 'hour', of), [{ members: 7, pending: null, counts: { entered: 2, failed: 1 } }]);
     t.match(await points(store, 'minute', of), [{ members: 12 }, { members: 7 }]);
   },
-  'a range of history gives its newest steps, in the order of time': async (t, store) => {
+  'returns the newest steps of a range in order of time': async (t, store) => {
     for (const n of [0, 1, 2, 3]) await store.addHistory(NOON + n * MINUTE, [entry({ counts: { delivered: n } })]);
     const range = { subject: 'destination', name: 'crm', step: 'minute' } as const;
     const found = await store.history({ ...range, since: NOON, until: NOON + 3 * MINUTE - 30_000, limit: 100 });
@@ -70,7 +70,7 @@ export const historyCases: Cases = {
       [2, 3],
     );
   },
-  'history is summed over a range for every subject of a kind': async (t, store) => {
+  'sums history over a range for every subject of a kind': async (t, store) => {
     const of = (name: string, delivered: number) =>
       entry({ subject: 'endpoint', name, counts: { delivered, retried: 1 }, took: [delivered] });
     await store.addHistory(NOON, [of('e1', 100), of('e 2 ü "\\', 1), entry({ counts: { delivered: 5 } })]);
@@ -90,7 +90,7 @@ export const historyCases: Cases = {
     );
     t.same(await store.historySums('endpoint', 'day', 0, []), []);
   },
-  'history is pruned in steps, and each step is kept for its own time': async (t, store) => {
+  'prunes history in steps, each step after its own retention': async (t, store) => {
     const now = NOON + 500 * DAY;
     for (const at of [NOON, now - HISTORY_KEPT.hour - DAY, now - HISTORY_KEPT.minute - 2 * MINUTE, now - MINUTE]) {
       await store.addHistory(at, [entry({ counts: { delivered: 1 } }), entry({ name: 'erp', counts: { dead: 1 } })]);
@@ -101,7 +101,7 @@ export const historyCases: Cases = {
     const left = async (step: HistoryStep) => (await store.history({ ...CRM, step, until: now })).length;
     t.same([await left('minute'), await left('hour'), await left('day')], [1, 2, 3]);
   },
-  'history with names that no JSON of Postgres holds is written all the same': async (t, store) => {
+  'writes history with names that Postgres cannot hold in JSON': async (t, store) => {
     for (const name of ['a\0b', 'c\ud800d']) {
       await store.addHistory(START, [entry({ name, counts: { delivered: 1 } })]);
       t.match(await store.history({ ...CRM, name, step: 'day' }), [{ counts: { delivered: 1 } }]);

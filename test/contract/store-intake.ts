@@ -17,11 +17,7 @@ import {
 const HOUR = 3_600_000;
 
 export const intakeCases: Cases = {
-  'an accepted message becomes one delivery for each of its destinations, byte for byte': async (
-    t,
-    store,
-    { clock },
-  ) => {
+  'makes one delivery per destination of an accepted message, byte for byte': async (t, store, { clock }) => {
     const body = '{"a":"ü\\u0000 \\\\ \\" {}","b":"NULL"}';
     const given = message({ body, destinations: ['crm', 'lake'], type: 'page', userId: null, source: 'a"b,{c}' });
     t.same(await accept(store, given), { accepted: 1, duplicates: 0, suppressed: 0 });
@@ -48,21 +44,21 @@ export const intakeCases: Cases = {
       t.match(delivery?.id, /^[A-Za-z0-9-]{3,64}$/);
     }
   },
-  'an empty batch, and a message that no destination wants, are accepted and leave no delivery': async (t, store) => {
+  'accepts an empty batch and unwanted messages, and leaves no delivery': async (t, store) => {
     t.same(await accept(store), { accepted: 0, duplicates: 0, suppressed: 0 });
     const given = message({ destinations: [] });
     t.same(await accept(store, given), { accepted: 1, duplicates: 0, suppressed: 0 });
     t.same(await accept(store, given), { accepted: 0, duplicates: 1, suppressed: 0 });
     t.same(await backlogOf(store), { pending: 0, dead: 0 });
   },
-  'what was accepted is there for a store that opens afterwards': async (t, store, fixture) => {
+  'keeps accepted messages for a store that opens later': async (t, store, fixture) => {
     await accept(store, message(), message());
     await store.close();
     const again = await fixture.open();
     t.same(await backlogOf(again), { pending: 2, dead: 0 });
     t.equal((await claim(again, await again.join(20_000))).length, 2);
   },
-  'an id that a client chose is never that of a change or a notice': async (t, store) => {
+  'never takes a client id for that of a change or a notice': async (t, store) => {
     const own = [change('k'), message({ type: 'delete', lane: 'deletion' })];
     for (const each of own) {
       const { messageId } = each;
@@ -72,7 +68,7 @@ export const intakeCases: Cases = {
       t.match(await accept(store, message({ messageId })), { duplicates: 1 });
     }
   },
-  'a message id counts once per source, in one batch, in two, and in two processes at once': async (
+  'accepts a message id once per source, in one batch, in two, and in two processes at once': async (
     t,
     store,
     fixture,
@@ -92,7 +88,7 @@ export const intakeCases: Cases = {
     );
     t.same(await backlogOf(store), { pending: 22, dead: 0 });
   },
-  'requests that come at once each hear what became of their own messages': async (t, store) => {
+  'answers each of several concurrent requests about its own messages': async (t, store) => {
     await store.suppress(['gone'], null, true);
     const twice = message();
     const many = Array.from({ length: 30 }, () => message());
@@ -112,11 +108,7 @@ export const intakeCases: Cases = {
     t.same(large, { accepted: 30, duplicates: 0, suppressed: 0 });
     t.same(await backlogOf(store), { pending: 33, dead: 0 });
   },
-  'a message id is remembered for 24 hours at least, whatever is pruned, and forgotten in the end': async (
-    t,
-    store,
-    fixture,
-  ) => {
+  'remembers a message id for at least 24 hours despite pruning, and finally forgets it': async (t, store, fixture) => {
     await store.prune(0, 1_000);
     const given = message();
     await accept(store, given);
@@ -131,7 +123,7 @@ export const intakeCases: Cases = {
     }
     t.match(await accept(store, given), { accepted: 1 });
   },
-  'a suppressed user is passed over, in one source or in all, until it ends; the notice of deletion is not': async (
+  'skips a suppressed user in one source or all until it ends, but not the deletion notice': async (
     t,
     store,
     fixture,
@@ -153,7 +145,7 @@ export const intakeCases: Cases = {
     await store.suppress(['u2'], null, false);
     t.same(await accept(other, ...given), { accepted: 2, duplicates: 4, suppressed: 0 });
   },
-  'backlog counters follow everything that happens to deliveries': async (t, store) => {
+  'keeps backlog counters in step with all changes of deliveries': async (t, store) => {
     const owner = await store.join(20_000);
     await accept(store, message(), message(), message(), message({ destinations: ['crm', 'lake'] }));
     const claims = await claim(store, owner);
@@ -168,7 +160,7 @@ export const intakeCases: Cases = {
     await store.drop([second?.id ?? '']);
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
   },
-  'a step moves the cursor with its batch, and a stale fence or an unknown run writes nothing': async (
+  'moves the cursor with a batch, and writes nothing for a stale fence or an unknown run': async (
     t,
     store,
     fixture,
@@ -198,7 +190,7 @@ export const intakeCases: Cases = {
     t.equal(await codeOf(other.accept(unknown)), 'unknown_run');
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
   },
-  'the batch of a step that comes twice moves the cursor but delivers once': async (t, store) => {
+  'delivers the batch of a repeated step once and moves the cursor': async (t, store) => {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
     const batch = [change('a'), change('b')];
@@ -207,10 +199,7 @@ export const intakeCases: Cases = {
     t.same(again, { accepted: 0, duplicates: 2, suppressed: 0 });
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
   },
-  'a batch of a plan that comes twice is known by the cursor, and where the run has moved on it is refused': async (
-    t,
-    store,
-  ) => {
+  'knows a repeated batch of a plan by its cursor, and rejects it if the run has moved on': async (t, store) => {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
     const step = { run: 'run-1', fence, epoch: 0 };
@@ -226,7 +215,7 @@ export const intakeCases: Cases = {
     t.match(await store.run('run-1'), { cursor: '3', sent: 3 });
     t.same(await backlogOf(store), { pending: 3, dead: 0 });
   },
-  'closing lets what was begun finish, and then refuses': async (t, store, fixture) => {
+  'finishes running work on close, and then refuses more': async (t, store, fixture) => {
     const begun = Array.from({ length: 30 }, () => accept(store, message()));
     await store.close();
     t.equal((await Promise.all(begun)).length, 30);
@@ -234,7 +223,7 @@ export const intakeCases: Cases = {
     t.equal(await codeOf(store.ping()), 'store_closed');
     t.same(await backlogOf(await fixture.open()), { pending: 30, dead: 0 });
   },
-  'a store that answers says so': async (t, store) => {
+  'answers a ping': async (t, store) => {
     t.equal(await codeOf(store.ping()), null);
     const owner = await store.join(20_000);
     await accept(store, message());

@@ -39,7 +39,7 @@ async function bury(store: Store, ...given: Parameters<typeof message>[0][]) {
 }
 
 export const letterCases: Cases = {
-  'a dead letter keeps what it was, why it died and how often it was tried': async (t, store, fixture) => {
+  'keeps the contents, reason and tries of a dead letter': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     const given = message({ type: 'group', userId: 'ü', body: '{"x":1}', conflict: 'big|ü' });
     await accept(store, given);
@@ -66,14 +66,14 @@ export const letterCases: Cases = {
       },
     ]);
   },
-  'a delivery that died untried counts no attempt': async (t, store) => {
+  'counts no attempt for a delivery that died untried': async (t, store) => {
     const owner = await store.join(TTL);
     await accept(store, message());
     const verdict = { kind: 'dead', reason: 'expired', status: null, firstAt: null } as const;
     await settle(store, owner, [await claimOne(store, owner)], verdict);
     t.match(await letters(store), [{ attempts: 0, firstAt: null, reason: 'expired' }]);
   },
-  'dead letters are found by each of their sides, and page by page': async (t, store, fixture) => {
+  'finds dead letters by each field, page by page': async (t, store, fixture) => {
     await bury(store, { userId: 'u1', conflict: 'aud|u1' }, { userId: 'u2', source: 'web', destinations: ['lake'] });
     await fixture.advance(1_000);
     await bury(store, { userId: 'u3', type: 'page', conflict: 'audience|u3' }, { userId: 'u1' });
@@ -110,74 +110,79 @@ export const letterCases: Cases = {
       all.map(({ id }) => id),
     );
   },
-  'what has a conflict key is undelivered while it waits, is in flight, dead or replayed, and no longer once it is delivered':
-    async (t, store) => {
-      const owner = await store.join(TTL);
-      const isThere = () => store.hasUndelivered('aud|');
-      await accept(store, message({ conflict: 'audience|u1' }));
-      await accept(store, message({ conflict: null }));
-      t.notOk(await isThere(), 'others are');
-      await settle(store, owner, await claim(store, owner), { kind: 'delivered' });
-      await accept(store, message({ conflict: 'aud|u1' }));
-      t.ok(await isThere());
+  'reports a conflict key as undelivered while waiting, in flight, dead or replayed, not once delivered': async (
+    t,
+    store,
+  ) => {
+    const owner = await store.join(TTL);
+    const isThere = () => store.hasUndelivered('aud|');
+    await accept(store, message({ conflict: 'audience|u1' }));
+    await accept(store, message({ conflict: null }));
+    t.notOk(await isThere(), 'others are');
+    await settle(store, owner, await claim(store, owner), { kind: 'delivered' });
+    await accept(store, message({ conflict: 'aud|u1' }));
+    t.ok(await isThere());
+    const claims = await claim(store, owner);
+    t.ok(await isThere());
+    await settle(store, owner, claims, REFUSED);
+    t.ok(await isThere());
+    await store.replay((await letters(store)).map(({ id }) => ({ id, body: null })));
+    t.ok(await isThere());
+    await settle(store, owner, await claim(store, owner), { kind: 'delivered' });
+    t.notOk(await isThere());
+  },
+  'resends letters of an endpoint that refused everything in steps, unchanged and in order of acceptance': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const owner = await store.join(TTL);
+    const denied = (firstAt: number, marks = {}): Verdict => ({
+      kind: 'dead',
+      reason: 'refused',
+      status: 401,
+      firstAt,
+      marks,
+    });
+    const deny = async (over: Parameters<typeof message>[0], verdict: Verdict) => {
+      await accept(store, message(over));
       const claims = await claim(store, owner);
-      t.ok(await isThere());
-      await settle(store, owner, claims, REFUSED);
-      t.ok(await isThere());
-      await store.replay((await letters(store)).map(({ id }) => ({ id, body: null })));
-      t.ok(await isThere());
-      await settle(store, owner, await claim(store, owner), { kind: 'delivered' });
-      t.notOk(await isThere());
-    },
-  'letters that an endpoint refused which refuses everything are queued again in steps, as they are and in order of acceptance':
-    async (t, store, fixture) => {
-      const owner = await store.join(TTL);
-      const denied = (firstAt: number, marks = {}): Verdict => ({
-        kind: 'dead',
-        reason: 'refused',
-        status: 401,
-        firstAt,
-        marks,
-      });
-      const deny = async (over: Parameters<typeof message>[0], verdict: Verdict) => {
-        await accept(store, message(over));
-        const claims = await claim(store, owner);
-        await settle(store, owner, claims, verdict);
-        await fixture.advance(1_000);
-        return claims[0]?.id;
-      };
-      await deny({ body: '"before"' }, denied(START));
-      const from = START + 1_000;
-      const first = await deny({ body: '"1"', conflict: 'a|1' }, denied(from));
-      await deny({ body: '"of its own fault"' }, REFUSED);
-      await deny({ body: '"2"' }, denied(from, { e1: 'ok' }));
-      await deny({ body: '"3"' }, denied(from));
-      await accept(store, change('a|2', { body: '"held"' }));
-      t.equal(await store.resend('nowhere', 0, null, 10), null);
-      t.equal((await letters(store, { destination: 'crm' })).length, 5);
-      const next = await store.resend('crm', from, null, 1);
-      t.not(next, null);
-      t.same(await backlogOf(store), { pending: 2, dead: 4 });
-      t.equal(await store.resend('crm', from, next, 100), null);
-      t.equal(await store.resend('crm', from, null, 100), null, 'none is left');
-      const again: Claim[] = [];
-      for (
-        let one = await claim(store, owner, { limit: 1 });
-        one.length > 0;
-        one = await claim(store, owner, { limit: 1 })
-      ) {
-        again.push(...one);
-      }
-      t.same(bodies(again), ['"1"', '"2"', '"3"', '"held"']);
-      t.equal(again[0]?.id, first);
-      t.match(again.slice(0, 2), [
-        { conflict: 'a|1', firstAt: from, acceptedAt: from, tries: 0, marks: {} },
-        { conflict: null, firstAt: from, marks: { e1: 'ok' } },
-      ]);
-      t.same(bodiesOf(await letters(store)), ['"before"', '"of its own fault"']);
-      t.same(await backlogOf(store), { pending: 4, dead: 2 });
-    },
-  'a letter whose key has a newer delivery is not queued again': async (t, store) => {
+      await settle(store, owner, claims, verdict);
+      await fixture.advance(1_000);
+      return claims[0]?.id;
+    };
+    await deny({ body: '"before"' }, denied(START));
+    const from = START + 1_000;
+    const first = await deny({ body: '"1"', conflict: 'a|1' }, denied(from));
+    await deny({ body: '"of its own fault"' }, REFUSED);
+    await deny({ body: '"2"' }, denied(from, { e1: 'ok' }));
+    await deny({ body: '"3"' }, denied(from));
+    await accept(store, change('a|2', { body: '"held"' }));
+    t.equal(await store.resend('nowhere', 0, null, 10), null);
+    t.equal((await letters(store, { destination: 'crm' })).length, 5);
+    const next = await store.resend('crm', from, null, 1);
+    t.not(next, null);
+    t.same(await backlogOf(store), { pending: 2, dead: 4 });
+    t.equal(await store.resend('crm', from, next, 100), null);
+    t.equal(await store.resend('crm', from, null, 100), null, 'none is left');
+    const again: Claim[] = [];
+    for (
+      let one = await claim(store, owner, { limit: 1 });
+      one.length > 0;
+      one = await claim(store, owner, { limit: 1 })
+    ) {
+      again.push(...one);
+    }
+    t.same(bodies(again), ['"1"', '"2"', '"3"', '"held"']);
+    t.equal(again[0]?.id, first);
+    t.match(again.slice(0, 2), [
+      { conflict: 'a|1', firstAt: from, acceptedAt: from, tries: 0, marks: {} },
+      { conflict: null, firstAt: from, marks: { e1: 'ok' } },
+    ]);
+    t.same(bodiesOf(await letters(store)), ['"before"', '"of its own fault"']);
+    t.same(await backlogOf(store), { pending: 4, dead: 2 });
+  },
+  'does not resend a letter whose key has a newer delivery': async (t, store) => {
     const owner = await store.join(TTL);
     await accept(store, change('a|1', { body: '"old"' }));
     const old = await claimOne(store, owner);
@@ -187,10 +192,7 @@ export const letterCases: Cases = {
     t.same(bodies(await claim(store, owner)), ['"new"']);
     t.same(await letters(store), []);
   },
-  'a replayed letter is delivered again, from the start, with its id; a changed one with a new id': async (
-    t,
-    store,
-  ) => {
+  'replays a letter from the start with its id, and a changed one with a new id': async (t, store) => {
     await bury(store, { body: '"a"' }, { body: '"b"' });
     const [a, b] = await letters(store);
     const replays = [
@@ -208,11 +210,7 @@ export const letterCases: Cases = {
     t.ok(claims.every(({ tries, firstAt }) => tries === 0 && firstAt === null));
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
   },
-  'a replayed letter remembers which endpoints took it; one with another body is new to all of them': async (
-    t,
-    store,
-    fixture,
-  ) => {
+  'remembers in a replay which endpoints took the letter, unless its body has changed': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     const answers = { e1: 'ok', e2: 'refused' } as const;
     const retry = { ...retryAt(START), marks: answers };
@@ -233,7 +231,7 @@ export const letterCases: Cases = {
     for (const body of ['"refused"', '"given up"', '"expired"']) t.same(marks.get(body), { e1: 'ok' }, body);
     t.same(marks.get('"now"'), {});
   },
-  'a letter replayed by two processes at once is sent once': async (t, store, fixture) => {
+  'sends a letter once that two processes replay at once': async (t, store, fixture) => {
     await bury(store, ...Array.from({ length: 10 }, () => ({})));
     const replays = (await letters(store)).map(({ id }) => ({ id, body: null }));
     const other = await fixture.open();
@@ -241,7 +239,7 @@ export const letterCases: Cases = {
     t.equal(queued[0] + queued[1], 10);
     t.same(await backlogOf(store), { pending: 10, dead: 0 });
   },
-  'a dead change is dropped, not replayed, when a newer one is pending': async (t, store) => {
+  'drops a replayed change if a newer one is pending': async (t, store) => {
     await bury(store, { conflict: 'k', body: '"old"' });
     const [letter] = await letters(store);
     const owner = await store.join(TTL);
@@ -250,17 +248,13 @@ export const letterCases: Cases = {
     t.same(bodies(await claim(store, owner)), ['"new"']);
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
   },
-  'a dropped letter is gone': async (t, store) => {
+  'removes a dropped letter': async (t, store) => {
     await bury(store, {}, {});
     const [first, second] = await letters(store);
     t.equal(await store.drop([first?.id ?? '', 'nobody']), 1);
     t.same(ids(await letters(store)), [second?.id]);
   },
-  'deliveries first tried before a time expire, those never tried only where that is asked for': async (
-    t,
-    store,
-    fixture,
-  ) => {
+  'expires deliveries first tried before a time, and untried ones only on request': async (t, store, fixture) => {
     const owner = await store.join(10 * HOUR);
     await accept(store, message({ body: '"tried"' }));
     await settle(store, owner, [await claimOne(store, owner)], retryAt(START + 1_000));
@@ -275,7 +269,7 @@ export const letterCases: Cases = {
     t.same(bodies(await claim(store, owner)), ['"recent"']);
     t.same(await backlogOf(store), { pending: 1, dead: 2 });
   },
-  'what is claimed neither expires nor is buried': async (t, store, fixture) => {
+  'neither expires nor buries claimed deliveries': async (t, store, fixture) => {
     const owner = await store.join(10 * HOUR);
     await accept(store, message());
     await claimOne(store, owner);
@@ -283,7 +277,7 @@ export const letterCases: Cases = {
     t.equal(await store.expire('crm', START, true, 10), 0);
     t.equal(await store.bury('crm', 10), 0);
   },
-  'the deliveries of a removed destination become dead letters, a part at a time': async (t, store) => {
+  'makes dead letters of a removed destination, in steps': async (t, store) => {
     const owner = await store.join(TTL);
     const gone = Array.from({ length: 5 }, () => message({ destinations: ['gone'] }));
     await accept(store, ...gone, message({ lane: 'backfill', destinations: ['gone'] }), message());
@@ -296,7 +290,7 @@ export const letterCases: Cases = {
     t.ok((await letters(store)).every(({ reason }) => reason === 'destination_removed'));
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
   },
-  'notices for a removed destination are dropped: a letter would keep the id of the user': async (t, store) => {
+  'drops notices for a removed destination: a letter would keep the user id': async (t, store) => {
     const owner = await store.join(TTL);
     const notice = (userId: string, destinations: string[]) =>
       message({ type: 'delete', lane: 'deletion', userId, destinations });
@@ -311,7 +305,7 @@ export const letterCases: Cases = {
     t.match(await row('gone'), { pending: 0, dead: 1, queued: 0, heldOut: 0 });
     t.match(await row('crm'), { pending: 1, dead: 0, queued: 0, heldOut: 0 }, 'others still get theirs');
   },
-  'notices that nobody serves do not expire: their four hours begin anew': async (t, store, fixture) => {
+  'does not expire notices that nobody serves: their four hours restart': async (t, store, fixture) => {
     const owner = await store.join(10 * HOUR);
     const notice = (body: string) => message({ type: 'delete', lane: 'deletion', body });
     await accept(

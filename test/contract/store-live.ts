@@ -14,7 +14,7 @@ async function led(store: Store): Promise<Fence> {
 }
 
 export const liveCases: Cases = {
-  'live state is built page by page, says how far it is, and counts what it keeps': async (t, store) => {
+  'builds live state page by page, reports progress, and counts its rows': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const state = await store.live.beginState('personas', '[]', '7', false, fence);
@@ -43,7 +43,7 @@ export const liveCases: Cases = {
     t.same(await store.live.strayMembers(state, 'vips', 'ann', 10), { users: [], last: null });
   },
 
-  'the longest id and key have room in all that is kept': async (t, store) => {
+  'stores the longest id and key in all live tables': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const state = await store.live.beginState('personas', '[]', '7', false, fence);
@@ -71,7 +71,7 @@ export const liveCases: Cases = {
     t.match(await store.live.planRows('p', 0, 1), [{ user }]);
   },
 
-  'a build ends only if nobody changed meanwhile what it was made of': async (t, store) => {
+  'ends a build only if its input has not changed': async (t, store) => {
     const fence = await led(store);
     const state = await store.live.beginState('personas', '[]', '7', false, fence);
     await store.live.rebuildAll();
@@ -82,10 +82,7 @@ export const liveCases: Cases = {
     t.match(await store.live.currentState('personas'), { state: next, isBuilding: false, position: '9' });
   },
 
-  'what is stale serves until another state has taken its place and everybody was looked at by that one': async (
-    t,
-    store,
-  ) => {
+  'serves from a stale state until another has replaced it and evaluated everybody': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const source = async () => {
@@ -127,7 +124,7 @@ export const liveCases: Cases = {
     t.same(await store.live.allStates(), []);
   },
 
-  'a page of a build that was computed before a deletion began is not written': async (t, store) => {
+  'rejects a page of a build that was computed before a deletion began': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const state = await store.live.beginState('personas', '[]', '7', false, fence);
@@ -136,10 +133,7 @@ export const liveCases: Cases = {
     t.same(await store.live.rowsOfIds(state, ['u:ann']), []);
   },
 
-  'a state that is built beside another one serves once it takes over, and what is over is removed': async (
-    t,
-    store,
-  ) => {
+  'builds a state next to the serving one, switches over, and removes the old one': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const fill = (state: number, rows: readonly LiveRow[]) =>

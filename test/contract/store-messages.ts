@@ -44,7 +44,7 @@ async function deliver(store: Store, owner: number, keeps: boolean, destination 
 }
 
 export const messageCases: Cases = {
-  'messages are found whether they wait, are dead, or were delivered, kept or not': async (t, store) => {
+  'finds messages whether waiting, dead or delivered, kept or not': async (t, store) => {
     const owner = await store.join(TTL);
     await accept(store, track('logged', 'Seen'));
     await deliver(store, owner, false);
@@ -84,7 +84,7 @@ export const messageCases: Cases = {
     t.equal(await store.message(all.at(-1)?.id ?? ''), null, 'its body is not there');
     t.equal(await store.message('nothing'), null);
   },
-  'what was delivered and kept goes out again, under another id': async (t, store) => {
+  'sends a kept message again under another id': async (t, store) => {
     const owner = await store.join(TTL);
     await accept(store, track('m1', 'Seen'), track('m2', 'Seen'));
     const [first, second] = await deliver(store, owner, true);
@@ -99,7 +99,7 @@ export const messageCases: Cases = {
     t.equal((await search(store, { messageId: 'm1' })).length, 2, 'both times');
     t.same(await store.deadLetters({ limit: 10 }), []);
   },
-  'a kept change of membership does not go out again before a newer one': async (t, store) => {
+  'does not send a kept membership change again before a newer one': async (t, store) => {
     const owner = await store.join(TTL);
     await accept(store, change('k'));
     const [old] = await deliver(store, owner, true);
@@ -108,14 +108,14 @@ export const messageCases: Cases = {
     t.same(bodies(await deliver(store, owner, true)), ['"newer"']);
     t.same(await backlogOf(store), { pending: 0, dead: 0 });
   },
-  'notices of deletions are never kept': async (t, store) => {
+  'never keeps deletion notices': async (t, store) => {
     const owner = await store.join(TTL);
     await accept(store, message({ type: 'delete', lane: 'deletion', userId: 'gone', body: '{"userId":"gone"}' }));
     const [notice] = await deliver(store, owner, true);
     t.equal(await store.message(notice?.id ?? ''), null);
     t.match(await search(store), [{ type: 'delete', userId: null, kept: false }]);
   },
-  'a deletion takes kept messages out, aliases by either id, in the scope of its request': async (t, store) => {
+  'deletes kept messages, aliases by either id, within the scope of the request': async (t, store) => {
     const owner = await store.join(TTL);
     const alias = { type: 'alias', userId: 'new', body: '{"Previous ID":"gone","User ID":"new"}' } as const;
     await accept(
@@ -140,7 +140,7 @@ export const messageCases: Cases = {
     await erase(null);
     t.same(await kept(), ['d']);
   },
-  'a kept message of somebody who is being deleted does not go out again': async (t, store) => {
+  'does not send a kept message again while its user is being deleted': async (t, store) => {
     const owner = await store.join(TTL);
     await accept(store, message({ userId: 'gone' }));
     const [kept] = await deliver(store, owner, true);
@@ -151,7 +151,7 @@ export const messageCases: Cases = {
     t.equal(await store.deliverAgain([{ id: kept?.id ?? '', body: null }]), 0);
     t.same([await backlogOf(store), await store.deadLetters({ limit: 10 })], [{ pending: 0, dead: 0 }, []]);
   },
-  'kept messages are pruned by the time of delivery, a few at a time': async (t, store, fixture) => {
+  'prunes kept messages by delivery time, in steps': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     await accept(store, message(), message(), message());
     await deliver(store, owner, true);
@@ -165,7 +165,7 @@ export const messageCases: Cases = {
     t.match(kept, [{ messageId: 'young' }]);
     t.equal(await store.pruneDelivered(START + 1_000, 2), 1, 'nothing is kept any more');
   },
-  'kept messages are bounded by their size, the oldest go first, a few at a time': async (t, store) => {
+  'bounds kept messages by size, oldest first, in steps': async (t, store) => {
     const owner = await store.join(TTL);
     const body = JSON.stringify({ type: 'track', text: 'x'.repeat(10_000) });
     const keep = async (...messageIds: string[]) => {
@@ -189,7 +189,7 @@ export const messageCases: Cases = {
     await keep('f');
     t.equal(await store.boundDelivered(11_000, 3), 0, 'and it begins anew');
   },
-  'many kept messages are measured in parts, of which the oldest goes': async (t, _, fixture) => {
+  'measures many kept messages in parts and drops the oldest': async (t, _, fixture) => {
     const store = await fixture.open({ maxQueued: 20_000 });
     const owner = await store.join(TTL);
     for (const count of [5_000, 5_050]) {

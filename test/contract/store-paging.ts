@@ -20,7 +20,7 @@ import {
 const TTL = 20_000;
 
 export const pagingCases: Cases = {
-  'the attempt log comes in pages, newest first, and each page goes on where the last one ended': async (t, store) => {
+  'pages the attempt log newest first, each page after the last': async (t, store) => {
     const owner = await store.join(TTL);
     const users = ['u1', 'u2', 'u1', 'u2', 'u1'];
     await accept(store, ...users.map((userId, n) => message({ userId, messageId: `m-${n}` })));
@@ -35,7 +35,7 @@ export const pagingCases: Cases = {
     t.same(found, ['m-4', 'm-2', 'm-0']);
     t.same(await store.attemptPage({ userId: 'nobody', limit: 2 }, null), { attempts: [], next: null });
   },
-  'attempts stand in the order in which they were logged, in a list and over pages': async (t, store, { clock }) => {
+  'lists and pages attempts in the order of logging': async (t, store, { clock }) => {
     const owner = await store.join(TTL);
     const given = ['slow', 'quick', 'last'].map((messageId) => message({ messageId }));
     await accept(store, ...given);
@@ -61,10 +61,10 @@ export const pagingCases: Cases = {
       order,
     );
   },
-  'an empty attempt log is one empty page': async (t, store) => {
+  'returns one empty page of an empty attempt log': async (t, store) => {
     t.same(await store.attemptPage({ limit: 2 }, null), { attempts: [], next: null });
   },
-  'dead letters come in pages from either end': async (t, store) => {
+  'pages dead letters from either end': async (t, store) => {
     const owner = await store.join(TTL);
     for (const n of [1, 2, 3, 4]) {
       await accept(store, message({ body: String(n), source: n === 2 ? 'web' : 'shop' }));
@@ -84,7 +84,7 @@ export const pagingCases: Cases = {
     t.same(await all(false), ['1', '3', '4']);
     t.same(await store.deadLetterPage({ limit: 2, after: 'of-another-store' }, true), { letters: [], next: null });
   },
-  'messages and dead letters are listed in the order of writing, whichever process wrote them': async (
+  'lists messages and dead letters in the order of writing, whichever process wrote them': async (
     t,
     store,
     fixture,
@@ -127,7 +127,7 @@ export const pagingCases: Cases = {
       all,
     );
   },
-  'runs of one moment are told apart by pages, too': async (t, store) => {
+  'separates runs of the same moment, over pages too': async (t, store) => {
     const fence = await store.takeLease('sync:big_spenders', TTL);
     if (!fence) throw new Error('the lease is free');
     for (const id of ['a', 'b', 'c']) await store.saveRun(run({ id, state: 'done' }), fence);
@@ -144,11 +144,7 @@ export const pagingCases: Cases = {
       ['b', 'a'],
     ]);
   },
-  'the audit log has who did what and how it ended, newest first, and is pruned from the oldest': async (
-    t,
-    store,
-    fixture,
-  ) => {
+  'logs who did what and its outcome, newest first, and prunes the oldest': async (t, store, fixture) => {
     const deed = { who: 'cli:ada', action: 'run.approve', target: 'r1' };
     const first = await store.beginAudit({ ...deed, at: fixture.clock.now() });
     await fixture.advance(1_000);
@@ -168,7 +164,7 @@ export const pagingCases: Cases = {
     t.equal(await store.pruneAudits(START + 500, 10), 1);
     t.same(await ids({}), [second]);
   },
-  'the newest runs of many audiences are asked for at once': async (t, store) => {
+  'finds the newest runs of many audiences at once': async (t, store) => {
     const fence = await store.takeLease('sync:big_spenders', TTL);
     if (!fence) throw new Error('the lease is free');
     for (const [n, id] of ['a', 'b', 'c', 'd'].entries()) {
@@ -187,7 +183,7 @@ export const pagingCases: Cases = {
     t.match(found.get('new'), [{ cursor: '3', sent: 7 }], 'with how far each is');
     t.equal((await store.newestRuns([], 3)).size, 0);
   },
-  'the last success of each audience is known, whatever came after it': async (t, store) => {
+  'finds the last success of each audience, whatever followed': async (t, store) => {
     t.same(await store.lastSuccesses(), []);
     const fence = await store.takeLease('sync:big_spenders', TTL);
     if (!fence) throw new Error('the lease is free');
@@ -197,11 +193,7 @@ export const pagingCases: Cases = {
     await store.saveRun(run({ id: 'c', state: 'failed', startedAt: START + 2 }), fence);
     t.same(await store.lastSuccesses(), [{ key: 'big_spenders', members: 7, at: START + 5 }]);
   },
-  'what waits longest for its first try is known by destination and lane, and forgotten once it is tried': async (
-    t,
-    store,
-    fixture,
-  ) => {
+  'finds the oldest untried delivery by destination and lane until it is tried': async (t, store, fixture) => {
     const owner = await store.join(TTL);
     await accept(store, message({ lane: 'backfill' }), message({ destinations: ['lake'], lane: 'deletion' }));
     await fixture.advance(1_000);

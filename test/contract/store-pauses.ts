@@ -2,7 +2,7 @@ import type { Cases } from './store.ts';
 import { START } from './store-fixture.ts';
 
 export const pauseCases: Cases = {
-  'who paused an audience first stays named until it is resumed': async (t, store, fixture) => {
+  'names who paused an audience first until it is resumed': async (t, store, fixture) => {
     t.same(await store.pausedAudiences(), []);
     await store.pauseAudience({ key: 'b', at: START, by: 'cli:ann' });
     await store.pauseAudience({ key: 'a', at: START + 5, by: 'ops' });

@@ -46,11 +46,7 @@ async function eraseAll(
 }
 
 export const syncCases: Cases = {
-  'one process holds a lease until it lets go or its time is over; the token always rises': async (
-    t,
-    store,
-    fixture,
-  ) => {
+  'gives a lease to one process until it is released or expires, with rising tokens': async (t, store, fixture) => {
     const other = await fixture.open();
     const first = await leaseOf(store);
     t.equal(await other.takeLease(LEASE, 30_000), null);
@@ -69,21 +65,21 @@ export const syncCases: Cases = {
     const third = await leaseOf(store);
     t.ok(third.token > second.token);
   },
-  'a lease that was given back stays so, when its last renewal comes later': async (t, store, fixture) => {
+  'keeps a released lease released when a late renewal arrives': async (t, store, fixture) => {
     const other = await fixture.open();
     const first = await leaseOf(store);
     await store.releaseLease(first);
     t.equal(await other.renewLease(first, 30_000), false);
     t.ok(await other.takeLease(LEASE, 30_000));
   },
-  'of many who take a lease at once, one gets it': async (t, store, fixture) => {
+  'gives a lease to one of many that ask at once': async (t, store, fixture) => {
     const stores = [store, await fixture.open(), await fixture.open()];
     for (let round = 0; round < 5; round += 1) {
       const taken = await Promise.all(stores.flatMap((each) => [0, 1].map(() => each.takeLease(`l${round}`, 1_000))));
       t.equal(taken.filter((fence) => fence !== null).length, 1);
     }
   },
-  'a run is kept as it was saved, but for the cursor and the count that accept moves': async (t, store, fixture) => {
+  'saves a run, except for the cursor and the count that accept moves': async (t, store, fixture) => {
     const fence = await leaseOf(store);
     const first = run({ reason: 'ü "quoted"', destinations: ['crm'], sent: 3, cursor: '3' });
     await store.saveRun(first, fence, audience({ version: 1 }));
@@ -98,7 +94,7 @@ export const syncCases: Cases = {
     t.equal(await other.run('nobody'), null);
     t.equal(await other.audience('nobody'), null);
   },
-  'of runs that began in the same millisecond the one saved last is the newest': async (t, store) => {
+  'lists the run saved last as the newest of those begun in the same millisecond': async (t, store) => {
     const fence = await leaseOf(store);
     for (const id of ['c', 'a', 'b']) await store.saveRun(run({ id }), fence);
     await store.saveRun(run({ id: 'c', state: 'done' }), fence);
@@ -107,7 +103,7 @@ export const syncCases: Cases = {
       ['b', 'a', 'c'],
     );
   },
-  'runs are listed by key and state, the newest first': async (t, store) => {
+  'lists runs by key and state, newest first': async (t, store) => {
     const fence = await leaseOf(store);
     for (const [n, state] of (['done', 'held', 'sending'] as const).entries()) {
       await store.saveRun(run({ id: `run-${n}`, state, startedAt: START + n * 1_000 }), fence);
@@ -120,7 +116,7 @@ export const syncCases: Cases = {
     t.same(await listed({ key: 'vip', states: ['held'] }), []);
     t.same(await listed({ states: [] }), []);
   },
-  'an audience is forgotten under its fence only': async (t, store) => {
+  'forgets an audience under its fence only': async (t, store) => {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence, audience());
     t.equal(await codeOf(store.forgetAudience('big_spenders', { ...fence, token: fence.token + 1 })), 'fence_lost');
@@ -133,7 +129,7 @@ export const syncCases: Cases = {
     await store.forgetAudience('big_spenders', fence);
     t.equal(await store.lastSequence('big_spenders'), audience().sequence, 'and never less');
   },
-  'deletion requests are kept, and listed until they are over': async (t, store, fixture) => {
+  'keeps deletion requests, and lists them until they are over': async (t, store, fixture) => {
     // No hash has such a letter.
     const userIds = ['u1@example.com'];
     await store.saveRegulation(
@@ -158,10 +154,7 @@ export const syncCases: Cases = {
     );
     t.equal(await other.regulation('nobody'), null);
   },
-  'erase takes users out of deliveries, dead letters and attempts, but not their notice of deletion': async (
-    t,
-    store,
-  ) => {
+  'erases users from deliveries, dead letters and attempts, but not their deletion notice': async (t, store) => {
     const owner = await store.join(20_000);
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
@@ -195,7 +188,7 @@ export const syncCases: Cases = {
     t.same(await store.runProgress('run-1'), { deliveries: 1, untried: 0, delivered: 0, dead: 0, superseded: 1 });
     t.same(bodies(await claim(store, owner)), ['"notice"', '"keep"']);
   },
-  'erase for some sources leaves what came from the others': async (t, store) => {
+  'erases for some sources and leaves messages of the others': async (t, store) => {
     const owner = await store.join(20_000);
     await accept(store, message({ userId: 'u1', source: 'shop', body: '"shop"' }));
     await accept(store, message({ userId: 'u1', source: 'app', body: '"app"' }));
@@ -212,7 +205,7 @@ export const syncCases: Cases = {
     await eraseAll(store, ['u1'], ['app']);
     t.same(await backlogOf(store), { pending: 0, dead: 0 });
   },
-  'erase tells how many deliveries of these users are in flight, until they are settled': async (t, store) => {
+  'counts the deliveries of erased users in flight until they are settled': async (t, store) => {
     const owner = await store.join(20_000);
     await accept(store, message({ userId: 'u1' }), message({ userId: 'u2' }));
     const claims = await claim(store, owner);
@@ -221,7 +214,7 @@ export const syncCases: Cases = {
     await settle(store, owner, claims, DELIVERED);
     t.equal(await eraseAll(store, ['u1']), 0);
   },
-  'a change that waits for one in flight is erased too': async (t, store) => {
+  'erases a change that waits for one in flight': async (t, store) => {
     const owner = await store.join(20_000);
     await accept(store, change('k', { userId: 'u1' }));
     const claims = await claim(store, owner);
@@ -232,7 +225,7 @@ export const syncCases: Cases = {
     t.same(await backlogOf(store), { pending: 0, dead: 0 });
   },
 
-  async 'old runs are pruned in steps, but what is unfinished, undelivered or the newest of its audience'(t, store) {
+  async 'prunes old runs in steps, except unfinished, undelivered and newest ones'(t, store) {
     const fence = await leaseOf(store);
     const at = (hours: number) => START + hours * 3_600_000;
     const save = (id: string, hours: number, over: Partial<Run> = {}) =>
@@ -268,7 +261,7 @@ export const syncCases: Cases = {
     );
   },
 
-  async 'deletion requests that are over are pruned, open ones never'(t, store) {
+  async 'prunes finished deletion requests, never open ones'(t, store) {
     const save = (id: string, status: Regulation['status'], createdAt: number) =>
       store.saveRegulation(regulation({ id, status, createdAt }));
     await save('old', 'FINISHED', START);

@@ -24,13 +24,13 @@ const refused: Record<string, readonly string[]> = {
   'no address at all': ['', 'localhost', '127.0.0.1:80', '1.2.3.4/32', '[::1]'],
 };
 for (const [range, addresses] of Object.entries(refused)) {
-  t.test(`refused by default: ${range}`, async (t) => {
+  t.test(`refuses by default: ${range}`, async (t) => {
     const guard = createAddressGuard([]);
     for (const address of addresses) t.notOk(guard(address), address);
   });
 }
 
-t.test('public addresses pass, as they are and embedded in IPv6', async (t) => {
+t.test('allows public addresses, plain and embedded in IPv6', async (t) => {
   const guard = createAddressGuard([]);
   for (const address of ['8.8.8.8', '1.1.1.1', '172.32.0.1', '100.128.0.1', '169.253.1.1', '11.0.0.1', '198.20.0.1']) {
     t.ok(guard(address), address);
@@ -40,7 +40,7 @@ t.test('public addresses pass, as they are and embedded in IPv6', async (t) => {
   for (const address of ['2606:4700::1111', '2a00:1450:4001::1', '2002:808:808::1']) t.ok(guard(address), address);
 });
 
-t.test('network.allow opens the ranges it names, in every form of an address, and no others', async (t) => {
+t.test('allows the ranges of network.allow, in every form of an address, and no others', async (t) => {
   const guard = createAddressGuard(['10.1.0.0/16', 'fd00:aaaa::/32', '127.0.0.1/32']);
   for (const address of ['10.1.0.1', '10.1.255.255', '::ffff:10.1.2.3', '64:ff9b::10.1.2.3', 'fd00:aaaa::1']) {
     t.ok(guard(address), address);
@@ -67,7 +67,7 @@ const literals = {
   'IPv4-mapped in hexadecimal': '[::ffff:7f00:1]',
 };
 for (const [form, host] of Object.entries(literals)) {
-  t.test(`a loopback address written ${form} is refused without connecting`, async (t) => {
+  t.test(`refuses a loopback address written ${form} without connecting`, async (t) => {
     const receiver = await Receiver.start(t);
     const { port } = new URL(receiver.url);
     const rig = await Rig.start(t, { destinations: [destination(`http://${host}:${port}/`)], network: { allow: [] } });
@@ -81,7 +81,7 @@ for (const [form, host] of Object.entries(literals)) {
   });
 }
 
-t.test('a literal address in network.allow is connected to', async (t) => {
+t.test('connects to a literal address in network.allow', async (t) => {
   const receiver = await Receiver.start(t);
   const { port } = new URL(receiver.url);
   const rig = await Rig.start(t, { destinations: [destination(`http://2130706433:${port}/hook`)] });
@@ -90,7 +90,7 @@ t.test('a literal address in network.allow is connected to', async (t) => {
   t.same(rig.verdicts, ['delivered']);
 });
 
-t.test('of mixed answers only those that are allowed are connected to', async (t) => {
+t.test('connects only to the allowed ones of mixed answers', async (t) => {
   const receiver = await Receiver.start(t);
   const { port } = new URL(receiver.url);
   // Were 127.0.0.2 connected to, the receiver on 127.0.0.1 would not be reached.
@@ -108,7 +108,7 @@ t.test('of mixed answers only those that are allowed are connected to', async (t
   t.same(rig.verdicts, ['delivered']);
 });
 
-t.test('a name that resolves to nothing allowed is refused', async (t) => {
+t.test('refuses a name that resolves to nothing allowed', async (t) => {
   const resolve = async () => [
     { address: '10.0.0.1', family: 4 },
     { address: '::1', family: 6 },
@@ -119,7 +119,7 @@ t.test('a name that resolves to nothing allowed is refused', async (t) => {
   t.same(rig.outcomes, [['address_refused', 'address_refused']]);
 });
 
-t.test('a name that changes its meaning between two lookups is vetted each time it is connected to', async (t) => {
+t.test('vets a name again on each connection', async (t) => {
   const receiver = await Receiver.start(t, (response) => void response.writeHead(200, { connection: 'close' }).end());
   const { port } = new URL(receiver.url);
   const answers = ['127.0.0.1', '127.0.0.9'];
@@ -141,7 +141,7 @@ t.test('a name that changes its meaning between two lookups is vetted each time 
   t.equal(receiver.requests.length, 1);
 });
 
-t.test('a name that DNS does not know is retried', async (t) => {
+t.test('retries a name that DNS does not know', async (t) => {
   const resolve = () => Promise.reject(Object.assign(new Error('unknown'), { code: 'ENOTFOUND' }));
   const rig = await Rig.start(t, { destinations: [destination('http://unknown.example/')], network: { resolve } });
   await rig.send(1);

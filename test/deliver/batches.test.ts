@@ -52,7 +52,7 @@ async function rigWith(
 const ended = (rig: Rig, count: number) =>
   rig.passUntil(() => rig.verdicts.filter((kind) => kind === 'delivered' || kind === 'dead').length >= count, WAIT);
 
-t.test('an answer counts as it came, also where the URL has a word of it', async (t) => {
+t.test('reads an answer as it is, even if the URL contains a word of it', async (t) => {
   const receiver = await Receiver.start(t, json(200, { rejected: [{ index: 0, code: 'bad', retry: false }] }));
   const rig = await Rig.start(t, { destinations: [batched(`${receiver.url}?reply=rejected`)] });
   await rig.accept('shop', values(1));
@@ -60,7 +60,7 @@ t.test('an answer counts as it came, also where the URL has a word of it', async
   t.same(rig.verdicts, ['dead'], 'what was rejected is not delivered');
 });
 
-t.test('an envelope carries the bodies as they are, their keys and the time, signed as a whole', async (t) => {
+t.test('sends the bodies unchanged, their keys and the time in an envelope, signed as a whole', async (t) => {
   const receiver = await Receiver.start(t, status(200));
   const crm = batched(receiver.url, 10, { secrets: ['s'], signing: 'both' });
   const rig = await Rig.start(t, { destinations: [crm] });
@@ -89,7 +89,7 @@ t.test('an envelope carries the bodies as they are, their keys and the time, sig
   t.same(keys, new Set(rig.settlements.map(({ claim }) => claim.id)), 'the Idempotency-Keys');
 });
 
-t.test('one message waits for others no longer than it may, and goes in an envelope too', async (t) => {
+t.test('waits for more messages no longer than allowed, and sends a single one in an envelope too', async (t) => {
   const { receiver, rig } = await rigWith(t, status(200));
   await rig.send(1);
   await rig.calm();
@@ -99,7 +99,7 @@ t.test('one message waits for others no longer than it may, and goes in an envel
   t.equal(envelopeOf(receiver.requests[0]!).batch.length, 1);
 });
 
-t.test('what has gathered goes out at once when nothing more is to come', async (t) => {
+t.test('sends gathered messages at once when nothing more is expected', async (t) => {
   const receivers = [await Receiver.start(t, status(200)), await Receiver.start(t, status(200))] as const;
   const [one, another] = receivers.map(({ url }) => url) as [string, string];
   const several = batched(another, 10, { name: 'several', require: 'all' }, HOUR);
@@ -124,7 +124,7 @@ t.test('what has gathered goes out at once when nothing more is to come', async 
   }
 });
 
-t.test('each message has its own outcome: those that the answer rejects are tried again or dead', async (t) => {
+t.test('gives each message its own outcome: rejected ones are retried or dead', async (t) => {
   const answer: Answer = (response, request, index) => {
     const places = valuesOf(request);
     const rejected = [
@@ -144,7 +144,7 @@ t.test('each message has its own outcome: those that the answer rejects are trie
   t.same(errors.toSorted(), ['rejected_bad_one_', 'rejected_handler_failed']);
 });
 
-t.test('the code of a rejection keeps no secret', async (t) => {
+t.test('keeps no secret in the code of a rejection', async (t) => {
   const receiver = await Receiver.start(
     t,
     json(200, { rejected: [{ index: 0, code: 'is not signed by kept.to.ourselves', retry: false }] }),
@@ -173,7 +173,7 @@ const UNREADABLE: Record<string, Answer> = {
 };
 
 for (const [name, bad] of Object.entries(UNREADABLE)) {
-  t.test(`an answer that can't be understood sends all again: ${name}`, async (t) => {
+  t.test(`sends all again after an answer it cannot understand: ${name}`, async (t) => {
     const { receiver, rig } = await rigWith(t, (response, request, index) =>
       (index === 0 ? bad : status(200))(response, request, index),
     );
@@ -200,7 +200,7 @@ for (const [name, fine] of Object.entries<Answer>({
     void response.writeHead(200, { 'content-type': 'application/json' }).end('\uFEFF{"rejected":[]}'),
   'no body': status(204, { 'content-type': 'application/json', 'x-note': 'empty' }),
 })) {
-  t.test(`an answer takes all: ${name}`, async (t) => {
+  t.test(`takes all as delivered: ${name}`, async (t) => {
     const { receiver, rig } = await rigWith(t, fine);
     await rig.accept('shop', values(4));
     await ended(rig, 4);
@@ -210,7 +210,7 @@ for (const [name, fine] of Object.entries<Answer>({
   });
 }
 
-t.test('what is too much is split, down to one message, whose refusal is its own', async (t) => {
+t.test('splits batches that are too much, down to one message, whose refusal is its own', async (t) => {
   const answer: Answer = (response, request) => {
     const places = valuesOf(request);
     response.writeHead(places.length > 6 ? 413 : places.includes(7) ? 400 : 200).end();
@@ -224,7 +224,7 @@ t.test('what is too much is split, down to one message, whose refusal is its own
   t.ok(receiver.requests.length < 14, `${receiver.requests.length} requests`);
 });
 
-t.test('a 5xx counts for each message, makes requests smaller, and successes let them grow', async (t) => {
+t.test('counts a 5xx for each message, shrinks requests, and grows them with successes', async (t) => {
   const { receiver, rig } = await rigWith(
     t,
     (response, _, index) => void response.writeHead(index < 2 ? 500 : 200).end(),
@@ -246,7 +246,7 @@ t.test('a 5xx counts for each message, makes requests smaller, and successes let
   t.ok(Math.max(...later.slice(3)) > 4, `${later}`);
 });
 
-t.test('requests also get smaller where an answer takes nothing, or is too long to be read', async (t) => {
+t.test('shrinks requests also if an answer takes nothing or is too long to read', async (t) => {
   for (const answer of [
     json(200, { rejected: [], more: 'x'.repeat(70_000) }),
     json(200, { rejected: Array.from({ length: 8 }, (_, index) => ({ index, code: 'deadline' })) }),
@@ -265,7 +265,7 @@ t.test('requests also get smaller where an answer takes nothing, or is too long 
   }
 });
 
-t.test('a message that is rejected each time it comes makes requests of others no smaller', async (t) => {
+t.test('does not shrink requests of others for a message that is rejected each time', async (t) => {
   const { receiver, rig } = await rigWith(t, (response, request, index) => {
     const place = valuesOf(request).indexOf(0);
     json(200, { rejected: place < 0 ? [] : [{ index: place, code: 'handler_failed' }] })(response, request, index);
@@ -286,7 +286,7 @@ t.test('a message that is rejected each time it comes makes requests of others n
   );
 });
 
-t.test('what is tried again is not mixed with first tries', async (t) => {
+t.test('does not mix retries with first tries', async (t) => {
   let isFailing = true;
   const { receiver, rig } = await rigWith(t, (response) => void response.writeHead(isFailing ? 500 : 200).end());
   await rig.accept('shop', values(4));
@@ -306,7 +306,7 @@ t.test('what is tried again is not mixed with first tries', async (t) => {
   }
 });
 
-t.test('of two endpoints one may take batches and the other not, and any success delivers', async (t) => {
+t.test('delivers to two endpoints, one with batches and one without, and any success counts', async (t) => {
   const [many, one] = [await Receiver.start(t, status(200)), await Receiver.start(t, status(200))];
   const both = destination([many.url, one.url]);
   const endpoints = both.endpoints.map((endpoint) =>
@@ -323,7 +323,7 @@ t.test('of two endpoints one may take batches and the other not, and any success
   );
 });
 
-t.test('an endpoint whose batches are switched off gets none any more, not of what had gathered either', async (t) => {
+t.test('sends no more batches once they are switched off, not even gathered ones', async (t) => {
   const { receiver, rig } = await rigWith(t, status(200));
   await rig.accept('shop', values(3));
   await rig.calm();
@@ -333,7 +333,7 @@ t.test('an endpoint whose batches are switched off gets none any more, not of wh
   t.ok(receiver.bodies.every((body) => !('batch' in body)));
 });
 
-t.test('what has gathered follows a changed size or wait', async (t) => {
+t.test('applies a changed size or wait to gathered messages', async (t) => {
   for (const [size, wait] of [
     [10, WAIT],
     [3, HOUR],
@@ -349,7 +349,7 @@ t.test('what has gathered follows a changed size or wait', async (t) => {
   }
 });
 
-t.test('what is due stays due while settings change: a notice that waits for a place waits no further', async (t) => {
+t.test('keeps due messages due while settings change, such as a notice that waits for a place', async (t) => {
   const posted: string[][] = [];
   const places: (() => void)[] = [];
   const batcher = new Batcher(
@@ -388,7 +388,7 @@ t.test('what is due stays due while settings change: a notice that waits for a p
   t.same(posted, [['a', 'b'], ['gone']]);
 });
 
-t.test('an unchanged configuration that is loaded again puts nothing off', async (t) => {
+t.test('delays nothing when an unchanged configuration is reloaded', async (t) => {
   const receiver = await Receiver.start(t, status(200));
   const same = () => [batched(receiver.url, 10, {}, 4_000)];
   const rig = await Rig.start(t, { destinations: same() });
@@ -401,7 +401,7 @@ t.test('an unchanged configuration that is loaded again puts nothing off', async
   t.equal(receiver.requests.length, 1);
 });
 
-t.test('what has gathered is sent at once while somebody is being deleted: the notice comes after it', async (t) => {
+t.test('sends gathered messages at once during a deletion, before its notice', async (t) => {
   const receiver = await Receiver.start(t, status(200));
   const rig = await Rig.start(t, { destinations: [batched(receiver.url, 10, {}, HOUR)] });
   await rig.accept('shop', values(3));
@@ -422,7 +422,7 @@ t.test('what has gathered is sent at once while somebody is being deleted: the n
   t.equal(receiver.requests.length, 1);
 });
 
-t.test('a deletion notice ends the wait, and takes along what has gathered', async (t) => {
+t.test('ends the wait for a deletion notice, and sends the gathered messages with it', async (t) => {
   const receiver = await Receiver.start(t, status(200));
   const rig = await Rig.start(t, { destinations: [batched(receiver.url, 10, {}, HOUR)] });
   await rig.accept('shop', values(3));
@@ -436,7 +436,7 @@ t.test('a deletion notice ends the wait, and takes along what has gathered', asy
   );
 });
 
-t.test('nor does a notice wait that does not fit into the request with them', async (t) => {
+t.test('does not delay a notice that does not fit into their request', async (t) => {
   const receiver = await Receiver.start(t, status(200));
   const rig = await Rig.start(t, { destinations: [batched(receiver.url, 10, {}, HOUR)] });
   const first = deletionNotice('a', 'r-0', rig.clock.now());
@@ -458,7 +458,7 @@ t.test('nor does a notice wait that does not fit into the request with them', as
   t.same(sizes.toSorted(), [1, 2]);
 });
 
-t.test('a stop gives back what has gathered, uncharged', async (t) => {
+t.test('releases gathered messages on stop, uncharged', async (t) => {
   const { receiver, rig } = await rigWith(t, status(200));
   await rig.accept('shop', values(3));
   await rig.calm();
@@ -467,7 +467,7 @@ t.test('a stop gives back what has gathered, uncharged', async (t) => {
   t.same(rig.verdicts, ['release', 'release', 'release']);
 });
 
-t.test('an endpoint that answers nothing is probed with one message', async (t) => {
+t.test('probes a silent endpoint with one message', async (t) => {
   let isDown = true;
   const { receiver, rig } = await rigWith(t, (response) => void (isDown ? response.destroy() : response.end()));
   await rig.accept('shop', values(50));
@@ -481,7 +481,7 @@ t.test('an endpoint that answers nothing is probed with one message', async (t) 
   t.equal(rig.verdicts.filter((kind) => kind === 'delivered').length, 50);
 });
 
-t.test('the receiver kit handles each message of a batch once, and has those that failed sent again', async (t) => {
+t.test('handles each message of a batch once in the receiver kit, and resends failed ones', async (t) => {
   const app = Fastify();
   const handled: string[] = [];
   let hasFailed = false;
@@ -526,61 +526,58 @@ const history = fc.record({
   answers: fc.array(answers, { minLength: 1, maxLength: 20 }),
 });
 
-t.test(
-  'whatever becomes of batches, the last value that is taken is the last one, and none goes backwards',
-  async (t) => {
-    let seen = 0;
-    const property = fc.asyncProperty(history, async ({ size, rounds, answers }) => {
-      const taken = new Map<string, number>();
-      let backwards = 0;
-      let requests = 0;
-      const receiver = await Receiver.start(t, (response, { body }) => {
-        const { batch } = JSON.parse(body.toString('utf8')) as {
-          batch: { userId: string; properties: { value: number } }[];
-        };
-        const { kind, take } = answers[requests] ?? { kind: 'named', take: [true] };
-        requests += 1;
-        const rejected: number[] = [];
-        for (const [index, { userId, properties }] of batch.entries()) {
-          // A batch that is refused as a whole, or for which there is no time, is not looked at.
-          const isTaken = kind !== 'busy' && kind !== 'refused' && take[index % take.length] === true;
-          if (!isTaken) rejected.push(index);
-          else {
-            if (properties.value < (taken.get(userId) ?? 0)) backwards += 1;
-            taken.set(userId, properties.value);
-          }
+t.test('ends with the last value, and never goes backwards, whatever happens to batches', async (t) => {
+  let seen = 0;
+  const property = fc.asyncProperty(history, async ({ size, rounds, answers }) => {
+    const taken = new Map<string, number>();
+    let backwards = 0;
+    let requests = 0;
+    const receiver = await Receiver.start(t, (response, { body }) => {
+      const { batch } = JSON.parse(body.toString('utf8')) as {
+        batch: { userId: string; properties: { value: number } }[];
+      };
+      const { kind, take } = answers[requests] ?? { kind: 'named', take: [true] };
+      requests += 1;
+      const rejected: number[] = [];
+      for (const [index, { userId, properties }] of batch.entries()) {
+        // A batch that is refused as a whole, or for which there is no time, is not looked at.
+        const isTaken = kind !== 'busy' && kind !== 'refused' && take[index % take.length] === true;
+        if (!isTaken) rejected.push(index);
+        else {
+          if (properties.value < (taken.get(userId) ?? 0)) backwards += 1;
+          taken.set(userId, properties.value);
         }
-        seen += batch.length;
-        if (kind === 'lost') response.destroy();
-        else if (kind === 'busy') response.writeHead(503).end();
-        else if (kind === 'refused') response.writeHead(batch.length > 1 ? 413 : 503).end();
-        else if (kind === 'cut') {
-          response.writeHead(200, { 'content-type': 'application/json', 'content-length': 500 });
-          response.write('{"rejected":[', () => response.destroy());
-        } else {
-          const answer = { rejected: rejected.map((index) => ({ index, code: 'later' })) };
-          response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
-        }
-      });
-      const rig = await Rig.start(t, { destinations: [batched(receiver.url, size)] });
-      const last = new Map<string, number>();
-      for (const users of rounds) {
-        for (const user of users) {
-          const userId = `u${user}`;
-          const value = (last.get(userId) ?? 0) + 1;
-          last.set(userId, value);
-          const body = JSON.stringify({ version: 1, type: 'identify', userId, properties: { value } });
-          await rig.accept('shop', [message({ type: 'identify', userId, body, conflict: `audience|${userId}` })]);
-        }
-        await rig.pass(WAIT);
       }
-      await rig.passUntil(() => [...last].every(([user, value]) => taken.get(user) === value), 1_000);
-      await rig.pass(10_000);
-      await rig.stopInTime();
-      assert.deepEqual(taken, last);
-      assert.equal(backwards, 0);
+      seen += batch.length;
+      if (kind === 'lost') response.destroy();
+      else if (kind === 'busy') response.writeHead(503).end();
+      else if (kind === 'refused') response.writeHead(batch.length > 1 ? 413 : 503).end();
+      else if (kind === 'cut') {
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': 500 });
+        response.write('{"rejected":[', () => response.destroy());
+      } else {
+        const answer = { rejected: rejected.map((index) => ({ index, code: 'later' })) };
+        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+      }
     });
-    await fc.assert(property, { numRuns: Number(process.env['PROPERTY_RUNS'] ?? 4) });
-    t.ok(seen > 0);
-  },
-);
+    const rig = await Rig.start(t, { destinations: [batched(receiver.url, size)] });
+    const last = new Map<string, number>();
+    for (const users of rounds) {
+      for (const user of users) {
+        const userId = `u${user}`;
+        const value = (last.get(userId) ?? 0) + 1;
+        last.set(userId, value);
+        const body = JSON.stringify({ version: 1, type: 'identify', userId, properties: { value } });
+        await rig.accept('shop', [message({ type: 'identify', userId, body, conflict: `audience|${userId}` })]);
+      }
+      await rig.pass(WAIT);
+    }
+    await rig.passUntil(() => [...last].every(([user, value]) => taken.get(user) === value), 1_000);
+    await rig.pass(10_000);
+    await rig.stopInTime();
+    assert.deepEqual(taken, last);
+    assert.equal(backwards, 0);
+  });
+  await fc.assert(property, { numRuns: Number(process.env['PROPERTY_RUNS'] ?? 4) });
+  t.ok(seen > 0);
+});

@@ -20,7 +20,7 @@ async function backlog(t: Test, options: Partial<Parameters<typeof Rig.start>[1]
 }
 
 for (const { name, ms } of STEPS) {
-  t.test(`clock set by ${name} with a backlog: nothing expires, and work goes on at once`, async (t) => {
+  t.test(`expires nothing and goes on at once when the clock is set by ${name} with a backlog`, async (t) => {
     const { receiver, rig } = await backlog(t);
     rig.clock.jump(ms);
     await rig.passQuickly(90_000);
@@ -34,7 +34,7 @@ for (const { name, ms } of STEPS) {
     t.same(await reasons(rig), []);
   });
 
-  t.test(`clock set by ${name} while retries wait: each is made when it was due`, async (t) => {
+  t.test(`makes each retry when due when the clock is set by ${name}`, async (t) => {
     const receiver = await Receiver.start(t, status(503, { 'retry-after': '120' }));
     const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
     await rig.send(3);
@@ -49,7 +49,7 @@ for (const { name, ms } of STEPS) {
     t.equal(receiver.requests.length, 6);
   });
 
-  t.test(`clock set by ${name} while an endpoint is dead: it is probed as often as before`, async (t) => {
+  t.test(`probes a dead endpoint as often as before when the clock is set by ${name}`, async (t) => {
     const { receiver, rig } = await backlog(t);
     const before = receiver.requests.length;
     rig.clock.jump(ms);
@@ -58,7 +58,7 @@ for (const { name, ms } of STEPS) {
     t.ok(probes >= 3 && probes <= 12, `${probes} probes in two minutes`);
   });
 
-  t.test(`clock set by ${name}: people see attempts and letters in the time as it is set`, async (t) => {
+  t.test(`shows attempts and letters in the new time when the clock is set by ${name}`, async (t) => {
     const receiver = await Receiver.start(t, status(400));
     const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
     const begun = rig.clock.monotonic();
@@ -78,7 +78,7 @@ for (const { name, ms } of STEPS) {
   });
 }
 
-t.test('a clock that goes wrong by a second in every minute changes nothing', async (t) => {
+t.test('changes nothing when a clock is off by a second in every minute', async (t) => {
   const { receiver, rig } = await backlog(t);
   for (let minute = 0; minute < 10; minute += 1) {
     for (let second = 0; second < 60; second += 3) {
@@ -93,7 +93,7 @@ t.test('a clock that goes wrong by a second in every minute changes nothing', as
   t.same(await reasons(rig), []);
 });
 
-t.test('a machine that was suspended posts nothing of what others took', async (t) => {
+t.test('posts none of the deliveries that others took after a suspension', async (t) => {
   const clock = new ManualClock();
   const database = await testDatabase(t, clock);
   const store = await database.open();

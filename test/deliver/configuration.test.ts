@@ -5,7 +5,7 @@ import { FOUR_HOURS } from './helpers/four-hours.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
 
-t.test('a changed URL and a changed secret count from the next attempt', async (t) => {
+t.test('uses a changed URL and secret from the next attempt on', async (t) => {
   const old = await Receiver.start(t, status(503));
   const next = await Receiver.start(t);
   const rig = await Rig.start(t, { destinations: [destination(old.url, { secrets: ['one'] })] });
@@ -21,7 +21,7 @@ t.test('a changed URL and a changed secret count from the next attempt', async (
   t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
-t.test('a disabled destination keeps its deliveries waiting, and sends them when it is enabled again', async (t) => {
+t.test('keeps deliveries of a disabled destination, and sends them when it is enabled again', async (t) => {
   const open: ServerResponse[] = [];
   const receiver = await Receiver.start(t, (response) => void open.push(response));
   const enabled = destination(receiver.url);
@@ -40,7 +40,7 @@ t.test('a disabled destination keeps its deliveries waiting, and sends them when
   t.equal(receiver.requests.length, 100, 'and nothing twice');
 });
 
-t.test('the four hours run on while a destination is disabled', FOUR_HOURS, async (t) => {
+t.test('counts the four hours while a destination is disabled', FOUR_HOURS, async (t) => {
   const receiver = await Receiver.start(t, status(503));
   const enabled = destination(receiver.url);
   const rig = await Rig.start(t, { destinations: [enabled] });
@@ -53,29 +53,26 @@ t.test('the four hours run on while a destination is disabled', FOUR_HOURS, asyn
   t.equal(receiver.requests.length, 1);
 });
 
-t.test(
-  'deliveries of a removed destination become dead letters after removedAfter, and what is in flight ends',
-  async (t) => {
-    const open: ServerResponse[] = [];
-    const receiver = await Receiver.start(t, (response) => void open.push(response));
-    const other = await Receiver.start(t);
-    const kept = destination(other.url, { name: 'kept' });
-    const rig = await Rig.start(t, { destinations: [destination(receiver.url), kept], removedAfter: 3_600_000 });
-    await rig.send(50);
-    await receiver.received(16);
-    rig.configure([kept]);
-    for (const response of open.splice(0)) response.end();
-    await rig.settled(50 + 16);
-    await rig.passQuickly(3_500_000);
-    t.same(await rig.deadLetters(), []);
-    await rig.passQuickly(200_000);
-    t.equal(receiver.requests.length, 16);
-    const letters = await rig.deadLetters();
-    t.equal(letters.length, 34);
-    t.same(new Set(letters.map(({ reason, attempts }) => `${reason} ${attempts}`)), new Set(['destination_removed 0']));
-    t.equal(other.requests.length, 50);
-  },
-);
+t.test('makes dead letters of a removed destination after removedAfter, and lets attempts in flight end', async (t) => {
+  const open: ServerResponse[] = [];
+  const receiver = await Receiver.start(t, (response) => void open.push(response));
+  const other = await Receiver.start(t);
+  const kept = destination(other.url, { name: 'kept' });
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url), kept], removedAfter: 3_600_000 });
+  await rig.send(50);
+  await receiver.received(16);
+  rig.configure([kept]);
+  for (const response of open.splice(0)) response.end();
+  await rig.settled(50 + 16);
+  await rig.passQuickly(3_500_000);
+  t.same(await rig.deadLetters(), []);
+  await rig.passQuickly(200_000);
+  t.equal(receiver.requests.length, 16);
+  const letters = await rig.deadLetters();
+  t.equal(letters.length, 34);
+  t.same(new Set(letters.map(({ reason, attempts }) => `${reason} ${attempts}`)), new Set(['destination_removed 0']));
+  t.equal(other.requests.length, 50);
+});
 
 /** Has a notice tried once, which fails, and another accepted while the destination is disabled, for longer than four hours. */
 async function disabledWithNotices(t: Test, receiver: Receiver): Promise<{ rig: Rig; enable: () => void }> {
@@ -92,7 +89,7 @@ async function disabledWithNotices(t: Test, receiver: Receiver): Promise<{ rig: 
   return { rig, enable: () => rig.configure([enabled]) };
 }
 
-t.test('notices of deletions wait for a disabled destination without the four hours', FOUR_HOURS, async (t) => {
+t.test('keeps deletion notices of a disabled destination beyond the four hours', FOUR_HOURS, async (t) => {
   const receiver = await Receiver.start(t, status(503));
   const { rig, enable } = await disabledWithNotices(t, receiver);
   receiver.answer = status(200);
@@ -101,7 +98,7 @@ t.test('notices of deletions wait for a disabled destination without the four ho
   t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
-t.test('the four hours of notices begin when the destination is enabled again', FOUR_HOURS, async (t) => {
+t.test('starts the four hours of notices when the destination is enabled again', FOUR_HOURS, async (t) => {
   const receiver = await Receiver.start(t, status(503));
   const { rig, enable } = await disabledWithNotices(t, receiver);
   enable();
@@ -111,7 +108,7 @@ t.test('the four hours of notices begin when the destination is enabled again', 
   t.same(new Set((await rig.deadLetters()).map(({ reason }) => reason)), new Set(['expired']));
 });
 
-t.test('notices of deletions for a removed destination are dropped after removedAfter', FOUR_HOURS, async (t) => {
+t.test('drops deletion notices of a removed destination after removedAfter', FOUR_HOURS, async (t) => {
   const receiver = await Receiver.start(t, status(503));
   const kept = destination(receiver.url, { name: 'kept', sources: [] });
   const removedAfter = 6 * 3_600_000;
@@ -126,7 +123,7 @@ t.test('notices of deletions for a removed destination are dropped after removed
   t.same(await rig.deadLetters(), []);
 });
 
-t.test('a new endpoint of a destination gets what is pending, one that is gone does not', async (t) => {
+t.test('sends pending deliveries to a new endpoint, and none to a removed one', async (t) => {
   const failing = await Receiver.start(t, status(503));
   const rig = await Rig.start(t, { destinations: [destination(failing.url, { require: 'all' })] });
   await rig.send(2);
@@ -140,7 +137,7 @@ t.test('a new endpoint of a destination gets what is pending, one that is gone d
   );
 });
 
-t.test('require changed from all to any: what one endpoint took is delivered', async (t) => {
+t.test('delivers a message that one endpoint took when require changes from all to any', async (t) => {
   const good = await Receiver.start(t);
   const failing = await Receiver.start(t, status(503));
   const urls = [good.url, failing.url];
@@ -154,7 +151,7 @@ t.test('require changed from all to any: what one endpoint took is delivered', a
   t.equal(failing.requests.length, 2);
 });
 
-t.test('a destination that is added is served', async (t) => {
+t.test('serves an added destination', async (t) => {
   const receiver = await Receiver.start(t);
   const rig = await Rig.start(t, { destinations: [] });
   rig.configure([destination(receiver.url)]);
@@ -164,7 +161,7 @@ t.test('a destination that is added is served', async (t) => {
 });
 
 for (const rate of [2, 50]) {
-  t.test(`a rate limit of ${rate} a second is kept to, and reached, also while answers are slow`, async (t) => {
+  t.test(`keeps to and reaches a rate limit of ${rate} a second, also with slow answers`, async (t) => {
     const open: ServerResponse[] = [];
     const receiver = await Receiver.start(t, (response) => void open.push(response));
     const rig = await Rig.start(t, { destinations: [destination(receiver.url, { ratePerSecond: rate })] });
@@ -187,7 +184,7 @@ for (const rate of [2, 50]) {
   });
 }
 
-t.test('deletion notices go before live messages, and those before backfills, which are not starved', async (t) => {
+t.test('sends deletion notices before live messages before backfills, without starving these', async (t) => {
   const receiver = await Receiver.start(t);
   const enabled = destination(receiver.url);
   const rig = await Rig.start(t, { destinations: [{ ...enabled, enabled: false }] });
@@ -211,7 +208,7 @@ t.test('deletion notices go before live messages, and those before backfills, wh
   t.ok(seen.indexOf('backfill') < 1_200, `a backfill goes on all the same (${seen.indexOf('backfill')})`);
 });
 
-t.test('first tries go before retries, which get a share of a busy destination', async (t) => {
+t.test('sends first tries before retries, which get a share of a busy destination', async (t) => {
   const receiver = await Receiver.start(t);
   const enabled = destination(receiver.url);
   const rig = await Rig.start(t, { destinations: [{ ...enabled, enabled: false }] });

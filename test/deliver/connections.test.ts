@@ -4,7 +4,7 @@ import { createAgent } from '../../src/deliver/http/agent.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { Receiver } from './helpers/receiver.ts';
 
-t.test('a connection whose request ended twice is not given back twice', async (t) => {
+t.test('does not take back a connection twice whose request ended twice', async (t) => {
   const receiver = await Receiver.start(t);
   const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null });
   t.teardown(() => agent.destroy());
@@ -32,7 +32,7 @@ t.test('a connection whose request ended twice is not given back twice', async (
   );
 });
 
-t.test('a request that undici does not take leaves no connection behind', async (t) => {
+t.test('leaves no connection behind for a request that undici rejects', async (t) => {
   const receiver = await Receiver.start(t);
   const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null });
   t.teardown(() => agent.destroy());

@@ -39,7 +39,7 @@ function heldLookup() {
   return { lookup, asked, resolve };
 }
 
-t.test('a DNS lookup that never ends is a timeout, and nothing is sent once it ends after all', async (t) => {
+t.test('times out an endless DNS lookup, and sends nothing if it ends later', async (t) => {
   const server = await tcpServer(t, () => {});
   const { lookup, asked, resolve } = heldLookup();
   const rig = await Rig.start(t, {
@@ -56,7 +56,7 @@ t.test('a DNS lookup that never ends is a timeout, and nothing is sent once it e
   t.equal(server.bytes(), 0);
 });
 
-t.test('a connection that comes after the deadline carries nothing', async (t) => {
+t.test('sends nothing on a connection that is ready after the deadline', async (t) => {
   const server = await tcpServer(t, () => {});
   const { lookup, asked, resolve } = heldLookup();
   const rig = await Rig.start(t, {
@@ -74,7 +74,7 @@ t.test('a connection that comes after the deadline carries nothing', async (t) =
   t.equal(server.bytes(), 0);
 });
 
-t.test('a TLS handshake that never ends is a timeout, and no request was sent', async (t) => {
+t.test('times out an endless TLS handshake without sending a request', async (t) => {
   const connected = Promise.withResolvers<void>();
   const server = await tcpServer(t, (socket) => socket.once('data', () => connected.resolve()));
   const rig = await Rig.start(t, { destinations: [destination(`https://127.0.0.1:${server.port}/`)] });
@@ -86,7 +86,7 @@ t.test('a TLS handshake that never ends is a timeout, and no request was sent', 
   t.equal(server.bytes(), hello, 'nothing followed the client hello');
 });
 
-t.test('a connection that is never answered is a timeout, and is closed', async (t) => {
+t.test('times out and closes a connection that is never answered', async (t) => {
   const closed = Promise.withResolvers<void>();
   const opened = Promise.withResolvers<void>();
   const server = await tcpServer(t, (socket) => {
@@ -101,7 +101,7 @@ t.test('a connection that is never answered is a timeout, and is closed', async 
   await closed.promise;
 });
 
-t.test('half a head is no answer', async (t) => {
+t.test('does not take half a head for an answer', async (t) => {
   const server = await tcpServer(t, (socket) => socket.write('HTTP/1.1 200 OK\r\nx-slow: '));
   const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${server.port}/`)] });
   await rig.send(1);
@@ -110,7 +110,7 @@ t.test('half a head is no answer', async (t) => {
 });
 
 for (const code of [200, 400, 503] as const) {
-  t.test(`a body that only drips is cut off at the deadline, and the status ${code} stands`, async (t) => {
+  t.test(`cuts off a slow body at the deadline, and keeps the status ${code}`, async (t) => {
     const dripping = Promise.withResolvers<void>();
     const receiver = await Receiver.start(t, (response) => {
       response.writeHead(code, { 'content-length': '1000' }).write('drip');
@@ -127,7 +127,7 @@ for (const code of [200, 400, 503] as const) {
   });
 }
 
-t.test('an endless body is cut off at 64 KiB, without waiting for the deadline', async (t) => {
+t.test('cuts off an endless body at 64 KiB, before the deadline', async (t) => {
   const { answer, cut } = endless(500);
   const receiver = await Receiver.start(t, answer);
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
@@ -144,7 +144,7 @@ for (const [encoding, compress] of [
   ['gzip', gzipSync],
   ['br', brotliCompressSync],
 ] as const) {
-  t.test(`a ${encoding} bomb is inflated to 64 KiB and no further`, async (t) => {
+  t.test(`inflates a ${encoding} bomb to 64 KiB at most`, async (t) => {
     const bomb = compress(Buffer.alloc(20_000_000, 'a'));
     t.ok(bomb.length < 64 * 1024, 'as it is sent it is below the limit');
     const receiver = await Receiver.start(
@@ -158,7 +158,7 @@ for (const [encoding, compress] of [
   });
 }
 
-t.test('a body that is not what its encoding says does no harm', async (t) => {
+t.test('survives a body that does not match its encoding', async (t) => {
   const receiver = await Receiver.start(
     t,
     (response) => void response.writeHead(500, { 'content-encoding': 'gzip' }).end('not gzip'),
@@ -169,7 +169,7 @@ t.test('a body that is not what its encoding says does no harm', async (t) => {
   t.same(rig.outcomes, [['retry', 'status_500']]);
 });
 
-t.test('a connection that ends without an answer is retried', async (t) => {
+t.test('retries a connection that ends without an answer', async (t) => {
   const server = await tcpServer(t, (socket) => socket.once('data', () => socket.destroy()));
   const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${server.port}/`)] });
   await rig.send(1);
@@ -178,7 +178,7 @@ t.test('a connection that ends without an answer is retried', async (t) => {
   t.equal(rig.settlements[0]?.attempts[0]?.status, null);
 });
 
-t.test('an answer that is not HTTP is retried', async (t) => {
+t.test('retries an answer that is not HTTP', async (t) => {
   const server = await tcpServer(t, (socket) => socket.once('data', () => socket.end('SSH-2.0-hello\r\n\r\n')));
   const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${server.port}/`)] });
   await rig.send(1);
@@ -186,14 +186,14 @@ t.test('an answer that is not HTTP is retried', async (t) => {
   t.equal(rig.outcomes[0]?.[0], 'retry');
 });
 
-t.test('a port that nobody listens on is a connection error, retried', async (t) => {
+t.test('retries a port that nobody listens on as a connection error', async (t) => {
   const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${await freePort()}/`)] });
   await rig.send(1);
   await rig.settled(1);
   t.same(rig.outcomes, [['retry', 'ECONNREFUSED']]);
 });
 
-t.test('connections are kept and used again', async (t) => {
+t.test('keeps and reuses connections', async (t) => {
   const receiver = await Receiver.start(t, status(200));
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   for (let round = 1; round <= 20; round += 1) {
@@ -204,7 +204,7 @@ t.test('connections are kept and used again', async (t) => {
   t.ok(receiver.connections <= 16, `no more connections than a new endpoint's window (${receiver.connections})`);
 });
 
-t.test('an endpoint gets no more connections than it has attempts in flight', async (t) => {
+t.test('opens no more connections than attempts in flight', async (t) => {
   const receiver = await Receiver.start(t, status(200));
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   await rig.send(2_000);
@@ -212,7 +212,7 @@ t.test('an endpoint gets no more connections than it has attempts in flight', as
   t.ok(receiver.connections <= 64, `no more than a fast endpoint's window (${receiver.connections})`);
 });
 
-t.test('an idle connection is closed before the receiver would close it', async (t) => {
+t.test('closes an idle connection before the receiver does', async (t) => {
   const server = createHttpServer((_, response) => response.writeHead(200, { 'keep-alive': 'timeout=3' }).end());
   const closed = once(server, 'connection').then(([socket]) => once(socket, 'end'));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -7,7 +7,7 @@ import { destination, message, Rig } from './helpers/rig.ts';
 
 const counts = (receivers: readonly Receiver[]) => receivers.map(({ requests }) => requests.length);
 
-t.test('one success is enough: every endpoint is posted to once, and nobody is retried', async (t) => {
+t.test('posts to every endpoint once and retries none after one success', async (t) => {
   const receivers = await Promise.all([status(503), status(200), status(400)].map((each) => Receiver.start(t, each)));
   const { endpoints } = destination(receivers.map(({ url }) => url));
   const rig = await Rig.start(t, { destinations: [destination(receivers.map(({ url }) => url))] });
@@ -28,7 +28,7 @@ t.test('one success is enough: every endpoint is posted to once, and nobody is r
   );
 });
 
-t.test('without a success those that may be retried are, and those that refused are not', async (t) => {
+t.test('retries only retryable endpoints if none succeeded', async (t) => {
   const flaky = await Receiver.start(t, (response, _, index) => void response.writeHead(index < 3 ? 500 : 200).end());
   const refusing = await Receiver.start(t, status(404));
   const rig = await Rig.start(t, { destinations: [destination([flaky.url, refusing.url])] });
@@ -38,7 +38,7 @@ t.test('without a success those that may be retried are, and those that refused 
   t.same(counts([flaky, refusing]), [4, 1]);
 });
 
-t.test('when all have refused it is a dead letter, with the last status and no more tries', async (t) => {
+t.test('makes a dead letter with the last status and no more tries when all have refused', async (t) => {
   const receivers = await Promise.all([status(400), status(422)].map((each) => Receiver.start(t, each)));
   const rig = await Rig.start(t, { destinations: [destination(receivers.map(({ url }) => url))] });
   await rig.accept('shop', [message({ messageId: 'lost' })]);
@@ -49,7 +49,7 @@ t.test('when all have refused it is a dead letter, with the last status and no m
   t.match(letter, { messageId: 'lost', reason: 'refused', status: 422, attempts: 1 });
 });
 
-t.test('require all: what succeeded is not sent again, the rest is until it succeeds', async (t) => {
+t.test('require all: resends only to endpoints that have not succeeded, until they do', async (t) => {
   const good = await Receiver.start(t);
   const flaky = await Receiver.start(t, (response, _, index) => void response.writeHead(index < 2 ? 503 : 200).end());
   const rig = await Rig.start(t, { destinations: [destination([good.url, flaky.url], { require: 'all' })] });
@@ -59,7 +59,7 @@ t.test('require all: what succeeded is not sent again, the rest is until it succ
   t.same(rig.verdicts, ['retry', 'retry', 'delivered']);
 });
 
-t.test('require all: what waits for a dead endpoint gets there once it is back', async (t) => {
+t.test('require all: delivers to a dead endpoint once it is back', async (t) => {
   const good = await Receiver.start(t);
   const dying = await Receiver.start(t, (response) => void response.destroy());
   const rig = await Rig.start(t, { destinations: [destination([good.url, dying.url], { require: 'all' })] });
@@ -79,7 +79,7 @@ t.test('require all: what waits for a dead endpoint gets there once it is back',
   t.equal(good.requests.length, 10, 'what took it does not get it again');
 });
 
-t.test('require all: one refusal makes a dead letter that names the refusal', async (t) => {
+t.test('require all: makes a dead letter with the refusal after one refusal', async (t) => {
   const refusing = await Receiver.start(t, status(400));
   const good = await Receiver.start(t, status(201));
   const rig = await Rig.start(t, { destinations: [destination([refusing.url, good.url], { require: 'all' })] });
@@ -89,7 +89,7 @@ t.test('require all: one refusal makes a dead letter that names the refusal', as
   t.match(await rig.deadLetters(), [{ reason: 'refused', status: 400 }]);
 });
 
-t.test('require: all: a replayed letter goes to those endpoints only that had not taken it', async (t) => {
+t.test('require all: replays a letter only to endpoints that had not taken it', async (t) => {
   const refusing = await Receiver.start(t, status(400));
   const good = await Receiver.start(t);
   const rig = await Rig.start(t, { destinations: [destination([refusing.url, good.url], { require: 'all' })] });
@@ -103,7 +103,7 @@ t.test('require: all: a replayed letter goes to those endpoints only that had no
   t.same(counts([refusing, good]), [2, 1]);
 });
 
-t.test('a first attempt waits while its endpoint is busy, also when another has succeeded', async (t) => {
+t.test('holds a first attempt while its endpoint is busy, even if another has succeeded', async (t) => {
   const open: ServerResponse[] = [];
   const quick = await Receiver.start(t);
   const slow = await Receiver.start(t, (response) => void open.push(response));
@@ -119,7 +119,7 @@ t.test('a first attempt waits while its endpoint is busy, also when another has 
   t.same(counts([quick, slow]), [20, 20]);
 });
 
-t.test('a dead endpoint is skipped, which is logged, and the others go on', async (t) => {
+t.test('skips and logs a dead endpoint, and goes on with the others', async (t) => {
   const good = await Receiver.start(t);
   const failing = await Receiver.start(t, status(500));
   const two = destination([good.url, failing.url]);
@@ -145,7 +145,7 @@ t.test('a dead endpoint is skipped, which is logged, and the others go on', asyn
   );
 });
 
-t.test('410 pauses the endpoint until a person resumes it, over restarts', async (t) => {
+t.test('pauses an endpoint after a 410 until a person resumes it, over restarts', async (t) => {
   const good = await Receiver.start(t);
   const gone = await Receiver.start(t, status(410));
   const two = destination([good.url, gone.url]);
@@ -176,7 +176,7 @@ t.test('410 pauses the endpoint until a person resumes it, over restarts', async
   await restarted.stopInTime();
 });
 
-t.test('deliveries wait uncharged while the only endpoint is paused, and go out when it is resumed', async (t) => {
+t.test('keeps deliveries uncharged while the only endpoint is paused, and sends them when it is resumed', async (t) => {
   const gone = await Receiver.start(t, status(410));
   const one = destination(gone.url);
   const rig = await Rig.start(t, { destinations: [one] });
@@ -197,7 +197,7 @@ t.test('deliveries wait uncharged while the only endpoint is paused, and go out 
   );
 });
 
-t.test('a probe answered with 410 pauses the endpoint, and a person can resume it', async (t) => {
+t.test('pauses an endpoint whose probe is answered with 410, and lets a person resume it', async (t) => {
   const receiver = await Receiver.start(t, status(500));
   const one = destination(receiver.url);
   const rig = await Rig.start(t, { destinations: [one] });
@@ -214,7 +214,7 @@ t.test('a probe answered with 410 pauses the endpoint, and a person can resume i
   t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 1, queued: 0, heldOut: 0 }]);
 });
 
-t.test('a delivery is retried for four hours and no longer, then it is a dead letter', async (t) => {
+t.test('retries a delivery for four hours, then makes it a dead letter', async (t) => {
   const receiver = await Receiver.start(t, status(503));
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   await rig.send(1);
@@ -235,7 +235,7 @@ t.test('a delivery is retried for four hours and no longer, then it is a dead le
 // Four hours of probes are 25 s of Postgres. What ends there by time, the contract of the stores says.
 const skip = isOnPostgres && 'on SQLite only';
 t.test(
-  'what is held back behind a dead endpoint is never charged, and expires after four hours',
+  'never charges deliveries held back by a dead endpoint, and expires them after four hours',
   { skip },
   async (t) => {
     const receiver = await Receiver.start(t, (response) => void response.destroy());
@@ -262,7 +262,7 @@ for (const [form, header] of [
   ['seconds', () => '90'],
   ['a date', (now: number) => new Date(now + 90_000).toUTCString()],
 ] as const) {
-  t.test(`Retry-After in ${form} delays the next try`, async (t) => {
+  t.test(`delays the next try after a Retry-After in ${form}`, async (t) => {
     const receiver = await Receiver.start(t);
     const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
     receiver.answer = (response, _, index) =>
@@ -282,7 +282,7 @@ for (const [form, header] of [
   });
 }
 
-t.test('an endpoint slower than the poll for other processes is retried all the same', async (t) => {
+t.test('retries an endpoint that is slower than the poll for other processes', async (t) => {
   const open: ServerResponse[] = [];
   const receiver = await Receiver.start(t, (response) => void open.push(response));
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });

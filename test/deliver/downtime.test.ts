@@ -25,7 +25,7 @@ async function stopped(t: Test) {
   return { receiver, store, tried, start: () => Rig.start(t, { destinations, database }) };
 }
 
-t.test('after a downtime an endpoint that is back gets all that it was never tried with', async (t) => {
+t.test('delivers all untried messages to a recovered endpoint after a downtime', async (t) => {
   const { receiver, store, tried, start } = await stopped(t);
   receiver.answer = status(200);
   const rig = await start();
@@ -37,7 +37,7 @@ t.test('after a downtime an endpoint that is back gets all that it was never tri
   await rig.stopInTime();
 });
 
-t.test('after a downtime nothing ends before the endpoint was asked', async (t) => {
+t.test('ends nothing after a downtime before the endpoint was tried', async (t) => {
   const { receiver, store, start } = await stopped(t);
   // It is asked, and says nothing for as long as it may.
   receiver.answer = () => {};
@@ -50,7 +50,7 @@ t.test('after a downtime nothing ends before the endpoint was asked', async (t) 
   await rig.stopInTime();
 });
 
-t.test('what was never tried gets four hours of probing, however long nothing ran', FOUR_HOURS, async (t) => {
+t.test('probes for untried messages for four hours, however long nothing ran', FOUR_HOURS, async (t) => {
   const { store, start } = await stopped(t);
   const rig = await start();
   await rig.passQuickly(RETRY_WINDOW - HOUR / 2);

@@ -37,7 +37,7 @@ async function outcome(t: Test, script: (handler: Handler, controller: Controlle
   return exchange;
 }
 
-t.test('whatever the HTTP client does, a post comes to one result', async (t) => {
+t.test('ends a post with one result, whatever the HTTP client does', async (t) => {
   const head = (handler: Handler, controller: Controller, status: number, headers = {}) =>
     handler.onResponseStart(controller, status, headers, '');
   t.match(
@@ -97,7 +97,7 @@ t.test('whatever the HTTP client does, a post comes to one result', async (t) =>
   );
 });
 
-t.test('no name of a content coding is more than a name', async (t) => {
+t.test('treats unusual names of content codings as plain names', async (t) => {
   const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'nonsense', ' ', ',,,'];
   for (const name of names) {
     t.equal(await responseText(Buffer.from('out of order'), name), 'out of order', name);
@@ -113,7 +113,7 @@ t.test('no name of a content coding is more than a name', async (t) => {
   }
 });
 
-t.test('codings that were applied one after the other are undone in turn, three at most', async (t) => {
+t.test('undoes successive codings in turn, three at most', async (t) => {
   const text = Buffer.from('out of order');
   t.equal(await responseText(brotliCompressSync(gzipSync(text)), 'gzip, br'), 'out of order');
   t.equal(await responseText(zstdCompressSync(deflateSync(text)), 'Deflate,identity,ZSTD'), 'out of order');
@@ -121,7 +121,7 @@ t.test('codings that were applied one after the other are undone in turn, three 
   t.equal(await responseText(often, 'gzip,gzip,gzip,gzip'), often.toString('utf8').replaceAll('\0', '\ufffd'));
 });
 
-t.test('what inflates without end is cut, and what is damaged is shown as far as it goes', async (t) => {
+t.test('cuts endless inflation, and shows damaged bodies as far as possible', async (t) => {
   const bomb = gzipSync(gzipSync(Buffer.alloc(50_000_000)));
   t.equal((await responseText(bomb, 'gzip, gzip')).length, 65_536);
   for (const [coding, made] of Object.entries({ gzip: gzipSync, br: brotliCompressSync, zstd: zstdCompressSync })) {
@@ -132,7 +132,7 @@ t.test('what inflates without end is cut, and what is damaged is shown as far as
   }
 });
 
-t.test('no code of an error is more than a name', (t) => {
+t.test('treats unusual error codes as plain names', (t) => {
   const circular = new Error('its own cause');
   circular.cause = circular;
   const failures = [

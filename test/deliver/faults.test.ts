@@ -44,7 +44,7 @@ function watchUndici(t: Test) {
   return seen;
 }
 
-t.test('a connection that never comes about is a timeout, and nothing is sent', async (t) => {
+t.test('times out a connection that is never established, and sends nothing', async (t) => {
   const port = await fullPort(t);
   const seen = watchUndici(t);
   const connecting = Promise.withResolvers<void>();
@@ -74,7 +74,7 @@ async function rawServer(t: Test, answer: (socket: Socket) => void): Promise<str
   return `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
 }
 
-t.test('a head without an end is cut off, without waiting for the deadline', async (t) => {
+t.test('cuts off an endless head before the deadline', async (t) => {
   const cut = Promise.withResolvers<void>();
   const url = await rawServer(t, (socket) => {
     socket.write('HTTP/1.1 200 OK\r\n');
@@ -92,7 +92,7 @@ t.test('a head without an end is cut off, without waiting for the deadline', asy
   await cut.promise;
 });
 
-t.test('an answer that is not HTTP is said so', async (t) => {
+t.test('reports an answer that is not HTTP', async (t) => {
   const answers = [
     'SSH-2.0-OpenSSH_9.9\r\n',
     'HTTP/1.1 20x OK\r\n\r\n',
@@ -107,7 +107,7 @@ t.test('an answer that is not HTTP is said so', async (t) => {
   }
 });
 
-t.test('informational answers are no answer', async (t) => {
+t.test('does not take informational answers for an answer', async (t) => {
   const informed = Promise.withResolvers<void>();
   const url = await rawServer(t, (socket) => {
     socket.write('HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n', () => informed.resolve());
@@ -120,7 +120,7 @@ t.test('informational answers are no answer', async (t) => {
   t.equal(rig.settlements[0]?.attempts[0]?.status, null);
 });
 
-t.test('an endless body of a success is cut off, and the success stands', async (t) => {
+t.test('cuts off an endless body of a success, and keeps the success', async (t) => {
   const { answer, cut } = endless(200);
   const receiver = await Receiver.start(t, answer);
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });

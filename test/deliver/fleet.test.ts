@@ -23,7 +23,7 @@ const pendingOf = async ({ store }: Rig, name: string) => {
   return { destination: name, pending: row?.pending ?? 0, dead: row?.dead ?? 0 };
 };
 
-t.test('a process that does not know a destination leaves its deliveries alone', async (t) => {
+t.test('leaves deliveries alone whose destination it does not know', async (t) => {
   const erp = await Receiver.start(t, status(503));
   const crm = await Receiver.start(t);
   const database = await shared(t);
@@ -44,7 +44,7 @@ t.test('a process that does not know a destination leaves its deliveries alone',
   t.same(await other.deadLetters(), []);
 });
 
-t.test('a destination is shared among those that serve it only, and one of them leads', async (t) => {
+t.test('shares a destination among the processes that serve it, with one leader', async (t) => {
   const database = await shared(t);
   const open: ServerResponse[] = [];
   const receiver = await Receiver.start(t, (response) => void open.push(response));
@@ -66,7 +66,7 @@ t.test('a destination is shared among those that serve it only, and one of them 
   t.ok(receiver.requests.length > before + 3, 'it is probed');
 });
 
-t.test('the work of a destination is divided anew when another process begins or ends to serve it', async (t) => {
+t.test('divides a destination again when a process starts or stops serving it', async (t) => {
   const database = await shared(t);
   const receiver = await Receiver.start(t);
   const limited = destination(receiver.url, { ratePerSecond: 20 });
@@ -90,7 +90,7 @@ t.test('the work of a destination is divided anew when another process begins or
   for (const each of [alone, together, again]) t.ok(each > 12 && each <= 21, `${each} a second`);
 });
 
-t.test('what no process has known for removedAfter becomes dead letters', async (t) => {
+t.test('makes dead letters of deliveries whose destination is unknown for removedAfter', async (t) => {
   const database = await shared(t);
   const receiver = await Receiver.start(t);
   const crm = destination(receiver.url);
@@ -112,7 +112,7 @@ t.test('what no process has known for removedAfter becomes dead letters', async 
   t.match(await rig.deadLetters(), [{ destination: 'gone', reason: 'destination_removed' }]);
 });
 
-t.test('time in which nothing ran does not count, nor does a step of the wall clock', async (t) => {
+t.test('does not count time in which nothing ran, nor a step of the wall clock', async (t) => {
   const database = await shared(t);
   const receiver = await Receiver.start(t);
   const crm = destination(receiver.url);
@@ -134,7 +134,7 @@ t.test('time in which nothing ran does not count, nor does a step of the wall cl
   t.same(await pendingOf(second, 'gone'), { destination: 'gone', pending: 0, dead: 1 });
 });
 
-t.test('several processes count the time once, and go on where one of them ends', async (t) => {
+t.test('counts the time once over several processes, and goes on when one ends', async (t) => {
   const database = await shared(t);
   const receiver = await Receiver.start(t);
   const start = () => Rig.start(t, { destinations: [destination(receiver.url)], database, removedAfter: GRACE });
@@ -157,7 +157,7 @@ t.test('several processes count the time once, and go on where one of them ends'
   t.equal((await pendingOf(three, 'gone')).dead, 1);
 });
 
-t.test('a command that delivers on the way buries nothing, and what it knows ends the time of an orphan', async (t) => {
+t.test('buries nothing in a short-lived command, and ends the time of orphans it knows', async (t) => {
   const database = await shared(t);
   const receiver = await Receiver.start(t);
   const options = { destinations: [destination(receiver.url)], database, removedAfter: GRACE };
@@ -179,7 +179,7 @@ t.test('a command that delivers on the way buries nothing, and what it knows end
   t.same(await pendingOf(rig, 'gone'), { destination: 'gone', pending: 0, dead: 1 });
 });
 
-t.test('the longest removedAfter of the live processes counts', async (t) => {
+t.test('applies the longest removedAfter of the live processes', async (t) => {
   const database = await shared(t);
   const receiver = await Receiver.start(t);
   const options = { destinations: [destination(receiver.url)], database };

@@ -21,7 +21,7 @@ const hints = [
 ] as const;
 
 for (const [which, headers] of hints) {
-  t.test(`an idle connection ${which} is closed after the idle time`, async (t) => {
+  t.test(`closes an idle connection ${which} after the idle time`, async (t) => {
     const server = createServer((_, response) => response.writeHead(200, headers).end());
     // With a timeout of its own the server would give a hint.
     server.keepAliveTimeout = 0;

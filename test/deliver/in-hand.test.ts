@@ -38,25 +38,22 @@ function served(batch = { size: 500, wait: 50 }, batchMemory = { bytes: 0 }) {
   return { queue, turns, claim, turn, answer, settled };
 }
 
-t.test(
-  'what is in hand is bounded by the characters of its bodies, those included that are not written yet',
-  async (t) => {
-    const { queue, claim, turn } = served();
-    t.equal(claim(), Math.ceil(LIMIT / 8_192), 'until some are seen, bodies are taken to be long');
-    queue.add(claims(1_000, 'small', { body: 'x'.repeat(400) }));
-    await turn();
-    t.equal(claim(), 4_096 - 1_000);
-    t.equal(claim({ size: 1_000, characters: LIMIT - 400_000 - 400 }), 1);
-    t.equal(claim({ size: 1_000, characters: LIMIT - 400_000 }), 0);
+t.test('bounds the body characters in hand, including deliveries not yet written', async (t) => {
+  const { queue, claim, turn } = served();
+  t.equal(claim(), Math.ceil(LIMIT / 8_192), 'until some are seen, bodies are taken to be long');
+  queue.add(claims(1_000, 'small', { body: 'x'.repeat(400) }));
+  await turn();
+  t.equal(claim(), 4_096 - 1_000);
+  t.equal(claim({ size: 1_000, characters: LIMIT - 400_000 - 400 }), 1);
+  t.equal(claim({ size: 1_000, characters: LIMIT - 400_000 }), 0);
 
-    const other = served();
-    other.queue.add(claims(300, 'large', { body: 'x'.repeat(32_000) }));
-    await turn();
-    t.equal(other.claim(), (LIMIT - 300 * 32_000) / 32_000);
-  },
-);
+  const other = served();
+  other.queue.add(claims(300, 'large', { body: 'x'.repeat(32_000) }));
+  await turn();
+  t.equal(other.claim(), (LIMIT - 300 * 32_000) / 32_000);
+});
 
-t.test('what has ended, was given back or given up is in hand no more', async (t) => {
+t.test('counts ended, released and given-up deliveries as no longer in hand', async (t) => {
   const { queue, claim, answer, settled } = served();
   const body = 'x'.repeat(1_000);
   queue.add(claims(1_200, 'first', { body }));
@@ -77,14 +74,14 @@ t.test('what has ended, was given back or given up is in hand no more', async (t
   t.ok(claim() === 0 && other.claim() > 0);
 });
 
-t.test('a message waits for no others while the memory of batches is full: they could not come', async (t) => {
+t.test('lets no message wait for others while the batch memory is full', async (t) => {
   const full = served({ size: 500, wait: 3_600_000 }, { bytes: 32 * 1024 * 1024 });
   full.queue.add(claims(1, 'only'));
   await full.answer();
   t.equal(full.settled.length, 1);
 });
 
-t.test('a destination that has in hand all that may be leaves some for others, but not without end', async (t) => {
+t.test('leaves room for other destinations when one fills the limit, up to a bound', async (t) => {
   const { queue, turns, claim } = served();
   queue.add(claims(4_096, 'many'));
   t.equal(claim(), 0);
@@ -100,7 +97,7 @@ t.test('a destination that has in hand all that may be leaves some for others, b
   t.equal(wanted('erp', { size: 0, characters: 2 * LIMIT }), 0);
 });
 
-t.test('a batch that is larger than all that may be in hand goes out once that is reached', async (t) => {
+t.test('sends a batch larger than the limit in hand once that is reached', async (t) => {
   const { queue, claim, answer, settled } = served({ size: 5_000, wait: 3_600_000 });
   queue.add(claims(4_000, 'some'));
   t.ok(claim() > 0);

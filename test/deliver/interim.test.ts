@@ -60,7 +60,7 @@ const series: Readonly<Record<string, readonly string[]>> = {
   'a 100 that ends within a packet': ['HTTP/1.1 1', '00 Continue\r\nx-a: b\r', '\n\r', '\nHTTP/1.1 2', '04 OK\r\n\r\n'],
 };
 for (const [name, parts] of Object.entries(series)) {
-  t.test(`${name} is accepted, and the connection goes on`, async (t) => {
+  t.test(`accepts ${name}, and keeps the connection`, async (t) => {
     const server = await answering(t, () => parts);
     const agent = agentOf(t);
     for (let n = 0; n < 3; n += 1) t.match(await send(agent, `http://${server.url}`), { status: 204, error: null });
@@ -68,7 +68,7 @@ for (const [name, parts] of Object.entries(series)) {
   });
 }
 
-t.test('a body that looks like an interim answer is passed on as it is', async (t) => {
+t.test('passes on a body that looks like an interim answer', async (t) => {
   const body = `${CONTINUE}${HINTS}`;
   const head = `HTTP/1.1 400 Bad\r\ncontent-length: ${body.length}\r\n\r\n`;
   const server = await answering(t, () => [CONTINUE, head, body]);
@@ -76,7 +76,7 @@ t.test('a body that looks like an interim answer is passed on as it is', async (
   t.same({ status, response }, { status: 400, response: body });
 });
 
-t.test('within TLS, and through a proxy, too', async (t) => {
+t.test('works within TLS and through a proxy', async (t) => {
   const authority = new Authority();
   t.teardown(() => authority.remove());
   const make = () => createTlsServer({ ...authority.issue('IP:127.0.0.1') }) as unknown as Server;
@@ -86,14 +86,14 @@ t.test('within TLS, and through a proxy, too', async (t) => {
   t.match(await send(agentOf(t, { proxy: `http://${proxy.url}` }), 'http://crm.example'), { status: 204, error: null });
 });
 
-t.test('an interim head without an end is cut off, and a change of protocol is no interim answer', async (t) => {
+t.test('cuts off an endless interim head, and does not take a protocol switch for an interim answer', async (t) => {
   const endless = await answering(t, () => [`HTTP/1.1 100 Continue\r\nx: ${'y'.repeat(70_000)}`]);
   t.match(await send(agentOf(t), `http://${endless.url}`), { status: null, error: /^UND_ERR/ });
   const other = await answering(t, () => ['HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n']);
   t.match(await send(agentOf(t), `http://${other.url}`), { status: null, error: 'UND_ERR_SOCKET' });
 });
 
-t.test('however heads and packets are divided, what follows the interim ones is what undici sees', async (t) => {
+t.test('shows undici only what follows interim heads, however packets are divided', async (t) => {
   let parts: readonly Buffer[] = [];
   const server = await answering(t, () => parts);
   const agent = agentOf(t);

@@ -45,7 +45,7 @@ async function elsewhere(t: Parameters<typeof Rig.start>[0]) {
 
 const keysOf = (receiver: Receiver) => receiver.requests.map(({ headers }) => headers['idempotency-key']);
 
-t.test('a store outage of some seconds delays deliveries and kills nothing', async (t) => {
+t.test('delays deliveries and loses none during a store outage of some seconds', async (t) => {
   let isDown = false;
   const receiver = await Receiver.start(t);
   const { database, send } = await elsewhere(t);
@@ -66,7 +66,7 @@ t.test('a store outage of some seconds delays deliveries and kills nothing', asy
   t.equal(new Set(keysOf(receiver)).size, 10);
 });
 
-t.test('an outage longer than the lease: the worker takes a new lease and goes on', async (t) => {
+t.test('takes a new lease and goes on after an outage longer than the lease', async (t) => {
   let isDown = false;
   const receiver = await Receiver.start(t);
   const { database, send } = await elsewhere(t);
@@ -86,7 +86,7 @@ t.test('an outage longer than the lease: the worker takes a new lease and goes o
   t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
-t.test('settlements are kept while the store takes none, and nothing is sent twice', async (t) => {
+t.test('keeps settlements while the store accepts none, and sends nothing twice', async (t) => {
   let isDown = false;
   const receiver = await Receiver.start(t);
   const rig = await Rig.start(t, {
@@ -104,7 +104,7 @@ t.test('settlements are kept while the store takes none, and nothing is sent twi
   t.equal(receiver.requests.length, 100);
 });
 
-t.test('when the store stays silent the lease counts as lost before an attempt could outlast it', async (t) => {
+t.test('considers the lease lost before an attempt could outlast it while the store is silent', async (t) => {
   const clock = new ManualClock();
   let isDown = false;
   const answer = <T>(value: T) => (isDown ? Promise.reject(new Error('down')) : Promise.resolve(value));
@@ -154,23 +154,20 @@ async function leaseOn(clock: ManualClock) {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-t.test(
-  'a machine that was suspended no longer holds its claims, and asks for new ones as soon as it wakes',
-  async (t) => {
-    const clock = new ManualClock();
-    const { lease, asked, state, losses } = await leaseOn(clock);
-    t.ok(lease.isHeld());
-    clock.suspend(60_000);
-    state.isGranted = false;
-    t.notOk(lease.isHeld(), 'the steady clock stood still, the others did not');
-    await turn();
-    t.same([asked.joins, asked.heartbeats, losses()], [2, 1, 1], 'without waiting for the next heartbeat');
-    t.ok(lease.isHeld());
-    await lease.stop();
-  },
-);
+t.test('drops its claims after a suspension, and asks for new ones on waking', async (t) => {
+  const clock = new ManualClock();
+  const { lease, asked, state, losses } = await leaseOn(clock);
+  t.ok(lease.isHeld());
+  clock.suspend(60_000);
+  state.isGranted = false;
+  t.notOk(lease.isHeld(), 'the steady clock stood still, the others did not');
+  await turn();
+  t.same([asked.joins, asked.heartbeats, losses()], [2, 1, 1], 'without waiting for the next heartbeat');
+  t.ok(lease.isHeld());
+  await lease.stop();
+});
 
-t.test('a machine whose calendar slept with it is found out by its uptime', async (t) => {
+t.test('notices by the uptime that the wall clock stopped during a suspension', async (t) => {
   const clock = new ManualClock();
   const { lease, state } = await leaseOn(clock);
   clock.suspend(60_000);
@@ -182,7 +179,7 @@ t.test('a machine whose calendar slept with it is found out by its uptime', asyn
 });
 
 for (const step of [3_600_000, -3_600_000, 5 * 3_600_000, -5 * 3_600_000]) {
-  t.test(`a clock that is set by ${step / 3_600_000} h costs no claim, and no more than one question`, async (t) => {
+  t.test(`loses no claim and asks once when the clock is set by ${step / 3_600_000} h`, async (t) => {
     const clock = new ManualClock();
     const { lease, asked, losses } = await leaseOn(clock);
     clock.jump(step);
@@ -200,7 +197,7 @@ for (const step of [3_600_000, -3_600_000, 5 * 3_600_000, -5 * 3_600_000]) {
   });
 }
 
-t.test('a store that does not answer is not asked again and again after a step', async (t) => {
+t.test('does not ask a silent store again and again after a step', async (t) => {
   const clock = new ManualClock();
   let asked = 0;
   const silent = async (): Promise<boolean> => {
@@ -220,7 +217,7 @@ t.test('a store that does not answer is not asked again and again after a step',
   await lease.stop();
 });
 
-t.test('what has not begun when the lease is about to end is given back, not posted and not left behind', async (t) => {
+t.test('releases deliveries not begun when the lease is about to expire', async (t) => {
   const clock = new ManualClock();
   let isHeld = true;
   const posts: (() => void)[] = [];
@@ -266,40 +263,37 @@ t.test('what has not begun when the lease is about to end is given back, not pos
   t.same(settled.toSorted(), [...Array(16).fill('delivered'), ...Array(4).fill('release')]);
 });
 
-t.test(
-  'the claims of a process that is silent too long go to another, and what it still does counts for nothing',
-  async (t) => {
-    const { database, store } = await shared(t);
-    const open: ServerResponse[] = [];
-    const receiver = await Receiver.start(t, (response) => void open.push(response));
-    let isStopped = false;
-    const first = await Rig.start(t, {
-      destinations: [destination(receiver.url)],
-      database,
-      workerStore: failing(() => isStopped),
-    });
-    await first.send(20);
-    await receiver.received(16);
-    isStopped = true;
-    receiver.answer = status(200);
-    const second = await Rig.start(t, { destinations: [destination(receiver.url)], database });
-    await second.pass(4_000);
-    t.equal(second.settlements.length, 0, 'nobody takes the claims while the lease runs');
-    // The four that had not begun are given back, or taken over, with the others.
-    await second.passUntil(() => second.delivered() === 20);
-    t.equal(new Set(keysOf(receiver)).size, 20, 'all of them, with the same keys');
-    isStopped = false;
-    await first.pass(30_000);
-    t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
-    const total = receiver.requests.length;
-    await first.pass(30_000);
-    t.equal(receiver.requests.length, total, 'the first does not send them again when it wakes');
-    await first.stopInTime();
-    await second.stopInTime();
-  },
-);
+t.test('hands the claims of a silent process to another, and ignores its late results', async (t) => {
+  const { database, store } = await shared(t);
+  const open: ServerResponse[] = [];
+  const receiver = await Receiver.start(t, (response) => void open.push(response));
+  let isStopped = false;
+  const first = await Rig.start(t, {
+    destinations: [destination(receiver.url)],
+    database,
+    workerStore: failing(() => isStopped),
+  });
+  await first.send(20);
+  await receiver.received(16);
+  isStopped = true;
+  receiver.answer = status(200);
+  const second = await Rig.start(t, { destinations: [destination(receiver.url)], database });
+  await second.pass(4_000);
+  t.equal(second.settlements.length, 0, 'nobody takes the claims while the lease runs');
+  // The four that had not begun are given back, or taken over, with the others.
+  await second.passUntil(() => second.delivered() === 20);
+  t.equal(new Set(keysOf(receiver)).size, 20, 'all of them, with the same keys');
+  isStopped = false;
+  await first.pass(30_000);
+  t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
+  const total = receiver.requests.length;
+  await first.pass(30_000);
+  t.equal(receiver.requests.length, total, 'the first does not send them again when it wakes');
+  await first.stopInTime();
+  await second.stopInTime();
+});
 
-t.test('a process that was stopped for a minute posts nothing of its old claims when it wakes', async (t) => {
+t.test('posts none of its old claims after being stopped for a minute', async (t) => {
   const { clock, database, store } = await shared(t);
   const slow: ServerResponse[] = [];
   const quick = await Receiver.start(t);
@@ -328,7 +322,7 @@ t.test('a process that was stopped for a minute posts nothing of its old claims 
   await rig.stopInTime();
 });
 
-t.test('what another process put off is taken up when that process dies', async (t) => {
+t.test('takes over deliveries that a dead process had postponed', async (t) => {
   const { clock, database, store } = await shared(t);
   const receiver = await Receiver.start(t);
   const owner = await store.join(20_000);
@@ -349,7 +343,7 @@ t.test('what another process put off is taken up when that process dies', async 
   await rig.stopInTime();
 });
 
-t.test('settlements that come while a batch is written survive the loss of a lease', async (t) => {
+t.test('keeps settlements made during a write when the lease is lost', async (t) => {
   const { clock, database, store } = await shared(t);
   const receiver = await Receiver.start(t);
   const gate = Promise.withResolvers<void>();
@@ -380,7 +374,7 @@ t.test('settlements that come while a batch is written survive the loss of a lea
   await rig.stopInTime();
 });
 
-t.test('a graceful stop lets attempts in flight end, and nothing is sent twice', async (t) => {
+t.test('lets attempts in flight end on a graceful stop, and sends nothing twice', async (t) => {
   const { database, store } = await shared(t);
   const open: ServerResponse[] = [];
   const quick = await Receiver.start(t);
@@ -405,7 +399,7 @@ t.test('a graceful stop lets attempts in flight end, and nothing is sent twice',
   await next.stopInTime();
 });
 
-t.test('a stop ends although the store takes nothing any more', async (t) => {
+t.test('stops even if the store accepts nothing any more', async (t) => {
   const { clock, database } = await shared(t);
   let isDown = false;
   const receiver = await Receiver.start(t);

@@ -6,7 +6,7 @@ import { testDatabase } from '../helpers/database.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
 
-t.test('what a process gives back when it leaves is found by another within seconds', async (t) => {
+t.test('finds within seconds what a leaving process has released', async (t) => {
   const clock = new ManualClock();
   const database = await testDatabase(t, clock, { path: join(t.testdir(), 'rollcall.db') });
   const start = () => Rig.start(t, { destinations: [destination(receiver.url)], database });

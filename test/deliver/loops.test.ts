@@ -14,7 +14,7 @@ const LOOPS = {
 } as const;
 
 for (const [loop, [verb, saying]] of Object.entries(LOOPS)) {
-  t.test(`a worker whose ${loop} has ended by a fault says so, once, and still stops in order`, async (t) => {
+  t.test(`reports once that ${loop} has failed, and still stops in order`, async (t) => {
     let isDown = false;
     const failed = Promise.withResolvers<RollcallError>();
     const failures: RollcallError[] = [];
@@ -58,7 +58,7 @@ for (const [loop, [verb, saying]] of Object.entries(LOOPS)) {
   });
 }
 
-t.test('a worker that has been given up posts nothing more', async (t) => {
+t.test('posts nothing more after being given up', async (t) => {
   const receiver = await Receiver.start(t);
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   await rig.send(1);

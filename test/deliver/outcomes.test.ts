@@ -28,7 +28,7 @@ const classes = [
 ];
 for (const { outcome, statuses } of classes) {
   for (const status of statuses) {
-    t.test(`status ${status} is ${outcome}`, async (t) => {
+    t.test(`classifies status ${status} as ${outcome}`, async (t) => {
       const scope = nock('http://crm.example').post('/hook', { a: 1 }).reply(status, undefined, { location: '/else' });
       const exchange = await send();
       t.equal(exchange.outcome, outcome);
@@ -40,7 +40,7 @@ for (const { outcome, statuses } of classes) {
 }
 
 for (const code of ['ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'EPIPE']) {
-  t.test(`the connection error ${code} is retried`, async (t) => {
+  t.test(`retries the connection error ${code}`, async (t) => {
     nock('http://crm.example')
       .post('/hook')
       .replyWithError(Object.assign(new Error('failed'), { code }));
@@ -61,7 +61,7 @@ const certificates = {
   ERR_SSL_EE_KEY_TOO_SMALL: 'weak_certificate',
 };
 for (const [code, cause] of Object.entries(certificates)) {
-  t.test(`the TLS error ${code} is untrusted: ${cause}`, async (t) => {
+  t.test(`classifies the TLS error ${code} as untrusted: ${cause}`, async (t) => {
     nock('https://crm.example')
       .post('/hook')
       .replyWithError(Object.assign(new Error('untrusted'), { code }));
@@ -70,14 +70,14 @@ for (const [code, cause] of Object.entries(certificates)) {
   });
 }
 
-t.test('what an endpoint answers is kept when it failed, and not when it succeeded', async (t) => {
+t.test('keeps the answers of failed endpoints, not of successful ones', async (t) => {
   nock('http://crm.example').post('/hook').reply(500, 'out of order');
   t.equal((await send()).response, 'out of order');
   nock('http://crm.example').post('/hook').reply(200, 'thank you');
   t.equal((await send()).response, null);
 });
 
-t.test('Retry-After is read from the answer', async (t) => {
+t.test('reads Retry-After from the answer', async (t) => {
   nock('http://crm.example').post('/hook').reply(503, '', { 'retry-after': '120' });
   t.equal((await send()).retryAfter, 120_000);
   const date = new Date(Date.now() - 3_600_000);

@@ -82,7 +82,7 @@ async function hiddenEndpoint(t: Test, pair: Pair) {
 const startRig = (t: Test, proxy: string, url: string, allow: readonly string[] = []) =>
   Rig.start(t, { destinations: [destination(url)], network: { allow, ca: [authority.cert], proxy } });
 
-t.test('an endpoint with https is posted to through a tunnel, which is kept and used again', async (t) => {
+t.test('posts to an https endpoint through a tunnel, which is kept and reused', async (t) => {
   const proxy = await HttpProxy.start(t);
   const { seen, host, url } = await hiddenEndpoint(t, good);
   const rig = await startRig(t, proxy.url, url);
@@ -95,7 +95,7 @@ t.test('an endpoint with https is posted to through a tunnel, which is kept and 
   t.same(proxy.asked, [host], 'by name: the proxy looks it up');
 });
 
-t.test('an endpoint without https gets what the proxy forwards', async (t) => {
+t.test('lets the proxy forward requests to an endpoint without https', async (t) => {
   const proxy = await HttpProxy.start(t);
   const receiver = await Receiver.start(t);
   const { port } = new URL(receiver.url);
@@ -107,7 +107,7 @@ t.test('an endpoint without https gets what the proxy forwards', async (t) => {
   t.match(receiver.requests, [{ method: 'POST', path: '/hook', headers: { 'content-type': 'application/json' } }]);
 });
 
-t.test('name and password of the proxy are told to the proxy, and to no endpoint', async (t) => {
+t.test('sends name and password of the proxy to the proxy only', async (t) => {
   const proxy = await HttpProxy.start(t);
   const { seen, url } = await hiddenEndpoint(t, good);
   const rig = await startRig(t, proxy.url.replace('://', '://me:s3cret@'), url);
@@ -122,7 +122,7 @@ for (const [name, pair, cause] of [
   ['self-signed', () => authority.selfSigned('DNS:good.example'), 'self_signed'],
   ['for another host', () => authority.issue('DNS:other.example'), 'wrong_host'],
 ] as const) {
-  t.test(`a certificate that is ${name} is refused before any byte of a request, in a tunnel too`, async (t) => {
+  t.test(`refuses a certificate that is ${name} before sending any byte, in a tunnel too`, async (t) => {
     const proxy = await HttpProxy.start(t);
     const { seen, url } = await hiddenEndpoint(t, pair());
     const rig = await startRig(t, proxy.url, url);
@@ -133,7 +133,7 @@ for (const [name, pair, cause] of [
   });
 }
 
-t.test('the certificate is looked at in every new tunnel', async (t) => {
+t.test('checks the certificate in every new tunnel', async (t) => {
   const proxy = await HttpProxy.start(t);
   const { seen, url, server } = await hiddenEndpoint(t, good);
   const rig = await startRig(t, proxy.url, url);
@@ -149,7 +149,7 @@ for (const host of [
   'localhost',
   'a.localhost.',
 ]) {
-  t.test(`the proxy is not asked for ${host}, which network.allow does not name`, async (t) => {
+  t.test(`does not ask the proxy for ${host}, which network.allow does not name`, async (t) => {
     const proxy = await HttpProxy.start(t);
     const rig = await startRig(t, proxy.url, `http://${host}/`);
     await rig.send(1);
@@ -159,7 +159,7 @@ for (const host of [
   });
 }
 
-t.test('it is asked for an address that network.allow names', async (t) => {
+t.test('asks it for an address that network.allow names', async (t) => {
   const proxy = await HttpProxy.start(t);
   const receiver = await Receiver.start(t);
   const rig = await startRig(t, proxy.url, receiver.url, ['127.0.0.0/8']);
@@ -169,7 +169,7 @@ t.test('it is asked for an address that network.allow names', async (t) => {
   t.same(proxy.asked, [receiver.url]);
 });
 
-t.test('a proxy that refuses, or can not be reached, is retried, and named as the cause', async (t) => {
+t.test('retries if the proxy refuses or cannot be reached, and names it as the cause', async (t) => {
   const proxy = await HttpProxy.start(t);
   proxy.status = 403;
   const { seen, url } = await hiddenEndpoint(t, good);
@@ -188,7 +188,7 @@ t.test('a proxy that refuses, or can not be reached, is retried, and named as th
   t.equal(seen.requests, 0);
 });
 
-t.test('the certificate of the proxy itself makes no dead letters', async (t) => {
+t.test('makes no dead letters for the certificate of the proxy', async (t) => {
   const { url } = await hiddenEndpoint(t, good);
   for (const subject of ['IP:127.0.0.1', 'DNS:other.example']) {
     const proxy = await HttpProxy.start(t, authority.selfSigned(subject));
@@ -202,7 +202,7 @@ t.test('the certificate of the proxy itself makes no dead letters', async (t) =>
   }
 });
 
-t.test('a proxy with https and a certificate of network.ca is used', async (t) => {
+t.test('uses an https proxy with a certificate of network.ca', async (t) => {
   const proxy = await HttpProxy.start(t, authority.issue('IP:127.0.0.1'));
   const { url } = await hiddenEndpoint(t, good);
   const rig = await startRig(t, proxy.url, url);
@@ -211,7 +211,7 @@ t.test('a proxy with https and a certificate of network.ca is used', async (t) =
   t.same(rig.verdicts, ['delivered']);
 });
 
-t.test('a tunnel that is never granted is a timeout at the deadline', async (t) => {
+t.test('times out a tunnel that is never granted', async (t) => {
   const proxy = await HttpProxy.start(t);
   proxy.status = null;
   const { seen, url } = await hiddenEndpoint(t, good);

@@ -18,7 +18,7 @@ const bodies = {
 };
 
 for (const [name, body] of Object.entries(bodies)) {
-  t.test(`the bytes and their signature arrive as OpenSSL computes it: ${name}`, async (t) => {
+  t.test(`sends the bytes with the signature that OpenSSL computes: ${name}`, async (t) => {
     const receiver = await Receiver.start(t);
     const rig = await Rig.start(t, { destinations: [destination(receiver.url, { secrets: ['s3crét-ключ', 'old'] })] });
     await rig.accept('shop', [message({ body })]);
@@ -31,7 +31,7 @@ for (const [name, body] of Object.entries(bodies)) {
   });
 }
 
-t.test('what an endpoint repeats of the secrets of its request is not kept', async (t) => {
+t.test('keeps no secrets of the request that an endpoint repeats', async (t) => {
   const receiver = await Receiver.start(t, (response, request) => {
     const { authorization, 'x-api-key': key, 'x-signature': signature } = request.headers;
     response
@@ -49,7 +49,7 @@ t.test('what an endpoint repeats of the secrets of its request is not kept', asy
   t.notMatch(JSON.stringify(attempt), /of-crm|s3cret/);
 });
 
-t.test('Standard Webhooks: id, time and bytes are signed with each secret, beside X-Signature or alone', async (t) => {
+t.test('signs id, time and bytes with each secret for Standard Webhooks, with X-Signature or alone', async (t) => {
   const secrets = ['new', `whsec_${Buffer.from('the old key').toString('base64')}`];
   for (const signing of ['standard', 'both'] as const) {
     const receiver = await Receiver.start(
@@ -80,7 +80,7 @@ t.test('Standard Webhooks: id, time and bytes are signed with each secret, besid
   }
 });
 
-t.test('the headers are those of the design, and the Idempotency-Key is the same on every try', async (t) => {
+t.test('sends the headers of the design, and the same Idempotency-Key on every try', async (t) => {
   const receiver = await Receiver.start(
     t,
     (response, _, index) => void response.writeHead(index < 2 ? 503 : 204).end(),
@@ -102,7 +102,7 @@ t.test('the headers are those of the design, and the Idempotency-Key is the same
   t.equal(new Set(receiver.requests.map(({ body }) => body.toString('hex'))).size, 1, 'the same bytes every time');
 });
 
-t.test('static headers are added and cannot replace ours, in whatever case they are written', async (t) => {
+t.test('adds static headers, which cannot replace ours in any case', async (t) => {
   const receiver = await Receiver.start(t);
   const ours = ['User-Agent', 'CONTENT-TYPE', 'x-signature', 'Idempotency-KEY', 'Host'];
   const headers = { ...Object.fromEntries(ours.map((name) => [name, 'theirs'])), 'X-Env': 'prod', 'x-n': '1' };
@@ -117,7 +117,7 @@ t.test('static headers are added and cannot replace ours, in whatever case they 
   t.notOk(rawHeaders.includes('theirs'), 'none of ours was replaced or doubled');
 });
 
-t.test('user and password of a URL are sent as basic authorisation, and its query stays', async (t) => {
+t.test('sends user and password of a URL as basic authorisation, and keeps its query', async (t) => {
   const receiver = await Receiver.start(t);
   const url = receiver.url.replace('http://', 'http://us%40er:p%3Aw@').concat('?token=a%20b&x=1#part');
   const rig = await Rig.start(t, { destinations: [destination(url)] });
@@ -127,7 +127,7 @@ t.test('user and password of a URL are sent as basic authorisation, and its quer
   t.equal(receiver.requests[0]?.headers.authorization, `Basic ${Buffer.from('us@er:p:w').toString('base64')}`);
 });
 
-t.test('a URL whose user is no valid percent-encoding does not stop the worker', async (t) => {
+t.test('survives a URL whose user is no valid percent-encoding', async (t) => {
   const receiver = await Receiver.start(t);
   const rig = await Rig.start(t, {
     destinations: [destination(receiver.url.replace('http://', 'http://100%25:50%@'))],
@@ -137,7 +137,7 @@ t.test('a URL whose user is no valid percent-encoding does not stop the worker',
   t.equal(receiver.requests[0]?.headers.authorization, `Basic ${Buffer.from('100%:50%').toString('base64')}`);
 });
 
-t.test('redirects are not followed', async (t) => {
+t.test('does not follow redirects', async (t) => {
   const goal = await Receiver.start(t);
   for (const code of [301, 302, 303, 307, 308]) {
     const receiver = await Receiver.start(t, status(code, { location: goal.url }));

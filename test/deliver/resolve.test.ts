@@ -40,7 +40,7 @@ function inTime<T>(result: Promise<T>): Promise<T> {
 
 const LOOPBACK_6 = [...Array(15).fill(0), 1];
 
-t.test('addresses of both families are found', async (t) => {
+t.test('finds addresses of both families', async (t) => {
   const resolve = createResolve([await nameServer(t, { [A]: [192, 0, 2, 7], [AAAA]: LOOPBACK_6 })]);
   t.same(await inTime(resolve('both.example')), [
     { address: '192.0.2.7', family: 4 },
@@ -48,17 +48,17 @@ t.test('addresses of both families are found', async (t) => {
   ]);
 });
 
-t.test('a name server that is silent about one family leaves time for an attempt over the other', async (t) => {
+t.test('leaves time for an attempt if a name server is silent about one family', async (t) => {
   const resolve = createResolve([await nameServer(t, { [A]: [192, 0, 2, 7] })]);
   t.same(await inTime(resolve('half.example')), [{ address: '192.0.2.7', family: 4 }]);
 });
 
-t.test('a name server that never answers is an error within the time of an attempt', async (t) => {
+t.test('fails within the time of an attempt if the name server never answers', async (t) => {
   const resolve = createResolve([await nameServer(t, {})]);
   await t.rejects(inTime(resolve('silent.example')), { code: 'ETIMEOUT' });
 });
 
-t.test('localhost is what the system says', async (t) => {
+t.test('resolves localhost as the system does', async (t) => {
   const resolve = createResolve([await nameServer(t, {})]);
   const addresses = (await inTime(resolve('localhost'))).map(({ address }) => address);
   t.ok(addresses.includes('127.0.0.1') || addresses.includes('::1'));

@@ -12,7 +12,7 @@ import { destination, Rig } from './helpers/rig.ts';
 
 const HOUR = 3_600_000;
 
-t.test('a reloaded attempts.keep holds from the next housekeeping on', async (t) => {
+t.test('applies a reloaded attempts.keep from the next housekeeping on', async (t) => {
   let keep = 2 * HOUR;
   const ages: number[] = [];
   const receiver = await Receiver.start(t);
@@ -35,7 +35,7 @@ t.test('a reloaded attempts.keep holds from the next housekeeping on', async (t)
   await rig.stopInTime();
 });
 
-t.test('records are kept as long as they are to be, however far the time of the store is from the clock', async (t) => {
+t.test('keeps records for their time, however far the store time is from the clock', async (t) => {
   const path = join(t.testdir({}), 'store.db');
   const open = (clock: ManualClock) => openSqliteStore({ path, maxQueued: 100, clock });
   const ahead = await open(new ManualClock(Date.UTC(2027, 1, 5)));

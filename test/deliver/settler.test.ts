@@ -31,7 +31,7 @@ function rig(settle: (batch: readonly Settlement[]) => void) {
   return { settler, written, givenUp, faults, hooks };
 }
 
-t.test('a settlement that the store refuses for good is given up, and every other one is written once', async (t) => {
+t.test('gives up a settlement that the store always refuses, and writes every other one once', async (t) => {
   const poison = new Set([3, 500, 777].map((id) => `d-${id}`));
   const { settler, written, givenUp } = rig((batch) => {
     if (batch.some(({ claim }) => poison.has(claim.id))) throw new Error('constraint failed');
@@ -50,7 +50,7 @@ t.test('a settlement that the store refuses for good is given up, and every othe
   t.same([settler.size, settler.characters], [0, 0]);
 });
 
-t.test('nothing is given up while the store takes nothing at all', async (t) => {
+t.test('gives up nothing while the store accepts nothing at all', async (t) => {
   let calls = 0;
   const { settler, written, givenUp } = rig(() => {
     calls += 1;
@@ -80,7 +80,7 @@ function gathering() {
   return { clock, batches, settler, turns };
 }
 
-t.test('what nothing waits for is gathered for a while, and then written at once', async (t) => {
+t.test('gathers settlements that nothing waits for, then writes them at once', async (t) => {
   const { clock, batches, settler, turns } = gathering();
   settler.add(settlement(1));
   await turns();
@@ -98,7 +98,7 @@ const urgent: [string, (settlement: Settlement) => Settlement][] = [
   ['one that is given back', (other) => ({ ...other, verdict: { kind: 'release', dueAt: null } })],
 ];
 for (const [which, change] of urgent) {
-  t.test(`${which} is written at once, with what has been gathered`, async (t) => {
+  t.test(`writes ${which} at once, with the gathered settlements`, async (t) => {
     const { batches, settler, turns } = gathering();
     settler.add(settlement(1));
     await turns();
@@ -108,7 +108,7 @@ for (const [which, change] of urgent) {
   });
 }
 
-t.test('what is tried again or put off is gathered with the others', async (t) => {
+t.test('gathers retries and postponed deliveries with the others', async (t) => {
   const { batches, settler, turns } = gathering();
   settler.add({ ...settlement(1), verdict: { kind: 'retry', dueAt: 5, firstAt: 0, marks: {} } });
   settler.add({ ...settlement(2), verdict: { kind: 'release', dueAt: 5 } });
@@ -120,7 +120,7 @@ t.test('what is tried again or put off is gathered with the others', async (t) =
   t.same(batches, [4]);
 });
 
-t.test('changes of a first sync are gathered with each other', async (t) => {
+t.test('gathers changes of a first sync', async (t) => {
   const { clock, batches, settler, turns } = gathering();
   for (const id of [1, 2, 3]) {
     const { claim, ...rest } = settlement(id);
@@ -133,21 +133,21 @@ t.test('changes of a first sync are gathered with each other', async (t) => {
   t.same(batches, [3]);
 });
 
-t.test('many are written at once', async (t) => {
+t.test('writes many at once', async (t) => {
   const { batches, settler, turns } = gathering();
   for (let id = 0; id < 400; id += 1) settler.add(settlement(id));
   await turns();
   t.same(batches, [400]);
 });
 
-t.test('before a stop nothing is gathered', async (t) => {
+t.test('gathers nothing before a stop', async (t) => {
   const { batches, settler } = gathering();
   settler.add(settlement(1));
   await settler.flush(() => false);
   t.same(batches, [1]);
 });
 
-t.test('the characters of what waits count until it is written, cleared or handed in', async (t) => {
+t.test('counts characters of waiting settlements until written, cleared or handed in', async (t) => {
   const { hooks } = rig(() => {});
   const writing: (() => void)[] = [];
   const settle = () => new Promise<void>((resolve) => writing.push(resolve));

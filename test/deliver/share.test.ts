@@ -17,7 +17,7 @@ const owner = fc.oneof(
 );
 const owners = fc.uniqueArray(owner, { minLength: 1, maxLength: 40 });
 
-t.test('every destination has one leader and at most four servers, who agree on how many they are', async (t) => {
+t.test('gives every destination one leader and at most four servers, who agree on their number', async (t) => {
   fc.assert(
     fc.property(fc.string(), owners, (name, ids) => {
       const shares = ids.flatMap((id) => shareOf(name, id, ids) ?? []);
@@ -32,7 +32,7 @@ t.test('every destination has one leader and at most four servers, who agree on 
   t.pass();
 });
 
-t.test('when a process leaves, the others go on with what they serve', async (t) => {
+t.test('lets others keep their destinations when a process leaves', async (t) => {
   fc.assert(
     fc.property(fc.string(), owners, (name, ids) => {
       const rest = ids.slice(1);
@@ -42,7 +42,7 @@ t.test('when a process leaves, the others go on with what they serve', async (t)
   t.pass();
 });
 
-t.test('who serves a destination does not depend on the order in which processes are seen', async (t) => {
+t.test('chooses servers regardless of the order in which processes are seen', async (t) => {
   const servers = (name: string, ids: readonly number[]) => ids.filter((id) => shareOf(name, id, ids)).sort();
   const seen = owners.chain((ids) => fc.tuple(fc.constant(ids), fc.shuffledSubarray(ids, { minLength: ids.length })));
   fc.assert(
@@ -51,7 +51,7 @@ t.test('who serves a destination does not depend on the order in which processes
   t.pass();
 });
 
-t.test('a process that others have not heard of yet adds its part to a rate limit at most', async (t) => {
+t.test('exceeds a rate limit at most by the part of a process that others do not know yet', async (t) => {
   const part = (name: string, id: number, ids: readonly number[]) => 1 / (shareOf(name, id, ids)?.of ?? Infinity);
   fc.assert(
     fc.property(fc.string(), owners, (name, [missing = 0, ...there]) => {
@@ -64,7 +64,7 @@ t.test('a process that others have not heard of yet adds its part to a rate limi
   t.pass();
 });
 
-t.test('a process serves its part of many destinations', async (t) => {
+t.test('serves its part of many destinations', async (t) => {
   const ids = Array.from({ length: 80 }, (_, index) => index + 1);
   const served = ids.map(
     (id) => Array.from({ length: 1_000 }, (_, index) => shareOf(`crm-${index}`, id, ids)).filter(Boolean).length,
@@ -86,7 +86,7 @@ const attempts = ({ settlements }: Rig) =>
   settlements.flatMap((settlement) => settlement.attempts).filter(({ outcome }) => outcome !== 'skipped').length;
 
 for (const count of [1, 2, 9]) {
-  t.test(`a new endpoint gets sixteen requests at once, from ${count} as from one`, async (t) => {
+  t.test(`sends sixteen requests at once to a new endpoint, from ${count} as from one`, async (t) => {
     const open: ServerResponse[] = [];
     const receiver = await Receiver.start(t, (response) => void open.push(response));
     const rigs = await processes(t, count, [destination(receiver.url)]);
@@ -102,7 +102,7 @@ for (const count of [1, 2, 9]) {
   });
 }
 
-t.test('one process probes a dead endpoint, and all deliver once it lives', async (t) => {
+t.test('probes a dead endpoint from one process, and delivers from all once it recovers', async (t) => {
   const receiver = await Receiver.start(t, status(500));
   const [a, b] = (await processes(t, 2, [destination(receiver.url)])) as [Rig, Rig];
   await a.send(200);
@@ -125,7 +125,7 @@ t.test('one process probes a dead endpoint, and all deliver once it lives', asyn
   t.ok(a.delivered() > 0 && b.delivered() > 0, `${a.delivered()} and ${b.delivered()}`);
 });
 
-t.test('two processes keep to one rate limit', async (t) => {
+t.test('keeps to one rate limit over two processes', async (t) => {
   const receiver = await Receiver.start(t);
   const [a] = (await processes(t, 2, [destination(receiver.url, { ratePerSecond: 20 })])) as [Rig, Rig];
   const before = receiver.requests.length;
@@ -135,7 +135,7 @@ t.test('two processes keep to one rate limit', async (t) => {
   t.ok(rate > 12 && rate <= 21, `${rate} a second`);
 });
 
-t.test('of six processes four serve a destination, and keep to its rate limit', async (t) => {
+t.test('serves a destination from four of six processes, within its rate limit', async (t) => {
   const receiver = await Receiver.start(t);
   const names = ['crm', 'mail', 'ads'];
   const rigs = await processes(

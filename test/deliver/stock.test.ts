@@ -38,12 +38,12 @@ function scene() {
   return { clock, stock, stored, asked, claim, accept };
 }
 
-t.test('nothing is taken for who never asked', async (t) => {
+t.test('takes nothing for a worker that never asked', async (t) => {
   const { accept } = scene();
   t.equal(accept('1'), 0);
 });
 
-t.test('what was asked for in vain is taken as it is accepted, and no more', async (t) => {
+t.test('takes accepted deliveries up to the number requested in vain', async (t) => {
   const { accept, claim, asked, clock } = scene();
   await claim(2);
   t.equal(accept('1'), 1);
@@ -56,7 +56,7 @@ t.test('what was asked for in vain is taken as it is accepted, and no more', asy
   t.equal(accept('5'), 1);
 });
 
-t.test('nothing is taken while some that is due had no room in the last claim', async (t) => {
+t.test('takes nothing while due deliveries had no room in the last claim', async (t) => {
   const { accept, claim, clock } = scene();
   await claim(2, {}, clock.now());
   t.equal(accept('1'), 0);
@@ -64,7 +64,7 @@ t.test('nothing is taken while some that is due had no room in the last claim', 
   t.equal(accept('2'), 1);
 });
 
-t.test('room that is promised to one accept is not promised to another', async (t) => {
+t.test('promises room to one accept only', async (t) => {
   const { stock, claim } = scene();
   await claim(3);
   const counts = new Map([['crm', 2]]);
@@ -77,7 +77,7 @@ t.test('room that is promised to one accept is not promised to another', async (
   t.equal(stock.reserve(new Map([['crm', 5]])).get('crm'), 3, 'what came to nothing is free again');
 });
 
-t.test('deletion notices go before live messages, and those before backfills', async (t) => {
+t.test('serves deletion notices before live messages before backfills', async (t) => {
   const { accept, claim } = scene();
   await claim(10);
   accept(claimOf('backfill', { lane: 'backfill' }), 'live');
@@ -85,7 +85,7 @@ t.test('deletion notices go before live messages, and those before backfills', a
   t.same((await claim(10)).bodies, ['notice', 'live', 'backfill']);
 });
 
-t.test('what was given back is looked for again, though newer ones are in stock', async (t) => {
+t.test('looks for released deliveries though newer ones are in stock', async (t) => {
   const { stock, accept, claim, stored } = scene();
   await claim(10);
   accept('old');
@@ -97,7 +97,7 @@ t.test('what was given back is looked for again, though newer ones are in stock'
   t.same((await claim(2)).bodies.sort(), ['new', 'old']);
 });
 
-t.test('the store is asked again after a while, and at once for retries that are due', async (t) => {
+t.test('asks the store again after a while, and at once for due retries', async (t) => {
   const { clock, stock, accept, claim, asked, stored } = scene();
   await claim(10);
   accept('1', '2');
@@ -114,7 +114,7 @@ t.test('the store is asked again after a while, and at once for retries that are
   t.same((await claim(10)).bodies.sort(), ['3', 'retry']);
 });
 
-t.test('what nobody asks for is stale after five seconds', async (t) => {
+t.test('considers stock stale after five seconds without a request', async (t) => {
   const { clock, stock, accept, claim } = scene();
   await claim(10);
   accept('1');
@@ -125,7 +125,7 @@ t.test('what nobody asks for is stale after five seconds', async (t) => {
   t.equal(accept('2'), 0);
 });
 
-t.test('a stock that is cleared takes nothing until somebody asks again', async (t) => {
+t.test('takes nothing after being cleared until somebody asks again', async (t) => {
   const { stock, accept, claim } = scene();
   await claim(10);
   accept('1', '2');

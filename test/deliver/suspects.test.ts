@@ -42,7 +42,7 @@ async function crash(database: TestDatabase, times: number, inFlight: readonly s
 const events = (receiver: Receiver) => receiver.bodies.map(({ event }) => event);
 const names = (count: number) => Array.from({ length: count }, (_, index) => `m${index}`);
 
-t.test('without an abnormal end nothing is recorded before a post; after one, what was held then', async (t) => {
+t.test('records posts only of claims held at an abnormal end', async (t) => {
   const receiver = await Receiver.start(t);
   const store = await database(t);
   const recorded: string[] = [];
@@ -66,7 +66,7 @@ t.test('without an abnormal end nothing is recorded before a post; after one, wh
   t.same(recorded, ['held']);
 });
 
-t.test('a post that can not be recorded is not made, and comes again', async (t) => {
+t.test('postpones a post that cannot be recorded', async (t) => {
   const receiver = await Receiver.start(t);
   const store = await database(t);
   await acceptAll(store, names(3));
@@ -90,7 +90,7 @@ t.test('a post that can not be recorded is not made, and comes again', async (t)
   t.same(await rig.deadLetters(), []);
 });
 
-t.test('what was in flight at two abnormal ends is posted alone, once the process is steady', async (t) => {
+t.test('posts a delivery alone after two abnormal ends in flight, once the process is steady', async (t) => {
   const held: (() => void)[] = [];
   const company: number[] = [];
   let isHolding = false;
@@ -131,7 +131,7 @@ t.test('what was in flight at two abnormal ends is posted alone, once the proces
   t.same(await rig.deadLetters(), []);
 });
 
-t.test('what is posted alone waits for no batch: all else would wait with it', async (t) => {
+t.test('does not batch a delivery that is posted alone: everything else would wait', async (t) => {
   const receiver = await Receiver.start(t);
   const other = await Receiver.start(t);
   const store = await database(t);
@@ -149,7 +149,7 @@ t.test('what is posted alone waits for no batch: all else would wait with it', a
   t.equal(other.requests.length, 1);
 });
 
-t.test('what was in flight at a third abnormal end, alone, is a dead letter; no one else is', async (t) => {
+t.test('makes a dead letter only of the delivery alone in flight at a third abnormal end', async (t) => {
   const receiver = await Receiver.start(t);
   const store = await database(t);
   await acceptAll(store, ['poison', ...names(200)]);
@@ -160,7 +160,7 @@ t.test('what was in flight at a third abnormal end, alone, is a dead letter; no 
   t.match(await rig.deadLetters(), [{ reason: 'undeliverable', body: body('poison'), attempts: 0 }]);
 });
 
-t.test('three abnormal ends with everything in flight bury no one, and none is posted twice alone', async (t) => {
+t.test('buries none after three abnormal ends with everything in flight, and posts none alone twice', async (t) => {
   const receiver = await Receiver.start(t);
   const store = await database(t);
   await acceptAll(store, names(100));
@@ -173,7 +173,7 @@ t.test('three abnormal ends with everything in flight bury no one, and none is p
   t.same(await rig.deadLetters(), []);
 });
 
-t.test('a suspect whose try failed is retried like any other', async (t) => {
+t.test('retries a failed suspect like any other', async (t) => {
   const receiver = await Receiver.start(t, (response, _, index) => status(index === 0 ? 500 : 200)(response, _, index));
   const store = await database(t);
   await acceptAll(store, ['s']);
@@ -187,7 +187,7 @@ t.test('a suspect whose try failed is retried like any other', async (t) => {
   t.equal(rig.settlements.at(-1)?.claim.crashes, 0);
 });
 
-t.test('suspects are posted for a tenth of the time at most, and 16 in a row', async (t) => {
+t.test('posts suspects for a tenth of the time at most, and 16 in a row', async (t) => {
   const clock = new ManualClock();
   const posted: string[] = [];
   const putOff: number[] = [];
@@ -225,7 +225,7 @@ t.test('suspects are posted for a tenth of the time at most, and 16 in a row', a
   t.same(putOff, [9 * (1_000 + 16 * 200)]);
 });
 
-t.test('a stop gives suspects back, and does not count as an abnormal end', async (t) => {
+t.test('releases suspects on stop, which does not count as an abnormal end', async (t) => {
   const receiver = await Receiver.start(t);
   const store = await database(t);
   await acceptAll(store, ['s']);

@@ -40,7 +40,7 @@ const untrusted: Record<string, { pair: () => Pair; cause: string }> = {
 };
 
 for (const [name, { pair, cause }] of Object.entries(untrusted)) {
-  t.test(`${name} is refused as ${cause} before any byte of a request, every time`, async (t) => {
+  t.test(`refuses ${name} as ${cause} before sending any byte, every time`, async (t) => {
     const { rig, seen } = await start(t, pair());
     for (let round = 1; round <= 3; round += 1) {
       await rig.send(1);
@@ -55,7 +55,7 @@ for (const [name, { pair, cause }] of Object.entries(untrusted)) {
   });
 }
 
-t.test('network.ca adds an authority', async (t) => {
+t.test('trusts an authority of network.ca', async (t) => {
   const { rig, seen } = await start(t, good);
   await rig.send(3);
   await rig.settled(3);
@@ -63,14 +63,14 @@ t.test('network.ca adds an authority', async (t) => {
   t.equal(seen.requests, 3);
 });
 
-t.test('without it the same certificate is that of an unknown authority', async (t) => {
+t.test('treats the same certificate as unknown without it', async (t) => {
   const { rig } = await start(t, good, { ca: [] });
   await rig.send(1);
   await rig.settled(1);
   t.same(rig.outcomes, [['tls_untrusted', 'unknown_ca']]);
 });
 
-t.test('a certificate is looked at on every connection: one that changed for the worse is noticed', async (t) => {
+t.test('checks the certificate on every connection, and notices a bad new one', async (t) => {
   const { rig, seen, server } = await start(t, good);
   await noticesChange(t, rig, { server, seen }, authority.issue('DNS:other.example'));
 });

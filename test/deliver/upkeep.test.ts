@@ -9,7 +9,7 @@ import { destination, message, Rig } from './helpers/rig.ts';
 
 const DAY = 86_400_000;
 
-t.test('attempts are cleaned up while the service runs, all that are too old and no others', async (t) => {
+t.test('prunes old attempts, and no others, while the service runs', async (t) => {
   const receiver = await Receiver.start(t);
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   await rig.send(2_500);
@@ -30,7 +30,7 @@ t.test('attempts are cleaned up while the service runs, all that are too old and
   );
 });
 
-t.test('bytes that no database takes as text are replaced in the attempt log', async (t) => {
+t.test('replaces bytes in the attempt log that no database accepts as text', async (t) => {
   const receiver = await Receiver.start(
     t,
     (response) => void response.writeHead(500).end(Buffer.from([0x61, 0x00, 0xff, 0xc3])),
@@ -42,7 +42,7 @@ t.test('bytes that no database takes as text are replaced in the attempt log', a
   t.equal((await rig.store.attempts({ limit: 1 }))[0]?.response, 'a\ufffd\ufffd\ufffd');
 });
 
-t.test('what can not even be sent is logged with each try, and ends as a dead letter', FOUR_HOURS, async (t) => {
+t.test('logs each try that cannot be sent, and ends with a dead letter', FOUR_HOURS, async (t) => {
   const one = destination('http://127.0.0.1:9/');
   const [endpoint] = one.endpoints;
   // The configuration would not let it pass.
@@ -60,7 +60,7 @@ t.test('what can not even be sent is logged with each try, and ends as a dead le
   t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 1, queued: 0, heldOut: 0 }]);
 });
 
-t.test('a delivery that fails by a fault of ours is a dead letter, and stops nothing else', async (t) => {
+t.test('makes a dead letter of a delivery that fails by our fault, and stops nothing else', async (t) => {
   const receiver = await Receiver.start(t);
   const workerStore = (store: Store): WorkerStore => ({
     ...store,

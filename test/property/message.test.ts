@@ -64,7 +64,7 @@ const arrived = (value: unknown) => JSON.parse(JSON.stringify(value));
 const read = (value: unknown, shared: object = {}) =>
   readMessage(arrived(value), { receivedAt: RECEIVED, newId: () => 'made', ...shared });
 
-t.test('a body is a fixed point of parsing and stringifying without our own mark, whatever came in', async () => {
+t.test('makes bodies that survive parsing and stringifying, without our own mark, for any input', async () => {
   fc.assert(
     fc.property(message, fc.option(object, { nil: undefined }), ip, (input, context, ip) => {
       const result = read(input, { ip, ...(context === undefined ? {} : { context: arrived(context) }) });
@@ -76,7 +76,7 @@ t.test('a body is a fixed point of parsing and stringifying without our own mark
   );
 });
 
-t.test('a message is either rejected with a code and a sentence, or a body that receivers accept', async (t) => {
+t.test('either rejects a message with a code and a sentence or makes a body that receivers accept', async (t) => {
   let bodies = 0;
   fc.assert(
     fc.property(fc.oneof({ weight: 9, arbitrary: message }, json), (input) => {
@@ -95,7 +95,7 @@ t.test('a message is either rejected with a code and a sentence, or a body that 
   t.ok(bodies > 50 && bodies < 450, `both outcomes were common (${bodies} bodies)`);
 });
 
-t.test('every way to write an instant means the same', async () => {
+t.test('reads every notation of an instant alike', async () => {
   const offset = fc.integer({ min: -14 * 60, max: 14 * 60 });
   const safe = { min: new Date('0001-01-02T00:00:00Z'), max: new Date('9999-12-30T00:00:00Z'), noInvalidDate: true };
   const separator = fc.constantFrom('', ':');
@@ -116,7 +116,7 @@ t.test('every way to write an instant means the same', async () => {
   );
 });
 
-t.test('what toISOString writes is read as what it was', async () => {
+t.test('reads the output of toISOString exactly', async () => {
   const date = fc.oneof(
     fc.date(times),
     fc
@@ -131,7 +131,7 @@ t.test('what toISOString writes is read as what it was', async () => {
   );
 });
 
-t.test('a time of day or a day that there is not, is not read in haste', async (t) => {
+t.test('does not read an impossible day or time of day by the fast path', async (t) => {
   const texts = [
     '2026-02-29T00:00:00.000Z',
     '2026-13-01T00:00:00.000Z',
@@ -143,7 +143,7 @@ t.test('a time of day or a day that there is not, is not read in haste', async (
   t.equal(instant('2026-01-01T24:00:00.000Z'), Date.parse('2026-01-02T00:00:00.000Z'), 'the end of a day');
 });
 
-t.test('the corrected timestamp keeps the time between happening and sending', async () => {
+t.test('keeps the time between event and sending in the corrected timestamp', async () => {
   const lately = { min: new Date('2000-01-01T00:00:00Z'), max: new Date('2050-01-01T00:00:00Z'), noInvalidDate: true };
   fc.assert(
     fc.property(fc.date(lately), fc.integer({ min: 0, max: 10 ** 9 }), (happened, delay) => {

@@ -20,7 +20,7 @@ const input = fc.record({
   random: chance,
 });
 
-t.test('a next try is never in the past, never beyond the four hours, and a whole number', async (t) => {
+t.test('schedules the next try as an integer, never in the past or beyond the four hours', async (t) => {
   fc.assert(
     fc.property(input, ({ tries, firstAt, elapsed, wait, random }) => {
       const now = firstAt + elapsed;
@@ -33,7 +33,7 @@ t.test('a next try is never in the past, never beyond the four hours, and a whol
   t.pass();
 });
 
-t.test('Retry-After never makes a try earlier, and is kept to where the four hours allow', async (t) => {
+t.test('never retries before Retry-After, within the four hours', async (t) => {
   fc.assert(
     fc.property(input, ({ tries, firstAt, elapsed, wait, random }) => {
       const now = firstAt + elapsed;
@@ -47,7 +47,7 @@ t.test('Retry-After never makes a try earlier, and is kept to where the four hou
   t.pass();
 });
 
-t.test('the pause is anywhere below the exponential step, which doubles up to its cap', async (t) => {
+t.test('pauses for any time below the exponential step, which doubles up to its cap', async (t) => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 10_000 }), chance, (tries, random) => {
       const step = Math.min(BACKOFF_CAP, BACKOFF_BASE * 2 ** (tries - 1));
@@ -62,7 +62,7 @@ const date = fc
   .date({ min: new Date(0), max: new Date('9999-12-31'), noInvalidDate: true })
   .map((at) => at.toUTCString());
 
-t.test('any HTTP date is read as it was meant, and any text without harm', async (t) => {
+t.test('reads any HTTP date as meant, and any text without harm', async (t) => {
   fc.assert(
     fc.property(fc.date({ min: new Date(0), max: new Date('2099-12-31'), noInvalidDate: true }), (date) => {
       const from = Math.floor(date.getTime() / 1_000) * 1_000 - 60_000;

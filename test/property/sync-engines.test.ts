@@ -47,7 +47,7 @@ async function take(engine: Engine, made: StageRequest, { isCommitted, forgets }
   return { staged, changes: told(batch), snapshot, standings: read.toSorted(([a], [b]) => (a < b ? -1 : 1)) };
 }
 
-t.test('random histories give identical plans and snapshots on both engines', async (t) => {
+t.test('gives identical plans and snapshots on both engines for random histories', async (t) => {
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const postgres = await openPostgres({ type: 'postgres', url: await server.database() });

@@ -104,14 +104,14 @@ async function deliver(
 
 const runs = (usual: number) => Number(process.env['PROPERTY_RUNS'] ?? usual);
 
-t.test('whatever happens, a receiver ends with the membership of now, with DuckDB', async (t) => {
+t.test('ends with the current membership at a receiver, whatever happens, with DuckDB', async (t) => {
   const memory = { type: 'duckdb', path: ':memory:', memoryLimit: null, threads: 1 } as const;
   const engine = await openDuckdb(memory, { folder: t.testdirName, clock: systemClock });
   t.teardown(() => engine.close());
   await converges(t, engine, runs(25));
 });
 
-t.test('whatever happens, a receiver ends with the membership of now, with Postgres', async (t) => {
+t.test('ends with the current membership at a receiver, whatever happens, with Postgres', async (t) => {
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const engine = await openPostgres({ type: 'postgres', url: await server.database() });

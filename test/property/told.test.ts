@@ -14,14 +14,14 @@ const SEED = Number(process.env['TOLD_SEED'] ?? randomInt(2 ** 31));
 const steps = (usual: number) => Number(process.env['TOLD_STEPS'] ?? usual);
 t.comment(`TOLD_SEED=${SEED}`);
 
-t.test('whatever happens, everybody who can be told believes what is so, with DuckDB', async (t) => {
+t.test('leaves every reachable destination with the true state, whatever happens, with DuckDB', async (t) => {
   const memory = { type: 'duckdb', path: ':memory:', memoryLimit: null, threads: 1 } as const;
   const engine = await openDuckdb(memory, { folder: t.testdirName, clock: systemClock });
   t.teardown(() => engine.close());
   await play(t, engine, steps(25));
 });
 
-t.test('whatever happens, everybody who can be told believes what is so, with Postgres', async (t) => {
+t.test('leaves every reachable destination with the true state, whatever happens, with Postgres', async (t) => {
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const engine = await openPostgres({ type: 'postgres', url: await server.database() });

@@ -16,7 +16,7 @@ const step = fc.oneof(
   fc.record({ do: fc.constant('resume' as const) }),
 );
 
-t.test('whatever happens, the window keeps its bounds, and a dead endpoint comes back with one success', async (t) => {
+t.test('keeps the window within its bounds, and reopens a dead endpoint after one success', async (t) => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 400 }), (steps) => {
       const window = new Window({ pausedAt: null, deadSince: null });
@@ -99,7 +99,7 @@ function generator(seed: number): () => number {
 const seed = fc.integer();
 const processes = fc.constantFrom(1, 2, 4);
 
-t.test('up to a twentieth of signs of overload by chance leaves at least 0.7 of the places', async (t) => {
+t.test('keeps at least 0.7 of the places with up to a twentieth of random overload signs', async (t) => {
   fc.assert(
     fc.property(seed, fc.double({ min: 0, max: 0.05, noNaN: true }), processes, (of, share, processes) => {
       const { size, window } = flow(of, 'overload', share, 600, processes);
@@ -110,7 +110,7 @@ t.test('up to a twentieth of signs of overload by chance leaves at least 0.7 of 
   t.pass();
 });
 
-t.test('up to a tenth of other failures by chance takes no place away', async (t) => {
+t.test('keeps all places with up to a tenth of other random failures', async (t) => {
   fc.assert(
     fc.property(seed, fc.double({ min: 0, max: 0.1, noNaN: true }), processes, (of, share, processes) => {
       const { size, window } = flow(of, 'fault', share, 40, processes);
@@ -120,7 +120,7 @@ t.test('up to a tenth of other failures by chance takes no place away', async (t
   t.pass();
 });
 
-t.test('a fifth of signs of overload, or most answers of any kind that fail, leaves a few places', async (t) => {
+t.test('leaves a few places with a fifth of overload signs, or mostly failing answers', async (t) => {
   fc.assert(
     fc.property(seed, processes, (of, processes) => {
       const overloaded = flow(of, 'overload', 0.2, 200, processes).size;

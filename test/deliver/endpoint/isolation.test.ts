@@ -11,7 +11,7 @@ for (const [kind, answer] of [
   ['always answers 500', status(500)],
   ['drops every connection', (response: ServerResponse) => void response.destroy()],
 ] as const) {
-  t.test(`an endpoint that ${kind} costs the others nothing`, async (t) => {
+  t.test(`protects others from an endpoint that ${kind}`, async (t) => {
     const bad = await Receiver.start(t, answer);
     const good = await Receiver.start(t);
     const names = ['a', 'b', 'c', 'd'];
@@ -37,7 +37,7 @@ for (const [kind, answer] of [
   });
 }
 
-t.test('a dead endpoint that recovers is not stormed: it gets one, then two, then four at once', async (t) => {
+t.test('sends one, then two, then four requests at once to a recovering endpoint', async (t) => {
   let hangs = true;
   const open: ServerResponse[] = [];
   const receiver = await Receiver.start(t, (response) => {
@@ -69,7 +69,7 @@ t.test('a dead endpoint that recovers is not stormed: it gets one, then two, the
   t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
-t.test('thousands of destinations are all served, in turn', async (t) => {
+t.test('serves thousands of destinations in turn', async (t) => {
   const receiver = await Receiver.start(t);
   const destinations = Array.from({ length: 2_000 }, (_, index) =>
     destination(`${receiver.url}/${index}`, { name: `d${index}`, sources: [index % 2 === 0 ? 'even' : 'odd'] }),
@@ -94,7 +94,7 @@ t.test('thousands of destinations are all served, in turn', async (t) => {
   );
 });
 
-t.test('a full destination harms no other of its source: it alone gets its messages later', async (t) => {
+t.test('harms no destination of the same source when one is full: it alone is late', async (t) => {
   let takes = false;
   const bad = await Receiver.start(t, (response) => {
     if (takes) response.writeHead(200).end();

@@ -41,7 +41,7 @@ for (const [what, statusOf, failing] of [
   ['10 of 100 messages are always answered 500', (_: number, value: unknown) => (value === 'bad' ? 500 : 200), 10],
   ['every 20th answer is 503', (place: number) => (place % 20 === 7 ? 503 : 200), 0],
 ] as const) {
-  t.test(`where ${what}, the others flow as without`, async (t) => {
+  t.test(`delivers the others as usual when ${what}`, async (t) => {
     unharmed ??= flow(t, () => 200, 0);
     const alone = await unharmed;
     const beside = await flow(t, statusOf, failing);

@@ -16,7 +16,7 @@ function drain(clock: ManualClock, rate: Rate, seconds: number): number {
   return taken;
 }
 
-t.test('whoever asks when, a rate limit is kept to', async (t) => {
+t.test('keeps to a rate limit, whenever it is asked', async (t) => {
   const asks = fc.array(fc.record({ pause: fc.nat(500), count: fc.nat(50) }), { maxLength: 60 });
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 500 }), asks, (perSecond, asked) => {
@@ -34,7 +34,7 @@ t.test('whoever asks when, a rate limit is kept to', async (t) => {
 });
 
 for (const perSecond of [1, 40, 200]) {
-  t.test(`who has work all the time gets all of ${perSecond} a second, and a burst after a rest`, async (t) => {
+  t.test(`allows all of ${perSecond} a second under constant work, and a burst after a rest`, async (t) => {
     const clock = new ManualClock();
     const rate = new Rate(clock, perSecond);
     drain(clock, rate, 60);
@@ -45,7 +45,7 @@ for (const perSecond of [1, 40, 200]) {
   });
 }
 
-t.test('after its delay half a burst may start', async (t) => {
+t.test('allows half a burst after its delay', async (t) => {
   const clock = new ManualClock();
   const rate = new Rate(clock, 200);
   while (rate.take());
@@ -56,7 +56,7 @@ t.test('after its delay half a burst may start', async (t) => {
   t.equal(rate.available, 10);
 });
 
-t.test('a changed limit counts from now on', async (t) => {
+t.test('applies a changed limit at once', async (t) => {
   const clock = new ManualClock();
   const rate = new Rate(clock, 200);
   rate.change(40);

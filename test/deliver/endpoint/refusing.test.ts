@@ -30,7 +30,7 @@ async function untilLetters(rig: Rig, count: number): Promise<void> {
 
 for (const code of [302, 401, 403, 404, 405, 407]) {
   t.test(
-    `an endpoint that answers ${code} to everything is held, and gets all that it refused once it takes one`,
+    `holds an endpoint that answers ${code} to everything, and resends all it refused after a success`,
     async (t) => {
       const receiver = await Receiver.start(t);
       const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
@@ -71,7 +71,7 @@ for (const code of [302, 401, 403, 404, 405, 407]) {
 }
 
 for (const code of [400, 413, 415, 422]) {
-  t.test(`${code} speaks of the message`, async (t) => {
+  t.test(`treats ${code} as the fault of the message`, async (t) => {
     const receiver = await Receiver.start(t, status(code));
     const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
     await rig.send(40);
@@ -82,36 +82,33 @@ for (const code of [400, 413, 415, 422]) {
   });
 }
 
-t.test(
-  'refusals among successes stay refusals, and one message alone does not make an endpoint refuse everything',
-  async (t) => {
-    const receiver = await Receiver.start(
-      t,
-      (response, _, index) => void response.writeHead(index % 15 === 14 ? 200 : 404).end(),
-    );
-    const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
-    await sendEach(rig, 1, 60);
-    t.same(await rig.store.endpoints(), []);
-    receiver.answer = status(200);
-    await sendEach(rig, 61, 3);
-    await untilLetters(rig, 56);
-    const before = new Set((await rig.deadLetters()).map(({ id }) => id));
-    t.equal(before.size, 56);
-    receiver.answer = status(404);
-    await sendEach(rig, 70, 1);
+t.test('does not take refusals among successes, or of one message, for refusing everything', async (t) => {
+  const receiver = await Receiver.start(
+    t,
+    (response, _, index) => void response.writeHead(index % 15 === 14 ? 200 : 404).end(),
+  );
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  await sendEach(rig, 1, 60);
+  t.same(await rig.store.endpoints(), []);
+  receiver.answer = status(200);
+  await sendEach(rig, 61, 3);
+  await untilLetters(rig, 56);
+  const before = new Set((await rig.deadLetters()).map(({ id }) => id));
+  t.equal(before.size, 56);
+  receiver.answer = status(404);
+  await sendEach(rig, 70, 1);
+  await untilLetters(rig, 57);
+  const id = (await rig.deadLetters()).find((letter) => !before.has(letter.id))?.id ?? '';
+  for (let replay = 0; replay < 30; replay += 1) {
+    await rig.store.replay([{ id, body: null }]);
+    rig.worker.wake(['crm']);
     await untilLetters(rig, 57);
-    const id = (await rig.deadLetters()).find((letter) => !before.has(letter.id))?.id ?? '';
-    for (let replay = 0; replay < 30; replay += 1) {
-      await rig.store.replay([{ id, body: null }]);
-      rig.worker.wake(['crm']);
-      await untilLetters(rig, 57);
-    }
-    t.ok(receiver.requests.length >= 94);
-    t.same(await rig.store.endpoints(), []);
-  },
-);
+  }
+  t.ok(receiver.requests.length >= 94);
+  t.same(await rig.store.endpoints(), []);
+});
 
-t.test('a restart, also in the middle of sending again, loses nothing and doubles nothing', async (t) => {
+t.test('loses and doubles nothing over a restart, even while resending', async (t) => {
   const clock = new ManualClock();
   const database = await testDatabase(t, clock);
   const receiver = await Receiver.start(t, status(401));
@@ -144,7 +141,7 @@ for (const [what, mend] of [
   ['secret', (url: string) => destination(url, { secrets: ['the new one'] })],
   ['URL', (url: string) => destination(`${url}/new`)],
 ] as const) {
-  t.test(`a reload that mends the ${what} has it probed at once`, async (t) => {
+  t.test(`probes at once after a reload that fixes the ${what}`, async (t) => {
     const receiver = await Receiver.start(t, (response, { path, headers }) => {
       const isRight = what === 'URL' ? path.endsWith('/new') : headers['x-signature'] !== undefined;
       response.writeHead(isRight ? 200 : 404).end();
@@ -162,7 +159,7 @@ for (const [what, mend] of [
   });
 }
 
-t.test('a person who resumes it has it tried again, and what it refused is sent once it takes one', async (t) => {
+t.test('retries after a person resumes it, and resends what it refused after a success', async (t) => {
   const receiver = await Receiver.start(t, status(401));
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   await sendEach(rig, 1, 30);
@@ -175,7 +172,7 @@ t.test('a person who resumes it has it tried again, and what it refused is sent 
   t.same(await rig.store.endpoints(), []);
 });
 
-t.test('with any, what another endpoint took is not sent again; with all, only where it is missing', async (t) => {
+t.test('resends only messages that no endpoint took with any, and to missing endpoints with all', async (t) => {
   for (const require of ['any', 'all'] as const) {
     const good = await Receiver.start(t);
     const bad = await Receiver.start(t, status(403));
@@ -194,7 +191,7 @@ t.test('with any, what another endpoint took is not sent again; with all, only w
   }
 });
 
-t.test('a newer change of the same key wins', async (t) => {
+t.test('prefers a newer change of the same key', async (t) => {
   const receiver = await Receiver.start(t, status(401));
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   for (const [index, each] of numbered(1, 22).entries()) {
@@ -211,7 +208,7 @@ t.test('a newer change of the same key wins', async (t) => {
   t.equal(sent.length, 22);
 });
 
-t.test('of two processes both hear of it, and what it refused is sent again once', async (t) => {
+t.test('notifies both of two processes, and resends refused messages once', async (t) => {
   const clock = new ManualClock();
   const database = await testDatabase(t, clock);
   const receiver = await Receiver.start(t, status(401));

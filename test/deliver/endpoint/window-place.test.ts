@@ -17,7 +17,7 @@ function taken(clock: ManualClock): Exchange {
   return { ...exchange, at: clock.now(), startedAt: clock.monotonic(), ms: 1 };
 }
 
-t.test('any number of deliveries may end before their posts return', async (t) => {
+t.test('lets any number of deliveries end before their posts return', async (t) => {
   const clock = new ManualClock();
   const settled: string[] = [];
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
@@ -30,7 +30,7 @@ t.test('any number of deliveries may end before their posts return', async (t) =
   t.ok(queue.idle);
 });
 
-t.test('what fails by a fault of ours once the claims are another’s is not given up', async (t) => {
+t.test('does not give up a delivery that fails by our fault once another process has its claim', async (t) => {
   const clock = new ManualClock();
   const settled: string[] = [];
   const answers: ((exchange: Exchange) => void)[] = [];
@@ -50,7 +50,7 @@ t.test('what fails by a fault of ours once the claims are another’s is not giv
   t.same(settled, []);
 });
 
-t.test('attempts that fail by a fault of ours leave their places in the window to others', async (t) => {
+t.test('frees the window places of attempts that fail by our fault', async (t) => {
   const clock = new ManualClock();
   const settled: string[] = [];
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {

@@ -43,7 +43,7 @@ function mixed(
 
 const fresh = () => new Window({ pausedAt: null, deadSince: null });
 
-t.test('it doubles with every round of successes, up to its bound', async (t) => {
+t.test('doubles with every round of successes, up to its bound', async (t) => {
   const window = fresh();
   t.equal(window.size, 16);
   t.same(
@@ -52,7 +52,7 @@ t.test('it doubles with every round of successes, up to its bound', async (t) =>
   );
 });
 
-t.test('more than 64 in flight are for endpoints that take their time', async (t) => {
+t.test('grows beyond 64 in flight only for slow endpoints', async (t) => {
   const window = fresh();
   t.same(
     rounds(window, 4, () => window.succeeded(5)),
@@ -60,7 +60,7 @@ t.test('more than 64 in flight are for endpoints that take their time', async (t
   );
 });
 
-t.test('it does not grow while it is not used', async (t) => {
+t.test('does not grow while unused', async (t) => {
   const window = fresh();
   for (let each = 0; each < 1_000; each += 1) {
     window.begin();
@@ -69,7 +69,7 @@ t.test('it does not grow while it is not used', async (t) => {
   t.equal(window.size, 16);
 });
 
-t.test('a round of failures halves it, once however many fail together', async (t) => {
+t.test('halves once for a round of failures, however many fail together', async (t) => {
   for (const failure of ['fault', 'overload'] as const) {
     const window = fresh();
     rounds(window, 2, () => window.succeeded(100));
@@ -83,7 +83,7 @@ t.test('a round of failures halves it, once however many fail together', async (
   }
 });
 
-t.test('signs of overload halve it where they are clearly more than a tenth', async (t) => {
+t.test('halves when clearly more than a tenth are overload signs', async (t) => {
   for (const failure of ['overload', 'silence'] as const) {
     const window = fresh();
     rounds(window, 4, () => window.succeeded(100));
@@ -93,7 +93,7 @@ t.test('signs of overload halve it where they are clearly more than a tenth', as
   }
 });
 
-t.test('signs of overload up to a twentieth leave nearly all of it', async (t) => {
+t.test('keeps nearly all of its size with up to a twentieth of overload signs', async (t) => {
   const window = fresh();
   const sizes = mixed(window, 'overload', (place) => place % 20 === 7, 100);
   t.ok(
@@ -102,7 +102,7 @@ t.test('signs of overload up to a twentieth leave nearly all of it', async (t) =
   );
 });
 
-t.test('other failures do not shrink it until they are most of the answers', async (t) => {
+t.test('does not shrink for other failures until they are most of the answers', async (t) => {
   const window = fresh();
   t.same(mixed(window, 'fault', (place) => place % 5 === 2, 6).slice(-2), [256, 256], 'a fifth fails');
   const sizes = mixed(window, 'fault', (place) => place % 4 !== 2, 40);
@@ -112,7 +112,7 @@ t.test('other failures do not shrink it until they are most of the answers', asy
   );
 });
 
-t.test('what fails again where others succeed costs nothing, and does not make an endpoint dead', async (t) => {
+t.test('ignores repeated failures of a message while others succeed, and does not die of them', async (t) => {
   const window = fresh();
   rounds(window, 4, () => window.succeeded(100));
   for (let each = 0; each < 1_000; each += 1) {
@@ -127,7 +127,7 @@ t.test('what fails again where others succeed costs nothing, and does not make a
   t.notOk(window.open, 'but it does once first tries fail too');
 });
 
-t.test('a single sign of overload takes a step back, above what it is known to take', async (t) => {
+t.test('steps back after a single overload sign, above its known good size', async (t) => {
   const window = fresh();
   rounds(window, 4, () => window.succeeded(100));
   fail(window, 'overload', 6_000);
@@ -141,7 +141,7 @@ t.test('a single sign of overload takes a step back, above what it is known to t
   );
 });
 
-t.test('above half of what failed it grows by one a round', async (t) => {
+t.test('grows by one a round above half of the size that failed', async (t) => {
   const window = fresh();
   rounds(window, 2, () => window.succeeded(100));
   for (let each = 0; each < 64; each += 1) fail(window, 'fault', 6_000);
@@ -149,7 +149,7 @@ t.test('above half of what failed it grows by one a round', async (t) => {
   t.same(rounds(window, 4, () => window.succeeded(100), 6_000).slice(1), [33, 34, 35]);
 });
 
-t.test('four who share an endpoint grow by one a round together, and more slowly once something failed', async (t) => {
+t.test('grows by one a round over four sharing processes, and more slowly after a failure', async (t) => {
   const roundsToGrow = (window: Window) => {
     const { size } = window;
     return rounds(window, 40, () => window.succeeded(100), 9_000).findIndex((now) => now > size) + 1;
@@ -168,7 +168,7 @@ t.test('four who share an endpoint grow by one a round together, and more slowly
   t.ok([16, 17].includes(roundsToGrow(failed)), 'each by a sixteenth');
 });
 
-t.test('those who share an endpoint take their steps at different times', async (t) => {
+t.test('takes the steps of sharing processes at different times', async (t) => {
   const share = { of: 4, leads: true };
   const firstSteps = [0, 0.25, 0.5, 0.75].map((random) => {
     const window = new Window({ pausedAt: null, deadSince: 1, share });
@@ -178,7 +178,7 @@ t.test('those who share an endpoint take their steps at different times', async 
   t.equal(new Set(firstSteps).size, 4, `${firstSteps}`);
 });
 
-t.test('what is near gets 64 at once, however long it takes while it is busy; what is far gets more', async (t) => {
+t.test('gives a near endpoint 64 at once, however slow under load, and a distant one more', async (t) => {
   const near = fresh();
   near.begin();
   near.succeeded(2);
@@ -187,7 +187,7 @@ t.test('what is near gets 64 at once, however long it takes while it is busy; wh
   t.same(rounds(far, 8, () => far.succeeded(400)).at(-1), 256);
 });
 
-t.test('five failures in a row without an answer make the endpoint dead', async (t) => {
+t.test('dies after five failures in a row without an answer', async (t) => {
   for (const failure of ['silence', 'unreachable'] as const) {
     const window = fresh();
     fill(window, 0);
@@ -200,7 +200,7 @@ t.test('five failures in a row without an answer make the endpoint dead', async 
   }
 });
 
-t.test('an endpoint that answers with failures only dies at a window of one', async (t) => {
+t.test('dies only at a window of one if the endpoint answers with failures', async (t) => {
   for (const failure of ['fault', 'overload'] as const) {
     const window = fresh();
     const first = () => window.begun - window.inFlight + 1;
@@ -211,7 +211,7 @@ t.test('an endpoint that answers with failures only dies at a window of one', as
   }
 });
 
-t.test('one that is little used dies after ten failed answers, however large its window had been', async (t) => {
+t.test('dies after ten failed answers if little used, however large its window had been', async (t) => {
   for (const size of [16, 64, 256]) {
     const window = fresh();
     while (window.size < size) rounds(window, 1, () => window.succeeded(100));
@@ -225,7 +225,7 @@ t.test('one that is little used dies after ten failed answers, however large its
   }
 });
 
-t.test('a success in between keeps it alive', async (t) => {
+t.test('stays alive after a success in between', async (t) => {
   const window = fresh();
   for (let each = 0; each < 100; each += 1) {
     window.begin();
@@ -235,7 +235,7 @@ t.test('a success in between keeps it alive', async (t) => {
   t.ok(window.open);
 });
 
-t.test('a dead endpoint gets one probe at a time, rarer and rarer, at whole milliseconds', async (t) => {
+t.test('probes a dead endpoint one at a time, ever more rarely, at whole milliseconds', async (t) => {
   const window = fresh();
   for (let each = 0; each < 64; each += 1) window.begin();
   for (let each = 0; each < 5; each += 1) fail(window, 'silence', 5_000, 1, 0.3);
@@ -257,7 +257,7 @@ t.test('a dead endpoint gets one probe at a time, rarer and rarer, at whole mill
 });
 
 t.test(
-  'a probe that succeeds opens it for one, then two, then four, up to what a new one gets, then by one at a time',
+  'opens after a successful probe for one, two, four, up to the size for a new endpoint, then by one',
   async (t) => {
     const died = fresh();
     for (let each = 0; each < 5; each += 1) died.begin();
@@ -272,7 +272,7 @@ t.test(
   },
 );
 
-t.test('a paused endpoint takes nothing until it is resumed', async (t) => {
+t.test('takes nothing while paused, until resumed', async (t) => {
   const window = fresh();
   window.pause(1_000);
   t.equal(window.free(Number.MAX_SAFE_INTEGER), 0);
@@ -281,7 +281,7 @@ t.test('a paused endpoint takes nothing until it is resumed', async (t) => {
   t.equal(window.free(0), 16);
 });
 
-t.test('what was dead or paused before a restart still is', async (t) => {
+t.test('stays dead or paused over a restart', async (t) => {
   t.equal(new Window({ pausedAt: 1, deadSince: null }).free(10), 0);
   const dead = new Window({ pausedAt: null, deadSince: 1 });
   t.notOk(dead.open);
