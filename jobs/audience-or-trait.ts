@@ -1,10 +1,9 @@
 import type { AudienceConfig, Config, TraitConfig } from '../src/config/config.ts';
 import type { Destination } from '../src/destination.ts';
 
-/** An audience or a computed trait: what a sync computes. */
 export type Computation = AudienceConfig | TraitConfig;
 
-/** The part of the configuration that the sync goes by. */
+/** The part of the configuration that syncs use. */
 export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'traits' | 'destinations'> &
   Partial<Pick<Config, 'changedAt' | 'recordRetention' | 'eventLog' | 'store' | 'hiddenValues'>>;
 
@@ -12,17 +11,17 @@ export function computations(config: SyncConfig): readonly Computation[] {
   return [...config.audiences, ...config.traits];
 }
 
-/** Which audience or trait it is, and the source that it speaks as. */
+/** The key of an audience or trait, and the source that its messages are sent as. */
 type Speaker = Pick<Computation, 'key' | 'source'>;
 
-/** Names of the destinations that hear of an audience or trait. */
+/** Names of the destinations that receive an audience or trait. */
 export function connectedTo({ key, source }: Speaker, destinations: readonly Destination[]): readonly string[] {
   return reachedBy(source, destinations)
     .filter((destination) => wants(destination, key))
     .map(({ name }) => name);
 }
 
-/** The destinations that hear what syncs say as this source, whatever they want of it: that something is over. */
+/** Destinations that take identifies of this source. Audience filters don't count: the end of an audience ignores them. */
 export function reachedBy(source: string, destinations: readonly Destination[]): readonly Destination[] {
   return destinations.filter(
     ({ enabled, sources, wants }) =>
@@ -34,7 +33,7 @@ export function wants(destination: Destination, key: string): boolean {
   return destination.wants?.audiences?.includes(key) ?? true;
 }
 
-/** The conflict key of a message about `user`: one value per audience and user. No key holds a `|`. */
+/** The conflict key of a message about `user`, unique per audience and user. Keys never contain `|`. */
 export function conflictKey(key: string, user: string): string {
   return `${key}|${user}`;
 }

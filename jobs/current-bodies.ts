@@ -11,7 +11,7 @@ import { bodiesOf } from './run/send.ts';
 /** The parts of a dead letter that name its destination, its user and its message. */
 export type DeadChange = Pick<DeadLetter, 'destination' | 'conflict' | 'messageId' | 'body'>;
 
-/** A body with the value of now; null for messages that are sent as they are; the error if that value can't be read. */
+/** A body with the current value; null for messages that are sent unchanged; the error if the value can't be read. */
 export type CurrentBody = string | null | RollcallError;
 
 interface CurrentBodiesDeps {
@@ -32,12 +32,12 @@ interface Audience {
   readonly changes: readonly ChangeLetter[];
 }
 
-/** Engines that could not be opened, by name: a replay of many pages does not wait for them each time. */
+/** Errors of engines that could not be opened, by name: a replay of many pages waits for each only once. */
 export type UnreachableEngines = Map<string, RollcallError>;
 
 /**
- * The bodies for dead letters that are sent again, in their order: older than any change to come. Each engine is opened
- * once, and asked once per audience.
+ * Bodies for dead letters that are sent again, in the same order. Future changes supersede them. Each engine is opened once,
+ * and queried once per audience.
  */
 export async function currentBodies(
   deps: CurrentBodiesDeps,
@@ -55,7 +55,7 @@ export async function currentBodies(
     else {
       const at = deps.clock.now();
       const last = record?.sequence ?? (await deps.store.lastSequence(key));
-      // Above all changes of its life, and below all of the next one.
+      // Above all changes of its past life, below all of the next one.
       const sequence = last > 0 ? last + 1 : at * 1000;
       tell(changes, (change) => retiredBody(change, at, sequence));
     }
@@ -78,7 +78,7 @@ function toChange(letter: DeadChange): ChangeLetter[] {
   return change ? [{ ...change, letter }] : [];
 }
 
-/** A failure of one audience is that audience's only. */
+/** An error in one audience doesn't affect the others. */
 async function bodiesOfNow(
   deps: CurrentBodiesDeps,
   engine: Engine,
@@ -90,7 +90,7 @@ async function bodiesOfNow(
     if ((await engine.snapshot(key)).version < record.version) throw lost(key);
     const staged = unfinished ? await engine.staged(unfinished.id) : null;
     const users = [...new Set(changes.map(({ user }) => user))];
-    // A run for one destination says nothing of the membership.
+    // A run for one destination doesn't change the membership.
     const isForAll = unfinished && unfinished.action !== 'withdraw' && unfinished.action !== 'backfill';
     const standings = await engine.lookup(key, users, isForAll ? staged?.plan : undefined);
     const hears = hearersOf(record, unfinished, deps.config());
@@ -110,8 +110,8 @@ async function bodiesOfNow(
 }
 
 /**
- * Finds destinations that get the membership, rather than its end. A destination that does not want it gets the end. One
- * that syncs do not reach gets the membership only if it had it before: then changes will follow once it is back.
+ * Finds destinations that get the membership rather than its end. A destination whose filter excludes it gets the end. One
+ * that syncs can't reach gets the membership only if it had it before, since changes will follow once it is back.
  */
 function hearersOf(
   record: AudienceRecord,
@@ -125,13 +125,13 @@ function hearersOf(
   return (destination) => hearers.has(destination);
 }
 
-/** Without its snapshot everybody would seem to have left. */
+/** Without the snapshot, everyone would appear to have left. */
 function lost(key: string): RollcallError {
   const message = `${key}: the engine no longer has what was last synced. Bring its database back, or run \`rollcall resync ${key}\`.`;
   return new RollcallError('snapshot_lost', message);
 }
 
-/** Nobody is in an audience that is retired; what a trait's columns were, only the letter still says. */
+/** A retired audience has no members. The columns of a retired trait are known only from the letter. */
 function retiredBody({ key, user, letter }: ChangeLetter, at: number, sequence: number): string {
   const { traits = {}, context } = JSON.parse(letter.body) as {
     readonly traits?: object;

@@ -6,7 +6,7 @@ import { type Computation, computations, type SyncConfig } from './audience-or-t
 import { type ConfiguredDefinition, compile } from './engines/definitions/compile.ts';
 import { readStatement, singleStatement } from './engines/sql/statement.ts';
 
-/** The SQL that computes an audience or trait; a short definition is compiled to it. */
+/** The SQL that computes an audience or trait. Short definitions are compiled. */
 export function definitionSql(computation: Computation, config: Pick<SyncConfig, 'engines' | 'audiences'>): string {
   const definition = definitionOf(computation);
   if ('sql' in definition) return definition.sql;
@@ -17,7 +17,7 @@ export function definitionSql(computation: Computation, config: Pick<SyncConfig,
   return compile(definition, type, (key) => definitionOf(audienceOf(key, config)));
 }
 
-/** A definition as SQL, for people. */
+/** A definition as SQL, for display. */
 interface ShownSql {
   readonly key: string;
   readonly kind: Computation['kind'];
@@ -26,9 +26,9 @@ interface ShownSql {
 }
 
 /**
- * The SQL of these audiences and traits, of all unless given. Nothing is opened for it.
+ * The SQL of these audiences and traits; of all if `keys` is empty. Opens no engine.
  *
- * @param asOf - what `$now` stands for, milliseconds since 1970; left as it is unless given
+ * @param asOf - the value of `$now`, milliseconds since 1970; if absent, `$now` stays
  * @throws RollcallError `unknown_audience`
  */
 export function shownSql(config: SyncConfig, keys: readonly string[], asOf?: number): readonly ShownSql[] {
@@ -46,7 +46,7 @@ export function shownSql(config: SyncConfig, keys: readonly string[], asOf?: num
   });
 }
 
-/** Changes when the definition does, but not with its name, so that a renamed audience is known again. */
+/** A hash of the definition without its name, so that a renamed audience is recognized. */
 export function definitionHash(computation: Computation): string {
   const { kind, engine } = computation;
   return createHash('sha256')
@@ -55,7 +55,7 @@ export function definitionHash(computation: Computation): string {
     .slice(0, 16);
 }
 
-/** The same for equal definitions, those of the audiences that they name included. */
+/** The text of a definition and of all audiences that it refers to. */
 export function definitionText(computation: Computation, config: Pick<SyncConfig, 'audiences'>): string {
   const definition = definitionOf(computation);
   const named = 'when' in definition ? audiencesIn(definition.when) : [];

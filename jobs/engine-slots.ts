@@ -1,15 +1,15 @@
-/** Places for work at once; who finds none free waits, in the order of coming. */
+/** Limits concurrent work. Waiters are served in order of arrival. */
 export class EngineSlots {
   private readonly waiting: { readonly begin: () => void }[] = [];
   private readonly limit: () => number;
   private taken = 0;
 
-  /** @param limit - asked anew each time, so that a reloaded configuration counts */
+  /** @param limit - called each time, so that a reloaded configuration takes effect */
   constructor(limit: () => number) {
     this.limit = limit;
   }
 
-  /** Resolves to what gives the place back; rejects with the signal's reason once it aborts. */
+  /** Resolves to a function that releases the slot; rejects with the signal's reason once it aborts. */
   async take(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<void>();

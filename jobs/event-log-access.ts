@@ -5,15 +5,14 @@ import { readTail, type TailReader } from '../src/store/events/scan.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './audience-or-trait.ts';
 
-/** The log as an engine on the same machine reads it. */
+/** The event log's files, for an engine on the same machine. */
 export interface LoggedEvents {
-  /** Folder of the files. */
   readonly folder: string;
-  /** Reads the tail and resolves to the paths of the files: together all events that there are, each of them once. */
+  /** Reads the tail and resolves to the paths of the files. Together they hold each event exactly once. */
   read(tail: TailReader): Promise<readonly string[]>;
 }
 
-/** How an engine sees the log: as files, in its own database, or not at all. */
+/** An engine's access to the log: as files, in its own database, or none. */
 export function eventLogFor(
   engine: EngineConfig,
   { eventLog, store }: Pick<SyncConfig, 'eventLog' | 'store'>,

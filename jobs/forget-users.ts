@@ -3,7 +3,7 @@ import { renewKept } from './live/forget.ts';
 import type { WithEngine } from './open-engines.ts';
 import type { JobLog } from './run/run-context.ts';
 
-/** A user, and a destination that heard of the user from a source. */
+/** A user, and a destination that was notified about the user by a source. */
 export interface ToldUser {
   readonly source: string;
   readonly destination: string;
@@ -21,7 +21,7 @@ async function byEngine({ store }: ForgetParts, sources: readonly string[] | nul
   return Map.groupBy(audiences, ({ engine }) => engine);
 }
 
-/** Takes users out of all snapshots and plans, and out of the engines' files. */
+/** Removes users from all snapshots and plans, and from the engines' files. */
 export async function forgetUsers(
   place: ForgetParts,
   users: readonly string[],
@@ -36,13 +36,13 @@ export async function forgetUsers(
     });
     await forgotten.catch((cause) => failures.push(cause));
   }
-  // The kept state of people's events does not say which source each came from.
+  // The state kept of people's events doesn't record their sources.
   if (sources !== null) await renewKept(place.store).catch((cause) => failures.push(cause));
-  // One engine that is gone or down must not keep the user in the others.
+  // A missing or failing engine must not keep the user in the others.
   if (failures.length > 0) throw failures[0];
 }
 
-/** Users among these whom the audiences of these sources know, and the destinations that heard of them. */
+/** Those of these users whom audiences of these sources know, each with the destinations notified about them. */
 export async function toldUsers(
   place: ForgetParts,
   users: readonly string[],
@@ -57,9 +57,9 @@ export async function toldUsers(
         }
       }
     });
-    // Whom an engine that is away knows, the attempt log may still tell.
+    // The attempt log may still name the users of an engine that is out of reach.
     await asked.catch((error) =>
-      place.log.warn({ err: error, engine: name }, 'An engine could not be asked which users it has told'),
+      place.log.warn({ err: error, engine: name }, 'Could not ask an engine for its users; using only the attempt log'),
     );
   }
   return told;

@@ -13,26 +13,26 @@ import { eventLogFor } from './event-log-access.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
 import { liveEngine } from './live/engine.ts';
 
-/** Questions of people and deletions do not wait for runs: they have places of their own. */
+/** Slots for people's queries and deletions, which don't wait for runs. */
 const ASIDE = 2;
 const NOTHING: HiddenValues = new Map();
 
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
 
-/** The engines of the configuration. Each is open only while it works, and its concurrency is limited. */
+/** The configured engines. Each is open only while in use, with limited concurrency. */
 export interface OpenEngines {
-  /** Waits for a place among the engine's runs; resolves to what gives it back. */
+  /** Waits for a run slot of the engine; resolves to a function that releases it. */
   enter(name: string, signal: AbortSignal): Promise<() => void>;
   /**
-   * Opens an engine for a run, which has a place; who opens it closes it.
+   * Opens an engine for a run that holds a slot. The caller closes it.
    *
    * @param timeout - milliseconds that a statement may take
    * @throws RollcallError `engine_unreachable`
    */
   open(name: string, timeout?: number): Promise<Engine>;
-  /** Opens an engine for something short, beside the runs. */
+  /** Opens an engine for a short task without waiting for runs. */
   aside: WithEngine;
-  /** Remarks of an engine about itself. @throws RollcallError `engine_unreachable` */
+  /** The engine's report on itself. @throws RollcallError `engine_unreachable` */
   examine(name: string): Promise<readonly Remark[]>;
 }
 
@@ -90,12 +90,12 @@ export function createOpenEngines({
   };
 }
 
-/** Whether snapshots of an engine can be reached. */
+/** True for configured engines and for the engine of live audiences. */
 export function hasEngine(name: string, { engines }: Pick<SyncConfig, 'engines'>): boolean {
   return name === LIVE_ENGINE || Object.hasOwn(engines, name);
 }
 
-/** Runs of live audiences only read the store and send. */
+/** Concurrent runs of live audiences, which only read the store and send. */
 const LIVE_RUNS = 4;
 
 function concurrencyOf(name: string, config: SyncConfig): number {

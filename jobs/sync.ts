@@ -13,63 +13,63 @@ import { type Background, createBackground } from './schedule/background.ts';
 import { createOrders, type Orders } from './schedule/orders.ts';
 import { createPauses, type Pauses } from './schedule/pauses.ts';
 import type { SyncPlan } from './view/plan.ts';
-import { type ComputedType, createLooks } from './view/previews.ts';
-import { createReading, type Reading } from './view/queries.ts';
+import { type ComputedType, createPreviews } from './view/previews.ts';
+import { createQueries, type Queries } from './view/queries.ts';
 
 export interface SyncTime {
   /** The run's time in milliseconds since 1970; without it, now. */
   readonly now?: number | undefined;
-  /** Whether renamed audiences end under their former names without being held for a person. */
+  /** If true, renamed audiences end under their former names without approval. */
   readonly renames?: boolean | undefined;
 }
 
 /** The audience sync (docs/audiences.md). */
-export interface Sync extends Reading {
+export interface Sync extends Queries {
   /**
-   * Syncs these audiences and traits, or all, but those that are paused. A failure of one is in its report and stops no other.
+   * Syncs these audiences and traits, or all, except paused ones. A failure is in its report and doesn't stop the others.
    *
-   * @throws RollcallError `unknown_audience`; `bad_usage` for another time where one is live
+   * @throws RollcallError `unknown_audience`; `bad_usage` for another time if one is live
    */
   run(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
-  /** Throws as `run` does, at once, and runs nothing. */
+  /** Throws what `run` would throw, without running anything. */
   check(keys: readonly string[], time: SyncTime): void;
-  /** The changes that `run` would send, or would if these were not paused; writes nothing. Throws as `run` does. */
+  /** The changes that `run` would send, also for named audiences that are paused. Writes nothing. Throws as `run` does. */
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
-  /** The audiences and traits that are configured, with what their values are in JSON; checks definitions, runs none. */
+  /** The configured audiences and traits with the JSON types of their values. Checks definitions but runs none. */
   types(): Promise<readonly ComputedType[]>;
-  /** The remarks of an engine on itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
+  /** The engine's report on itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
   examine(engine: string): Promise<readonly Remark[]>;
-  /** Sends everything again: `true` to members, `false` to everyone who ever left. Throws as `run` does. */
+  /** Sends everything again: `true` for members, `false` for everyone who ever left. Throws as `run` does. */
   resync(key: string, time?: SyncTime): Promise<SyncReport>;
-  /** Sends `false` to every member and forgets the audience, in the configuration or not. */
+  /** Sends `false` for every member and forgets the audience, configured or not. */
   retire(key: string, time?: SyncTime): Promise<SyncReport>;
-  /** Lets a held run go on. @throws RollcallError `unknown_run` */
+  /** Continues a held run. @throws RollcallError `unknown_run` */
   approve(run: string): Promise<SyncReport>;
-  /** Throws a held run away, or the rest of one that can't be finished. @throws RollcallError `unknown_run` */
+  /** Discards a held run, or the rest of one that can't be finished. @throws RollcallError `unknown_run` */
   reject(run: string): Promise<SyncReport>;
-  /** Audiences that the store knows and the configuration does not. */
+  /** Audiences that the store knows but the configuration doesn't. */
   orphans(): Promise<readonly AudienceRecord[]>;
-  /** Audiences that were retired, while some destination that had one does not know. */
+  /** Retired audiences whose end has not reached every destination that had them. */
   ended(): Promise<readonly AudienceRecord[]>;
   /**
-   * The bodies that tell the values of now, for dead letters that are sent again, in their order.
+   * Bodies with the current values for dead letters that are sent again, in the same order.
    *
-   * @param unreachable - the same for all pages of one replay
+   * @param unreachable - pass the same map for all pages of one replay
    */
   currentBodies(letters: readonly DeadChange[], unreachable?: UnreachableEngines): Promise<readonly CurrentBody[]>;
-  /** Takes users out of all snapshots and plans, and out of the engines' files. */
+  /** Removes users from all snapshots and plans, and from the engines' files. */
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
-  /** Says that the configuration of now counts: at the start of a process that is there to stay, and at its reloads. */
+  /** Makes the current configuration the newest: at the start of a long-running process, and at its reloads. */
   configured(): Promise<void>;
-  /** Users among these whom the audiences of these sources know, and the destinations that heard of them. */
+  /** Those of these users whom audiences of these sources know, each with the destinations notified about them. */
   told(users: readonly string[], sources: readonly string[] | null): Promise<readonly ToldUser[]>;
   /**
-   * Runs the schedules; missed ticks are caught up once.
+   * Starts the schedules. Missed ticks are caught up once.
    *
-   * @param renames - whether renamed audiences end under their former names without being held for a person
+   * @param renames - if true, renamed audiences end under their former names without approval
    */
   start(renames?: boolean): Promise<void>;
-  /** Ends the schedules and, between two batches, the runs; the next sync goes on with them. */
+  /** Stops the schedules, and runs after their current batch. The next sync continues those runs. */
   stop(): Promise<void>;
 }
 
@@ -78,7 +78,7 @@ export function createSync(options: SyncOptions): Sync {
   const runner = new Runner(options);
   const subjects = createSubjects(store, config);
   const orders = createOrders({ store, clock, runner, subjects });
-  const looks = createLooks({ store, clock, config, runner, subjects });
+  const previews = createPreviews({ store, clock, config, runner, subjects });
   const pauses = createPauses(store, log);
   const background = createBackground({ options, runner, orders, subjects, pauses });
   const { withEngine, generations } = runner;
@@ -91,12 +91,13 @@ export function createSync(options: SyncOptions): Sync {
       const plans: SyncPlan[] = [];
       const named = subjects.named(keys);
       refuseOtherTimes(named, time);
-      for (const subject of named) plans.push(await looks.plan(subject, time.now));
+      for (const subject of named) plans.push(await previews.plan(subject, time.now));
       return plans;
     },
     async types() {
       const types: ComputedType[] = [];
-      for (const computation of computations(config())) types.push(await looks.type(configured(computation, config())));
+      for (const computation of computations(config()))
+        types.push(await previews.type(configured(computation, config())));
       return types;
     },
     examine: runner.examine,
@@ -108,7 +109,7 @@ export function createSync(options: SyncOptions): Sync {
     retire: async (key, { now } = {}) => orders.order(await subjects.findWhereItLies(key), { action: 'retire', now }),
     approve: orders.approve,
     reject: orders.reject,
-    ...createReading({ store, clock, config, log, subjects, withEngine }),
+    ...createQueries({ store, clock, config, log, subjects, withEngine }),
     orphans: subjects.orphans,
     ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>
@@ -142,7 +143,7 @@ function chosen(subjects: Subjects, keys: readonly string[] | undefined, time: S
   return selected;
 }
 
-/** A live audience has no other time than now. */
+/** Live audiences can only be synced as of now. */
 function refuseOtherTimes(selected: readonly Subject[], { now }: SyncTime): void {
   const live = selected.filter(({ engine }) => engine === LIVE_ENGINE).map(({ key }) => key);
   if (now === undefined || live.length === 0) return;
@@ -157,7 +158,7 @@ async function runAll(parts: RunParts, keys: readonly string[] | undefined, time
     if (await pauses.passesOver(subject.key, false)) return;
     reports.push(await orders.order(subject, { action: 'sync', ...time }));
   };
-  // Live ones may name others: those come first.
+  // Live audiences may refer to others, which are synced first.
   for (const subject of selected) if (subject.engine !== LIVE_ENGINE) await sync(subject);
   const live = selected.filter(({ engine }) => engine === LIVE_ENGINE);
   if (live.length > 0) await background.computeLive();
@@ -170,11 +171,11 @@ async function runAll(parts: RunParts, keys: readonly string[] | undefined, time
   return reports;
 }
 
-/** Tells destinations that were away of audiences that were retired; reports what it did. */
+/** Sends the end of retired audiences to destinations that were away. */
 async function settleEnded({ config, orders, subjects }: RunParts, { now }: SyncTime): Promise<SyncReport[]> {
   const reports: SyncReport[] = [];
   for (const record of await subjects.ended()) {
-    // Without its engine nothing can be sent; it is no failure of each sync.
+    // Without its engine nothing can be sent, but that doesn't fail every sync.
     if (!hasEngine(record.engine, config())) continue;
     reports.push(await orders.order(orphan(record), { action: 'settle', now }));
   }

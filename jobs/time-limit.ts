@@ -2,11 +2,11 @@ import ms from 'ms';
 import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 
-/** As long as a timer can be. */
+/** The longest delay that a timer takes. */
 const LONGEST = 2 ** 31 - 1;
 
 /**
- * Does work that its own signal ends once it has taken too long; it ends with the given one, too.
+ * Does work with a signal that aborts after `timeout` milliseconds, or when the given one does.
  *
  * @throws RollcallError `sql_timeout`
  */

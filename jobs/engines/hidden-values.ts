@@ -1,15 +1,15 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Definition, Engine } from './port.ts';
 
-/** Values that variables put into SQL, and the variables' names: engines quote them in errors, which hooks and pages show. */
+/** Values of variables in SQL, with the variables' names. Engines quote them in errors, which hooks and pages show. */
 export type HiddenValues = ReadonlyMap<string, string>;
 
 /** Verbs that run SQL of definitions. */
 const RUNNING: ReadonlySet<unknown> = new Set(['stage', 'preview', 'describe'] satisfies (keyof Engine)[]);
-/** Where DuckDB quotes a part of the line, which may hold half a value. */
+/** DuckDB's excerpt of the line, which may hold half a value. */
 const EXCERPT = /\n+LINE \d+:[\s\S]*$/;
 
-/** The engine, with errors that say the name of a variable in place of what it holds. */
+/** Wraps an engine so that its errors show the names of variables instead of their values. */
 export function hidingValues(engine: Engine, values: HiddenValues): Engine {
   if (values.size === 0) return engine;
   return new Proxy(engine, {

@@ -1,7 +1,7 @@
-/** How often work that goes on is interrupted again, in milliseconds: some phases don't listen. */
+/** Milliseconds between interrupts, which are repeated because some phases ignore them. */
 const INSIST_EVERY = 500;
 
-/** Does the work, which is interrupted until it ends once the signal aborts. Then it rejects with the signal's reason. */
+/** Does the work. Once the signal aborts, interrupts it until it ends, and rejects with the signal's reason. */
 export async function interruptedBy<T>(signal: AbortSignal, interrupt: () => void, work: () => Promise<T>): Promise<T> {
   let insisting: NodeJS.Timeout | undefined;
   const begin = () => {

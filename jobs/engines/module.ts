@@ -6,7 +6,7 @@ import { RollcallError } from '../../src/kernel/errors.ts';
 import type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts';
 import type { Engine } from './port.ts';
 
-/** All that an engine has to be able to do; the type sees to it that none is forgotten here. */
+/** The methods that every engine must have. The type ensures that none is missing here. */
 const VERBS: Readonly<Record<Exclude<keyof Engine, 'causes' | 'examine'>, true>> = {
   snapshot: true,
   stage: true,
@@ -30,7 +30,7 @@ const VERBS: Readonly<Record<Exclude<keyof Engine, 'causes' | 'examine'>, true>>
   close: true,
 };
 
-/** @throws RollcallError `engine_unreachable` when the module can't be loaded, or makes no engine */
+/** @throws RollcallError `engine_unreachable` if the module can't be loaded, or makes no engine */
 export async function openModule(
   { module, options }: ModuleConfig,
   { folder, readOnly = false, timeout }: Pick<ModuleEngineOptions, 'folder' | 'timeout'> & { readOnly?: boolean },
@@ -45,7 +45,7 @@ export async function openModule(
 
 async function load(module: string, folder: string): Promise<{ readonly openEngine?: unknown }> {
   try {
-    // A package is one of those beside the configuration.
+    // Packages are resolved from the configuration's folder.
     const file = isAbsolute(module) ? module : createRequire(join(folder, 'rollcall.yaml')).resolve(module);
     return await import(pathToFileURL(file).href);
   } catch (cause) {

@@ -6,17 +6,17 @@ import type { Engine } from './port.ts';
 interface OpenEngineOptions {
   readonly folder: string;
   readonly clock: Clock;
-  /** The event log in files, where definitions may read it. */
+  /** The event log's files, if definitions may read them. */
   readonly eventLog?: LoggedEvents | null;
-  /** Whether the event log is in the engine's own database. */
+  /** True if the event log is in the engine's own database. */
   readonly seesEvents?: boolean;
-  /** Only previews and look-ups will be asked for; nothing may be written. */
+  /** If true, only previews and look-ups follow, and nothing may be written. */
   readonly readOnly?: boolean;
-  /** Milliseconds after which the database itself should give up a statement: the process that asked may be gone. */
+  /** Milliseconds after which the database itself should cancel a statement, since our process may be gone. */
   readonly timeout?: number | undefined;
 }
 
-/** Opens the engine of this configuration for one piece of work. Each kind is loaded only where it is used. */
+/** Opens the configured engine for one task. Each kind is loaded only if it is used. */
 export type OpenEngine = (config: EngineConfig, options: OpenEngineOptions) => Promise<Engine>;
 
 export const openEngine: OpenEngine = async (config, options) => {

@@ -1,15 +1,15 @@
 import type { Remark } from '../../src/kernel/remark.ts';
 
 /**
- * An audience engine keeps each snapshot (membership as last synced) beside the data, computes there what
- * changed, and hands out only the changes. `test/contract/engine.ts` is the suite that every engine passes.
+ * An audience engine keeps each snapshot (membership as last synced) next to the data, computes the changes there,
+ * and hands out only those. `test/contract/engine.ts` is the suite that every engine passes.
  */
 export interface Engine {
-  /** The snapshot's version and size; version 0 when there is none. */
+  /** The snapshot's version and size; version 0 if there is none. */
   snapshot(key: string): Promise<Snapshot>;
   /**
    * Runs the definition once, compares it with the snapshot, and keeps the difference as a durable plan.
-   * Writes all of it or nothing; the snapshot stays as it is.
+   * Writes all of it or nothing. The snapshot doesn't change.
    *
    * @throws RollcallError `sql_failed`, `source_incomplete`, `column_missing`, `column_type`
    */
@@ -20,54 +20,54 @@ export interface Engine {
    * @throws RollcallError `sql_failed`, `column_missing`, `column_type`
    */
   describe(definition: Definition): Promise<readonly TraitColumn[]>;
-  /** As `stage`, but leaves no trace: the counts and a few rows of each sort. */
+  /** As `stage`, but leaves no trace. Resolves to the counts and a few rows of each kind. */
   preview(request: StageRequest, sampleSize: number): Promise<Preview>;
-  /** The counts of a plan staged earlier; null when there is none of that name. */
+  /** The counts of a plan staged earlier; null if there is none of that name. */
   staged(plan: string): Promise<Staged | null>;
   /**
-   * At most `limit` rows of a plan after position `after` (0 for the start), in order; fewer where values are long, but none at its
-   * end only.
+   * At most `limit` rows of a plan after position `after` (0 for the start), in order. Fewer if values are long, but none
+   * only at its end.
    */
   changes(plan: string, after: number, limit: number): Promise<ChangeBatch>;
   /**
-   * Moves the snapshot to the plan's version in one transaction; again is harmless. The plan stays until `discard`.
+   * Moves the snapshot to the plan's version in one transaction. Idempotent. The plan stays until `discard`.
    *
-   * @throws RollcallError `snapshot_moved` when the snapshot is no longer the one that the plan was computed from
+   * @throws RollcallError `snapshot_moved` if the plan was computed from another snapshot
    */
   commit(plan: string): Promise<void>;
-  /** Removes the rows of a plan after position `after`: to be committed without them. */
+  /** Removes the rows of a plan after position `after`, so that it is committed without them. */
   cut(plan: string, after: number): Promise<void>;
   /** Removes a plan, committed or not. */
   discard(plan: string): Promise<void>;
-  /** Removes the snapshot of a key; again is harmless. */
+  /** Removes the snapshot of a key. Idempotent. */
   drop(key: string): Promise<void>;
-  /** These users' values in the snapshot, once moved by `plan`; users that it never had are left out. */
+  /** These users' values in the snapshot, after `plan` if one is given. Users that it never had are left out. */
   lookup(key: string, users: readonly string[], plan?: string): Promise<ReadonlyMap<string, Standing>>;
-  /** The members, in no order, a batch at a time: memory stays flat. */
+  /** The members, unordered, in batches, so that memory stays flat. */
   members(key: string): AsyncIterable<MemberBatch>;
-  /** Members after this user ('' for the first), in the order of their ids, at most `limit`; costs the same wherever it begins. */
+  /** At most `limit` members after this user ('' for the first), ordered by id. All pages cost the same. */
   memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
-  /** Users who entered, left or changed with the version that a run brought, in no order, as far as it is remembered. */
+  /** Users who entered, left or changed with the version of a run, unordered, as far as history reaches. */
   runChanges(key: string, version: number): AsyncIterable<readonly RunChange[]>;
-  /** Those of them after this user ('' for the first), in the order of their ids, at most `limit`. */
+  /** At most `limit` of them after this user ('' for the first), ordered by id. */
   runChangePage(key: string, version: number, after: string, limit: number): Promise<readonly RunChange[]>;
-  /** The states of a user that are over, oldest first; those before the snapshot was dropped too. */
+  /** The past states of a user, oldest first, including those before the snapshot was dropped. */
   history(key: string, user: string): Promise<readonly Interval[]>;
-  /** The cause of each version of a user that no run brought, oldest first; of an engine that computes live. */
+  /** The causes of a user's versions that no run made, oldest first. Only an engine that computes live has them. */
   causes?(key: string, user: string): Promise<readonly Cause[]>;
-  /** Forgets states that ended before this time, in milliseconds since 1970: what `history` and `runChanges` remember. */
+  /** Forgets states of `history` and `runChanges` that ended before this time, in milliseconds since 1970. */
   prune(before: number): Promise<void>;
-  /** Takes users out of the snapshots, plans and histories of these keys, or of every key. */
+  /** Removes users from the snapshots, plans and histories of these keys, or of every key. */
   forget(users: readonly string[], keys?: readonly string[] | null): Promise<void>;
   /**
-   * Removes what deleted rows left behind in the engine's own files, as far as its database lets us. `all` tables after
-   * `forget`, those of `plans` after a plan from which users were taken out.
+   * Removes what deleted rows left behind in the engine's own files, as far as its database allows: of `all` tables after
+   * `forget`, of `plans` after users were removed from a plan.
    */
   scrub(scope: 'all' | 'plans'): Promise<void>;
   /**
-   * Its version, and what would keep it from its work, for `rollcall doctor`. Writes nothing. An engine need not have it.
+   * Its version, and problems that would keep it from working, for `rollcall doctor`. Writes nothing. Optional.
    *
-   * @param connections - that a process takes at most
+   * @param connections - the most that a process opens
    */
   examine?(connections: number): Promise<readonly Remark[]>;
   close(): Promise<void>;
@@ -76,9 +76,9 @@ export interface Engine {
 export type ComputedKind = 'audience' | 'trait';
 
 /**
- * `sync`: what changed. `resync`: everything again, leavers included. `retire`: `false` to every member, who all leave.
- * For one destination, and without a change of the snapshot: `backfill`, the snapshot as it stands, and `withdraw`, `false`
- * to every member.
+ * `sync`: the changes. `resync`: everything again, including leavers. `retire`: `false` for every member; all leave.
+ * For one destination, without changing the snapshot: `backfill`, the snapshot as it stands, and `withdraw`, `false`
+ * for every member.
  */
 export type Action = 'sync' | 'resync' | 'retire' | 'backfill' | 'withdraw';
 
@@ -93,33 +93,33 @@ export interface Definition {
   readonly sql: string;
   /** The value of `$now`, milliseconds since 1970. */
   readonly asOf: number;
-  /** A column of the result that says how fresh it is; a trait does not send it. */
+  /** A column of the result that shows how fresh it is. Traits don't send it. */
   readonly freshness?: string | undefined;
-  /** Interrupts it: what is asked of the engine rejects with its reason. */
+  /** Interrupts the engine's work, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The JSON type of a column's values, null aside. `scalar`: text, numbers or booleans, never null within a list. */
+/** The JSON type of a column's non-null values. `scalar`: text, numbers or booleans, never null within a list. */
 type JsonType = 'string' | 'number' | 'boolean' | 'scalar' | 'unknown';
 
 /** One of the traits that a definition gives. */
 export interface TraitColumn {
   readonly key: string;
-  /** Of the items, where it is a list. */
+  /** The type of the items if it is a list. */
   readonly type: JsonType;
   readonly isList: boolean;
 }
 
 /** The definition's SQL is used by `sync` and `resync` only. */
 export interface StageRequest extends Definition {
-  /** Names the plan; letters, digits, `_` and `-` only. */
+  /** The plan's name: letters, digits, `_` and `-` only. */
   readonly plan: string;
   readonly action: Action;
-  /** The version that the snapshot gets by `commit`. */
+  /** The snapshot's version after `commit`. */
   readonly toVersion: number;
-  /** Whether a backfill or withdrawal tells those who left, too. */
+  /** True if a backfill or withdrawal includes users who left. */
   readonly leavers: boolean;
-  /** When the run took its lease: older plans of this key are leftovers of crashed runs and are removed. */
+  /** Start of the run's lease: older plans of this key are leftovers of crashed runs and are removed. */
   readonly leasedAt: number;
 }
 
@@ -147,11 +147,11 @@ export interface Staged {
   /** The traits' keys, in order. */
   readonly columns: readonly string[];
   /**
-   * The greatest value of the request's `freshness` column, in milliseconds since 1970; null where it has none. Values more than
-   * 14 hours after `asOf` count only where all are.
+   * The greatest value of the request's `freshness` column, in milliseconds since 1970; null if it has none. Values more
+   * than 14 hours after `asOf` count only if all are.
    */
   readonly newest?: number | null;
-  /** Why a person has to look at it first, whatever the counts; null where nobody has to. */
+  /** The reason why it needs approval, whatever the counts; null if there is none. */
   readonly frozen?: string | null;
 }
 
@@ -160,9 +160,9 @@ export interface ChangeBatch {
   /** Position in the plan, from 1, rising. */
   readonly positions: readonly number[];
   readonly userIds: readonly string[];
-  /** Whether the user is a member now. */
+  /** True if the user is a member now. */
   readonly present: readonly boolean[];
-  /** JSON text of the traits object (traits only; null for those who are gone). */
+  /** JSON text of the traits object (traits only; null for users who left). */
   readonly values: readonly (string | null)[];
 }
 
@@ -175,18 +175,18 @@ export interface MemberBatch {
   readonly userIds: readonly string[];
   /** JSON text of the traits object (traits only). */
   readonly values: readonly (string | null)[];
-  /** The snapshot version that brought each. */
+  /** The snapshot version in which each value was set. */
   readonly since: readonly number[];
 }
 
 export interface RunChange {
   readonly userId: string;
   readonly change: 'entered' | 'exited' | 'changed';
-  /** JSON text of the traits object (traits only; null for those who are gone). */
+  /** JSON text of the traits object (traits only; null for users who left). */
   readonly value: string | null;
 }
 
-/** From one version to another a user was a member, with this value. */
+/** A user was a member with this value from one version to another. */
 export interface Interval {
   readonly value: string | null;
   readonly since: number;
@@ -194,14 +194,14 @@ export interface Interval {
   readonly until: number;
 }
 
-/** Why a user's value was sent as it was computed. */
+/** The reason for a live change of a user's value. */
 export interface Cause {
   readonly version: number;
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** The event; null for what is not an event. */
+  /** Null if the cause is not an event. */
   readonly event: CausingEvent | null;
-  /** The audience by SQL whose sync made it; null for others. */
+  /** The SQL audience whose sync caused it; null for other causes. */
   readonly audience: string | null;
 }
 
@@ -214,11 +214,11 @@ interface CausingEvent {
   readonly timestamp: number;
 }
 
-/** A user in the snapshot. */
+/** A user's state in the snapshot. */
 export interface Standing {
   readonly present: boolean;
   /** JSON text of the traits object (traits only). */
   readonly value: string | null;
-  /** The snapshot version that brought this. */
+  /** The snapshot version in which this was set. */
   readonly since: number;
 }

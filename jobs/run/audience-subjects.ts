@@ -8,25 +8,25 @@ import { hasEngine } from '../open-engines.ts';
 import type { Subject } from './run-context.ts';
 import { isFirst } from './run-record.ts';
 
-/** Subjects of syncs: those configured, and those that the store still knows. */
+/** The subjects of syncs: configured ones, and those that the store still knows. */
 export interface Subjects {
   /**
-   * Those configured that are not paused, or of these keys those that are not.
+   * The configured subjects, or those of these keys, except paused ones.
    *
    * @throws RollcallError `unknown_audience`
    */
   selected(keys?: readonly string[]): readonly Subject[];
-  /** As `selected`, but all of these keys, if there are any. */
+  /** As `selected`, but includes paused ones if keys are given. */
   named(keys?: readonly string[]): readonly Subject[];
   /** @throws RollcallError `unknown_audience` */
   find(key: string): Promise<Subject>;
   /** As `find`, but with the engine that has the snapshot, if that is another one and still configured. */
   findWhereItLies(key: string): Promise<Subject>;
-  /** The audience that a new one was renamed from: gone from the configuration, with the same definition. */
+  /** The audience that a new one was renamed from: no longer configured, with the same definition. */
   formerSelf(subject: Subject): Promise<Subject | null>;
-  /** Audiences that destinations may believe in and the configuration does not have; those that were retired are none. */
+  /** Audiences that destinations may have but are no longer configured, except retired ones. */
   orphans(): Promise<readonly AudienceRecord[]>;
-  /** Audiences that were retired, and that are remembered. */
+  /** Retired audiences that are still remembered. */
   ended(): Promise<readonly AudienceRecord[]>;
 }
 
@@ -58,7 +58,7 @@ export function createSubjects(
     return found;
   }
 
-  /** Nobody has heard of one that is computed for the first time, or whose process died of it. */
+  /** Leaves out audiences that were never computed completely: no destination has them. */
   async function orphans(): Promise<readonly AudienceRecord[]> {
     return (await believed()).filter(({ endedAt, lastRunAt }) => endedAt === null && lastRunAt !== null);
   }
@@ -99,14 +99,14 @@ export function createSubjects(
   };
 }
 
-/** Whether some destination may hear or have heard of it: its first sync may be under way, or have failed time and again. */
+/** True if a destination may have it or get it: its first sync may be under way, or keep failing. */
 export async function mayBeBelieved(
   { key, version, endedAt }: AudienceRecord,
   store: Pick<Records, 'runs'>,
 ): Promise<boolean> {
   if (version > 0 && endedAt === null) return true;
   const unfinished = await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 100 });
-  // What ended may begin anew; its other runs only tell of the end.
+  // A retired audience may start again. Its other runs only send its end.
   return unfinished.some(({ action }) => endedAt === null || action === 'sync' || action === 'resync');
 }
 

@@ -1,7 +1,7 @@
-/** Characters of values or bodies that are gathered at once, about: ten thousands of usual ones, and a few of the longest. */
+/** The most characters of values or bodies to collect at once: tens of thousands of usual ones, or a few of the longest. */
 const CHARACTERS = 16_000_000;
 
-/** The end of a portion that begins at `from`: of `most` texts, and no more characters than fit, but of one text at least. */
+/** The end of a portion from `from`: at most `most` texts and no more characters than fit, but at least one text. */
 export function endOfPortion(texts: readonly (string | null)[], from: number, most: number): number {
   const end = Math.min(texts.length, from + most);
   let characters = 0;
@@ -12,7 +12,7 @@ export function endOfPortion(texts: readonly (string | null)[], from: number, mo
   return end;
 }
 
-/** How many of `most` texts fit, if they are as long as these. */
+/** The number of texts that fit if they are as long as these, up to `most`. */
 export function fitting(texts: readonly (string | null)[], most: number): number {
   const characters = texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
   return Math.max(1, Math.min(most, Math.floor((CHARACTERS * texts.length) / Math.max(1, characters))));

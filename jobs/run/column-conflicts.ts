@@ -3,7 +3,7 @@ import { computations } from '../audience-or-trait.ts';
 import type { RunContext } from './run-context.ts';
 
 /**
- * Columns of a computed trait become traits of their own: none may overwrite another audience's or trait's.
+ * Columns of a computed trait become traits of their own. None may overwrite that of another audience or trait.
  *
  * @throws RollcallError `column_taken`
  */

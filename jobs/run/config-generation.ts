@@ -5,14 +5,14 @@ import { type Computation, computations, connectedTo, type SyncConfig } from '..
 import { definitionText } from '../definition-sql.ts';
 import type { JobLog } from './run-context.ts';
 
-/** Which audiences this process may run, while others may go by another configuration. */
+/** Decides which audiences this process may run while others may have another configuration. */
 export interface Generations {
-  /** Says that the configuration of now counts from now on: at the start of a process, and at each reload. */
+  /** Makes the current configuration the newest: at the start of a process, and at each reload. */
   take(): Promise<void>;
   /**
    * Refuses an audience that a newer configuration ran last, with another definition.
    *
-   * @param fence - of the lease under which it is about to be run, which is recorded
+   * @param fence - of the lease under which it is about to run; with one, the run is recorded
    * @throws RollcallError `older_configuration`
    */
   check(key: string, fence: Fence | null): Promise<void>;
@@ -25,7 +25,7 @@ interface GenerationOptions {
 }
 
 export function createGenerations({ store, config, log }: GenerationOptions): Generations {
-  /** Hash of the configuration that has its generation. */
+  /** Hash of the configuration that was registered last. */
   let taken: string | null = null;
   const told = new Set<string>();
 
@@ -41,7 +41,7 @@ export function createGenerations({ store, config, log }: GenerationOptions): Ge
     async check(key, fence) {
       const current = config();
       const configuration = configurationHash(current);
-      // A command that only runs something takes its generation when it does.
+      // A one-off command registers its configuration only when it runs something.
       if (taken !== configuration) await take();
       const candidate = { key, configuration, definition: fingerprint(key, current) };
       const { admitted, generation, lastGeneration } = await store.admit(candidate, fence);
@@ -54,13 +54,13 @@ export function createGenerations({ store, config, log }: GenerationOptions): Ge
   };
 }
 
-/** Changes with anything that makes a difference to what a sync of an audience does, or when; also if it is gone. */
+/** A hash of everything that affects what a sync of the audience does, and when; `gone` if it isn't configured. */
 function fingerprint(key: string, config: SyncConfig): string {
   const computation = computations(config).find((candidate) => candidate.key === key);
   return computation ? definitionOf(computation, config) : 'gone';
 }
 
-/** Without `paused`: a process that runs some of the audiences has the configuration of one that runs the others. */
+/** Leaves out `paused`: processes that each run some of the audiences have the same configuration. */
 function definitionOf(computation: Computation, config: SyncConfig): string {
   const { kind, key, engine, source, schedule, timezone, guard, expect, live } = computation;
   const connected = connectedTo({ key, source }, config.destinations).toSorted();
@@ -80,7 +80,7 @@ function definitionOf(computation: Computation, config: SyncConfig): string {
   ]);
 }
 
-/** Of all that syncs go by: processes may differ in addresses, secrets and files, and still have one configuration. */
+/** Covers only what syncs use: processes may differ in addresses, secrets and files. */
 function configurationHash(config: SyncConfig): string {
   return digest(
     computations(config)

@@ -3,20 +3,20 @@ import type { RunContext } from './run-context.ts';
 
 const FIRST_WAIT = 100;
 const LONGEST_WAIT = 2_000;
-/** How long a full queue may stand still before the run goes on without its destination, in milliseconds. */
+/** Milliseconds that a full queue may stand still before the run continues without its destination. */
 const PATIENCE = 10 * 60_000;
 
 type RoomParts = Pick<RunContext, 'store' | 'config' | 'clock' | 'log' | 'signal' | 'onProgress'>;
 
-/** Destinations of a run that may be sent to now, and how many messages each. */
+/** The destinations of a run that take messages now, and how many each. */
 interface Room {
   readonly scope: readonly string[];
   readonly free: number;
 }
 
 /**
- * Waits until the queue of each destination has room for `wanted` messages, or for a quarter of what it holds at most.
- * Destinations that take nothing meanwhile are given up, except by a run that is their last.
+ * Waits until each destination's queue has room for `wanted` messages, or for a quarter of its capacity. Destinations that
+ * take nothing in the meantime are dropped from the run, unless it is their last.
  */
 export async function waitForRoom(
   { store, config, clock, log, signal, onProgress }: RoomParts,
@@ -38,32 +38,32 @@ export async function waitForRoom(
     const idle = await takingNothing({ store, config });
     await queues.look(store);
     const lost = full.filter((name) => idle.has(name) || queues.standStill(name));
-    // A retired audience is forgotten with its run: destinations out of reach now could not hear of it later.
+    // A retired audience is forgotten with its run: destinations out of reach could not be notified later.
     if (run.action === 'retire' && lost.length === full.length) return { scope, free: wanted };
     if (run.action !== 'retire' && lost.length > 0) {
       for (const destination of lost) {
         log.warn(
           { run: run.id, key: run.key, destination },
-          'The destination takes nothing and its queue is full: the run goes on without it, and a later run catches it up',
+          'The destination takes nothing and its queue is full; continuing without it, a later run will catch it up',
         );
       }
       scope = scope.filter((name) => !lost.includes(name));
       continue;
     }
-    if (wait === LONGEST_WAIT) log.info({ run: run.id, key: run.key, full }, 'The sync waits for full queues to drain');
+    if (wait === LONGEST_WAIT) log.info({ run: run.id, key: run.key, full }, 'Waiting for full queues to drain');
     onProgress({ run: run.id, key: run.key, phase: 'wait', done: 0, total: null, waitsFor: full });
     await clock.sleep(wait, signal);
   }
 }
 
-/** Whether what is sent to a destination now would reach it some time: it takes something, and its queue has room. */
+/** Resolves to a test for destinations that take messages now: an endpoint is open, and the queue has room. */
 export async function areBack(place: Pick<RoomParts, 'store' | 'config'>): Promise<(destination: string) => boolean> {
   const idle = await takingNothing(place);
   const free = await freePlaces(place.store);
   return (name) => !idle.has(name) && free(name) > 0;
 }
 
-/** How many messages a destination's queue has room for; none while anything is held out. */
+/** Resolves to a lookup of the room in a destination's queue; 0 while messages are held out. */
 async function freePlaces(store: RoomParts['store']): Promise<(destination: string) => number> {
   const rows = new Map((await store.backlog()).map((row) => [row.destination, row]));
   return (name) => {
@@ -73,7 +73,7 @@ async function freePlaces(store: RoomParts['store']): Promise<(destination: stri
   };
 }
 
-/** Names of destinations of which no endpoint takes anything. */
+/** Names of destinations whose endpoints are all closed. */
 async function takingNothing({ store, config }: Pick<RoomParts, 'store' | 'config'>): Promise<ReadonlySet<string>> {
   const closed = new Set((await store.endpoints()).filter(isClosed).map(({ endpoint }) => endpoint));
   const { destinations } = config();
@@ -82,7 +82,7 @@ async function takingNothing({ store, config }: Pick<RoomParts, 'store' | 'confi
   );
 }
 
-/** Since when each queue is as it is. */
+/** Tracks how long each queue has been unchanged. */
 class StandingQueues {
   private readonly clock: RoomParts['clock'];
   private readonly seen = new Map<string, { readonly state: string; readonly since: number }>();

@@ -6,7 +6,7 @@ import type { RunContext } from './run-context.ts';
 
 type EndedParts = Pick<RunContext, 'store' | 'config' | 'subject'>;
 
-/** Whether a destination has to hear of the end once more: some of it, or of what came before, died on the way. */
+/** The end that a destination must be sent again because messages about the audience died; null if none did. */
 export async function endedFor(context: EndedParts, record: AudienceRecord, destination: string): Promise<Debt | null> {
   const { store, config, subject } = context;
   const isReached = reachedBy(subject.source, config().destinations).some(({ name }) => name === destination);
@@ -16,7 +16,7 @@ export async function endedFor(context: EndedParts, record: AudienceRecord, dest
   return letters.length > 0 ? { destination, action: 'withdraw', leavers: record.lapsed.includes(destination) } : null;
 }
 
-/** Forgets an audience that has ended, once every destination that had it knows, or none is left. */
+/** Forgets a retired audience once its end has reached every destination that had it, or none is left. */
 export async function forgetEnded(context: RunContext): Promise<void> {
   const { store, engine, subject, lease } = context;
   const record = await store.audience(subject.key);
@@ -29,12 +29,12 @@ async function isSettled({ store, clock, config }: RunContext, record: AudienceR
   const { key, endedAt, lapsed } = record;
   const names = new Set(config().destinations.map(({ name }) => name));
   const isOld = clock.now() - (endedAt ?? 0) > (config().recordRetention?.runs ?? Number.POSITIVE_INFINITY);
-  // A destination that left the configuration may come back, but not for ever.
+  // A destination that was removed from the configuration may return, but not forever.
   if (isOld && (await store.trustsClocks(clock.now()))) return !lapsed.some((name) => names.has(name));
   return lapsed.length === 0 && (await isAllDelivered(store, key));
 }
 
-/** Whether nothing that was sent of an audience is still on its way, or dead. A delivery that was replayed belongs to no run. */
+/** True if no message about the audience is pending or dead. Replayed deliveries belong to no run, but count. */
 export async function isAllDelivered(store: RunContext['store'], key: string): Promise<boolean> {
   return !(await store.hasUndelivered(conflictKey(key, '')));
 }

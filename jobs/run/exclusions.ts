@@ -7,21 +7,21 @@ const BATCH = 5000;
 type Counts = Pick<Run, 'members' | 'entered' | 'exited'>;
 
 /**
- * Keeps deleted and suppressed users out of what a run has computed. A deletion itself takes out what it finds in the
- * engine. It can't see a plan that was still being computed, nor rows that were read already: these are left out here.
- * Users are known by keyed hashes, in the store.
+ * Keeps deleted and suppressed users out of what a run has computed. A deletion itself removes what it finds in the engine,
+ * but can't see a plan that is still being computed, or rows that were already read. Those are removed here. The store knows
+ * users by keyed hashes.
  */
 export class Exclusions {
-  /** The epoch that the next step names. */
+  /** The epoch that the next step is sent with. */
   epoch: number;
   private readonly context: Pick<RunContext, 'store' | 'engine' | 'subject' | 'signal' | 'log'>;
   private readonly run: string;
   private readonly since: number;
   private some: boolean;
   private suppresses: boolean;
-  /** Whether the engine's files hold traces of users who were taken out of this run. */
+  /** True if the engine's files may hold traces of users who were removed from this run. */
   private left = false;
-  /** Those of them whom the run had counted. */
+  /** Removed users whom the run had counted. */
   private readonly counted = { members: 0, entered: 0, exited: 0 };
 
   private constructor(context: RunContext, run: Run, { epoch, some, suppresses }: Deletions) {
@@ -37,7 +37,7 @@ export class Exclusions {
     return new Exclusions(context, run, await context.store.deletions(run.epoch));
   }
 
-  /** Has `step` accept what `rows` hold, without those who are out; again where one was deleted meanwhile. */
+  /** Passes `rows` without excluded users to `step`; tries again if a user was deleted in the meantime. */
   async accept<Row extends { readonly userId: string | null }>(
     rows: readonly Row[],
     step: (rows: readonly Row[], epoch: number) => Promise<{ readonly suppressed: number }>,
@@ -55,7 +55,7 @@ export class Exclusions {
     }
   }
 
-  /** Takes those who are out out of what is left of the run's plan, unsent. */
+  /** Removes excluded users from the unsent rest of the run's plan. */
   async purge(after: number): Promise<void> {
     if (!this.some && !this.suppresses) return;
     for (let from = after; ; ) {
@@ -68,7 +68,7 @@ export class Exclusions {
     }
   }
 
-  /** Counts of a run without those who were left out of it. */
+  /** The counts of a run without excluded users. */
   countsOf({ members, entered, exited }: Counts): Counts {
     const { counted } = this;
     return {
@@ -78,18 +78,18 @@ export class Exclusions {
     };
   }
 
-  /** The plan's rows stood in the engine's file for a while. */
+  /** Removes traces of excluded users that the plan left in the engine's files. */
   async scrub(): Promise<void> {
     const { engine, log, subject } = this.context;
     if (!this.left) return;
     await engine
       .scrub('plans')
       .catch((error) =>
-        log.warn({ err: error, key: subject.key }, 'Traces of the plan could not be removed from the engine'),
+        log.warn({ err: error, key: subject.key }, 'Could not remove traces of the plan from the engine'),
       );
   }
 
-  /** Looks at users before they are taken out. */
+  /** Subtracts users from the counts, before they are removed. */
   private async uncount(users: readonly string[]): Promise<void> {
     const { engine, subject } = this.context;
     const before = await engine.lookup(subject.key, users);
@@ -101,7 +101,7 @@ export class Exclusions {
     }
   }
 
-  /** Those who are out leave the snapshot and the plan, too. */
+  /** Removes excluded users from the rows, the snapshot and the plan. */
   private async without<Row extends { readonly userId: string | null }>(rows: readonly Row[]): Promise<readonly Row[]> {
     const { store, engine, subject } = this.context;
     const users = rows.flatMap(({ userId }) => userId ?? []);

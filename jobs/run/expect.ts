@@ -5,10 +5,10 @@ import type { Staged } from '../engines/port.ts';
 import { exceeds, shown } from './guard.ts';
 
 /**
- * Why what a definition returned is not to be believed; null where it is. A first sync too is held: an empty or old source
- * is one from the first day on.
+ * The reason not to trust a definition's result; null if there is none. Also holds a first sync, whose source may already be
+ * empty or old.
  *
- * @param counts - without users who are kept out
+ * @param counts - without excluded users
  * @param asOf - the run's time, milliseconds since 1970
  */
 export function disbelief(returned: Staged, counts: Staged, expect: ExpectConfig, asOf: number): string | null {

@@ -1,7 +1,7 @@
 import type { GuardConfig, Threshold } from '../../src/config/config.ts';
 import type { Staged } from '../engines/port.ts';
 
-/** Why a plan needs a person's approval (docs/audiences.md); null when it does not. A first sync never does. */
+/** The reason why a plan needs approval (docs/audiences.md); null if it needs none. A first sync never does. */
 export function holdReason(staged: Staged, guard: GuardConfig): string | null {
   const { before, members, entered, exited } = staged;
   if (before === 0) return null;
@@ -12,19 +12,18 @@ export function holdReason(staged: Staged, guard: GuardConfig): string | null {
   return null;
 }
 
-/** The counts as they would be, had the audience kept its name. */
+/** The counts as if the audience had kept its name. */
 export function asRename<Counts extends Staged>(staged: Counts, before: number): Counts {
   const growth = staged.members - before;
   return { ...staged, before, entered: Math.max(0, growth), exited: Math.max(0, -growth) };
 }
 
-/** A rename ends one audience and fills another, so a person has to agree; null where nobody is in either. */
+/** A rename ends one audience and fills another, so it needs approval; null if the former one is empty. */
 export function renameReason(former: string, before: number, { members }: Staged): string | null {
   if (before === 0) return null;
   return `It was ${former} until now: ${users(before)} would leave ${former}, and ${members} enter the new name.`;
 }
 
-/** Whether a count exceeds a threshold, given the number of members before. */
 export function exceeds(count: number, threshold: Threshold | null, before: number): threshold is Threshold {
   if (threshold === null) return false;
   return 'count' in threshold ? count > threshold.count : count * 100 > threshold.percent * before;
@@ -33,7 +32,7 @@ export function exceeds(count: number, threshold: Threshold | null, before: numb
 /** `1 user`, `2 users`. */
 export const users = (count: number) => `${count} ${count === 1 ? 'user' : 'users'}`;
 
-/** A threshold as it is written in the configuration. */
+/** A threshold as written in the configuration. */
 export function shown(threshold: Threshold): string {
   return 'count' in threshold ? String(threshold.count) : `${threshold.percent}%`;
 }

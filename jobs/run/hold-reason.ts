@@ -4,10 +4,9 @@ import { holdReason } from './guard.ts';
 import type { SubjectDefinition } from './run-context.ts';
 
 /**
- * Why a person has to look at what was computed before it is sent: it is not to be believed, or changes too much. Null where
- * nobody has to.
+ * The reason why a result needs approval before it is sent: it is not credible, or changes too much. Null if it needs none.
  *
- * @param counts - without users who are kept out
+ * @param counts - without excluded users
  * @param asOf - the run's time, milliseconds since 1970
  */
 export function whyHeld(

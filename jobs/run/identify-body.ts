@@ -6,13 +6,13 @@ import type { ComputedKind } from '../engines/port.ts';
 interface BodySpec {
   readonly key: string;
   readonly kind: ComputedKind;
-  /** Traits that are null for users who are gone (traits only). */
+  /** Traits that are null for users who left (traits only). */
   readonly columns: readonly string[];
   /** Traits that the definition no longer has: null for everyone. */
   readonly removed: readonly string[];
   /** The run's time. */
   readonly at: number;
-  /** The time that a body is made at. */
+  /** The time at which a body is made. */
   readonly now: () => number;
 }
 
@@ -25,7 +25,7 @@ export type BodyBuilder = (
   sequence: number,
 ) => string;
 
-/** The constant parts are made once: a backfill makes tens of thousands of bodies a second. */
+/** Builds the constant parts once: a backfill makes tens of thousands of bodies a second. */
 export function bodyBuilder(spec: BodySpec): BodyBuilder {
   const traits = spec.kind === 'audience' ? audienceTraits(spec) : valueTraits(spec);
   const personas = {
@@ -62,7 +62,7 @@ function valueTraits({ key, columns, removed }: BodySpec): TraitsText {
   const told = [...columns, ...removed];
   const gone = withoutTraps(JSON.stringify(nulls(told.length > 0 ? told : [key])));
   const noLonger = nulls(removed);
-  // Receivers stringify what they parsed and compare: the text has to be as JSON.stringify writes it.
+  // Receivers parse the text, stringify it and compare: it must be as JSON.stringify writes it.
   return (present, value) =>
     present && value !== null ? withoutTraps(JSON.stringify({ ...(JSON.parse(value) as object), ...noLonger })) : gone;
 }

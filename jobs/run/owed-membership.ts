@@ -2,18 +2,18 @@ import type { Destination } from '../../src/destination.ts';
 import type { AudienceRecord } from '../../src/store/port.ts';
 import { reachedBy, wants } from '../audience-or-trait.ts';
 
-/** Membership that a destination is owed beside the changes. */
+/** Membership that a destination is owed in addition to changes. */
 export interface Debt {
   readonly destination: string;
-  /** The whole membership, or that it is over. */
+  /** The whole membership, or its end. */
   readonly action: 'backfill' | 'withdraw';
-  /** Whether it missed changes, so that it also hears who left. */
+  /** True if it missed changes and therefore also gets users who left. */
   readonly leavers: boolean;
 }
 
 /**
- * Destinations in reach that do not know the membership, or still believe in one that is over for them. Others that are
- * behind stay in `lapsed` until they are in reach.
+ * Debts to destinations in reach that lack the membership, or still have one that has ended for them. Others that are behind
+ * stay in `lapsed` until they are in reach.
  */
 export function debtsOf(record: AudienceRecord, source: string, destinations: readonly Destination[]): readonly Debt[] {
   if (record.version === 0) return [];

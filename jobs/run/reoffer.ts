@@ -7,13 +7,13 @@ import { messageIds } from './message-ids.ts';
 import type { RunContext } from './run-context.ts';
 import { acceptPatiently, bodiesOf } from './send.ts';
 
-/** Letters read at once. */
+/** Dead letters read at once. */
 const PAGE = 1000;
 const FIRST_PAGE = 100;
 
 /**
- * Offers changes again that died in delivery, each to its destination, with the value of now: `false` where
- * the audience is over. Whatever source they were sent as. Resolves to the sequence after them.
+ * Sends changes again that died in delivery, each to its destination, whatever source it was sent as. They have the current
+ * value, or `false` if the audience has ended. Resolves to the sequence after them.
  */
 export async function reoffer(
   context: RunContext,
@@ -31,10 +31,10 @@ export async function reoffer(
   let sequence = record.sequence;
   let limit = FIRST_PAGE;
   for (let after: string | undefined; ; ) {
-    // Messages that die while this run goes on wait for the next one.
+    // Messages that die during this run wait for the next one.
     const filter = { conflictPrefix: conflictKey(run.key, ''), until: run.startedAt, limit };
     const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
-    // Held-out messages come by themselves.
+    // Held-out messages are queued automatically.
     const offered = letters.filter(({ destination, reason }) => isOver.has(destination) && reason !== 'queue_full');
     sequence = await reofferLetters(context, run, { ...record, sequence }, offered, isOver, exclusions);
     await store.drop(offered.map(({ id }) => id));
@@ -60,7 +60,7 @@ async function reofferLetters(
   const standings = await context.engine.lookup(run.key, letters.map(userOf));
   const body = bodiesOf(run, record.columns, record, context.clock);
   const sequence = record.sequence + 1;
-  // No destination has a colon in its name.
+  // Scopes of plans are destination names, which have no colon.
   const idOf = messageIds(await context.store.hashKey(), run.id, ':again');
   for (const [destination, theirs] of Map.groupBy(letters, (letter) => letter.destination)) {
     const messages = theirs.map((letter) => {

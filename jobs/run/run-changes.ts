@@ -4,11 +4,11 @@ import type { ChangeBatch, Engine, RunChange } from '../engines/port.ts';
 /** Rows of a plan read at once. */
 const BATCH = 5_000;
 
-/** Runs that change a membership; the others only repeat it for somebody. */
+/** True for runs that change a membership. Others only repeat it for a destination. */
 export const changesMembership = ({ action }: Pick<Run, 'action'>): boolean =>
   action === 'sync' || action === 'resync' || action === 'retire';
 
-/** Users who entered, left or changed by a run; of one that is not done, who would. None by one that failed or was rejected. */
+/** Users who entered, left or changed by a run, or would by an unfinished one. None for a failed or rejected run. */
 export async function* changesOf(engine: Engine, run: Run): AsyncGenerator<readonly RunChange[]> {
   if (!changesMembership(run)) return;
   if (run.state === 'done') yield* engine.runChanges(run.key, run.toVersion);
@@ -41,26 +41,26 @@ async function comparedWithSnapshot(
   });
 }
 
-/** Where a page of changes ended: they are in the order of the users' ids, planned or done. */
+/** The end of a page of changes, which are ordered by user id, planned or done. */
 export interface ChangePlace {
-  /** In the plan, while there is one. */
+  /** Position in the plan, while there is one. */
   readonly position: number;
   readonly user: string;
 }
 
 export const FIRST_CHANGE: ChangePlace = { position: 0, user: '' };
 
-/** May be short or empty where more follow: a plan repeats to some what they know. */
+/** May be short or empty before the last page: a plan also repeats known values. */
 export interface ChangePage {
   readonly changes: readonly RunChange[];
   /** Null after the last page. */
   readonly next: ChangePlace | null;
 }
 
-/** As engines sort them. */
+/** Compares ids as engines sort them. */
 export const compareIds = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** One page of the changes that `changesOf` reads whole. */
+/** One page of the changes of `changesOf`. */
 export async function changePageOf(engine: Engine, run: Run, after: ChangePlace, limit: number): Promise<ChangePage> {
   if (!changesMembership(run) || run.state === 'failed' || run.state === 'rejected') return { changes: [], next: null };
   if (run.state === 'done') {

@@ -15,7 +15,7 @@ import type {
 import type { SyncConfig } from '../audience-or-trait.ts';
 import type { ComputedKind, Engine } from '../engines/port.ts';
 
-/** The one way in, as far as a sync uses it. */
+/** The part of `accept` that syncs use. */
 export type AcceptChanges = (
   source: string,
   messages: readonly Message[],
@@ -28,7 +28,7 @@ export type AcceptChanges = (
   },
 ) => Promise<AcceptResult>;
 
-/** A pino logger, or what looks like one. */
+/** A pino logger, or a compatible one. */
 export interface JobLog {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -36,7 +36,7 @@ export interface JobLog {
   error(fields: object, message: string): void;
 }
 
-/** How far a run is; `total` is null while it is not known. */
+/** The progress of a run; `total` is null while unknown. */
 export interface Progress {
   readonly run: string;
   readonly key: string;
@@ -45,14 +45,14 @@ export interface Progress {
   readonly total: number | null;
   /** Destinations whose queues are full (`wait` only). */
   readonly waitsFor?: readonly string[];
-  /** Code of the failure for which the store takes nothing now (`wait` only). */
+  /** Code of the error for which the store takes nothing now (`wait` only). */
   readonly storeError?: string;
 }
 
 /**
- * Gets each run that was made or finished, when it is.
+ * Called with each run that was made or finished.
  *
- * @param isStillHeld - it was held before, and nothing became of it: it stands in the way of a new one
+ * @param isStillHeld - it was held before, and still blocks a new run
  */
 export type OnRun = (run: Run, isStillHeld?: boolean) => void;
 
@@ -61,11 +61,11 @@ export interface SubjectDefinition {
   readonly hash: string;
   readonly guard: GuardConfig;
   readonly expect: ExpectConfig;
-  /** How long the SQL may take, in milliseconds. */
+  /** Milliseconds that the SQL may take. */
   readonly timeout: number;
 }
 
-/** The subject of a sync: an audience of the configuration, or one that is gone from it and can only be retired. */
+/** The subject of a sync: a configured audience, or one that is no longer configured and can only be retired. */
 export interface Subject {
   readonly key: string;
   readonly kind: ComputedKind;
@@ -74,21 +74,20 @@ export interface Subject {
   readonly definition: SubjectDefinition | null;
 }
 
-/** An order for one subject. */
 export interface SyncOrder {
-  /** `settle`: sends nothing but what destinations lack that are behind. */
+  /** `settle` only sends what destinations that are behind lack. */
   readonly action: 'sync' | 'resync' | 'retire' | 'settle';
   /** The run's time, milliseconds since 1970. */
   readonly asOf: number;
-  /** The tick that it is for: nothing is computed when a run began since, unless that failed and is due again. */
+  /** The tick that it serves: nothing is computed if a run began since, unless that failed and is due again. */
   readonly tick?: number | undefined;
   /**
-   * Finds the audience that this one was until now: it ends with the first sync of the new name. Asked once others can see the run.
+   * Finds the audience that this one was renamed from, which ends with the first sync. Called once others can see the run.
    *
-   * @throws RollcallError `older_configuration` where that one is a newer configuration's
+   * @throws RollcallError `older_configuration` if a newer configuration has that one
    */
   readonly former?: () => Promise<Subject | null>;
-  /** Whether a person agreed to a change of the name. */
+  /** True if a person agreed to a rename. */
   readonly renames?: boolean | undefined;
 }
 
@@ -107,22 +106,22 @@ export interface RunPlace {
   readonly signal: AbortSignal;
 }
 
-/** Its engine is not open yet. */
+/** A run whose engine is not open yet. */
 export interface LeasedContext extends RunPlace {
-  /** Opens it; who does so closes it. @throws RollcallError `engine_unreachable` */
+  /** Opens the engine; the caller closes it. @throws RollcallError `engine_unreachable` */
   open(): Promise<RunContext>;
-  /** Goes on with one that is open. */
+  /** Continues with an engine that is already open. */
   withEngine(engine: Engine): RunContext;
 }
 
-/** With its engine open. */
+/** A run whose engine is open. */
 export interface RunContext extends RunPlace {
   readonly engine: Engine;
-  /** Does something to another subject meanwhile, under its lease too and in the same engine. */
+  /** Works on another subject as well, under its lease and in the same engine. */
   beside<T>(subject: Subject, work: (context: RunContext) => Promise<T>): Promise<T>;
 }
 
-/** An audience that the store knows nothing of yet. */
+/** The record of an audience that the store doesn't know yet. */
 export function newRecord(subject: Subject): AudienceRecord {
   return {
     key: subject.key,

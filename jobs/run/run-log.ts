@@ -2,7 +2,7 @@ import type { RollcallError } from '../../src/kernel/errors.ts';
 import type { Records, Run } from '../../src/store/port.ts';
 import type { JobLog, Subject } from './run-context.ts';
 
-/** No failures of a run. */
+/** Error codes that are not failures of a run. */
 const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
 /** Logs runs that are held, failed or overdue. */

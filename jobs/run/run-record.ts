@@ -5,14 +5,14 @@ import { asRollcallError } from '../engine-errors.ts';
 import type { Action, ComputedKind, Staged } from '../engines/port.ts';
 import type { RunPlace, Subject } from './run-context.ts';
 
-/** A first sync fills an audience that is new, or that was retired before. */
+/** True if the next sync is a first one: the audience is new, or was retired before. */
 export function isFirst({ version, endedAt }: AudienceRecord): boolean {
   return version === 0 || endedAt !== null;
 }
 
 /**
- * A sync speaks to those who have the membership so far; a first one or a resync to all. Destinations that missed something get
- * all of it afterwards.
+ * The destinations of a new run. A sync goes to those that have the membership so far, a first one or a resync to all.
+ * Destinations that missed something get all of it afterwards.
  */
 export function scopeOf(
   action: Action,
@@ -27,7 +27,7 @@ export function scopeOf(
   return isFirst(record) ? connected.filter((name) => !record.lapsed.includes(name)) : connected.filter(isInStep);
 }
 
-/** Those who may go on hearing of a run that has begun. */
+/** The destinations that may stay in a run that has begun. */
 export function audibleTo(
   { action }: Run,
   record: AudienceRecord,
@@ -82,7 +82,7 @@ export function withCounts(run: Run, staged: Staged): Run {
   return { ...run, members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion };
 }
 
-/** The record of an audience once the destinations in `told` have all of a run. */
+/** The record of an audience after the destinations in `told` got all of a run. */
 export function recordAfter(
   run: Run,
   staged: Staged,
@@ -104,7 +104,7 @@ export function recordAfter(
     const left = staged.fromVersion === 0 ? [] : lapsed;
     return { ...after, endedAt: now, lapsed: left, version: left.length > 0 ? run.toVersion : 0 };
   }
-  // Every destination that had it knows of its end: nobody needs the snapshot.
+  // Once its end has reached every destination that had it, the snapshot is no longer needed.
   if (isForOne) return before.endedAt !== null && lapsed.length === 0 ? { ...after, version: 0 } : after;
   const formerColumns = new Set([...before.formerColumns, ...noLonger(run, staged.columns, before)]);
   const given = toldKeys(run.kind, run.key, staged.columns);
@@ -119,12 +119,12 @@ export function recordAfter(
   };
 }
 
-/** The keys in the traits object that tell of an audience or trait. */
+/** The keys of an audience or trait in the traits object. */
 export function toldKeys(kind: ComputedKind, key: string, columns: readonly string[]): readonly string[] {
   return kind === 'audience' ? [key] : columns;
 }
 
-/** The keys that members were sent before a run, and that its definition does not give. */
+/** The keys that members were sent before a run, but that its definition doesn't have. */
 export function noLonger(run: Run, columns: readonly string[], before: AudienceRecord): readonly string[] {
   if (before.version === 0 && before.endedAt === null) return [];
   const now = toldKeys(run.kind, run.key, columns);
@@ -133,7 +133,7 @@ export function noLonger(run: Run, columns: readonly string[], before: AudienceR
 
 interface RunFailure {
   readonly error: unknown;
-  /** When the first of the failures in a row began. */
+  /** Start of the first of the failures in a row. */
   readonly since: number;
 }
 

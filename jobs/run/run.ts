@@ -18,10 +18,10 @@ import { recordOf, recordUnopened, stageRun } from './staging.ts';
 import { discardPlan, endInterrupted, rejectRun, unfinishedRuns } from './unfinished-runs.ts';
 
 /**
- * Everything that one sync of one subject does: finish what a crash left, stage, guard, send, commit, record; then tell
- * destinations that are behind.
+ * Performs one sync of one subject: finishes what a crash left, then stages, guards, sends, commits and records. Finally
+ * catches up destinations that are behind.
  *
- * @param onRun - gets each run that was made or finished, when it is
+ * @param onRun - called with each run that was made or finished
  */
 export async function performOrder(leased: LeasedContext, order: SyncOrder, onRun: OnRun): Promise<void> {
   const unfinished = await unfinishedRuns(leased);
@@ -45,7 +45,7 @@ async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun
     await settleDebts(context, order.asOf, onRun);
     return;
   }
-  // First, while the snapshot is what they know.
+  // First, while the snapshot is what destinations have.
   if (order.action === 'sync') await settleDebts(context, order.asOf, onRun, 'withdraw');
   const run = await stageRun(context, { ...order, action: order.action }, await recordOf(context));
   onRun(run.state === 'sending' ? await finishRun(context, run, onRun) : run);
@@ -54,7 +54,7 @@ async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun
 
 const replaces = ({ action }: SyncOrder) => action === 'resync' || action === 'retire';
 
-/** Whether a run for this tick began already, here or elsewhere, and none is due again. */
+/** True if a run for this tick began already, in any process, and no retry is due. */
 async function isServed(context: RunPlace, { tick }: SyncOrder): Promise<boolean> {
   const { lastRunAt, endedAt } = await recordOf(context);
   const now = context.clock.now();
@@ -65,7 +65,7 @@ async function isServed(context: RunPlace, { tick }: SyncOrder): Promise<boolean
   return again === null || again > now;
 }
 
-/** Tells each destination that is behind, and takes something, what it lacks; and nothing to the others. */
+/** Sends each destination that is behind what it lacks, if it takes messages. */
 async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only?: Debt['action']): Promise<void> {
   const { store, subject, config } = context;
   for (const { name } of config().destinations) {
@@ -76,7 +76,7 @@ async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only
       debtsOf(record, subject.source, destinations).find((each) => each.destination === name) ??
       (await endedFor(context, record, name));
     if (!debt || (only !== undefined && debt.action !== only)) continue;
-    // A destination that left a run for taking nothing is not sent everything as long as that lasts.
+    // A destination that left a run because it took nothing gets everything only once it takes messages again.
     if (debt.leavers && !(await areBack(context))(name)) continue;
     onRun(await finishRun(context, await stageRun(context, { action: debt.action, asOf, debt }, record), onRun));
   }
@@ -84,8 +84,8 @@ async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only
 }
 
 /**
- * Streams what is left of a run's plan, moves the snapshot, and records both. Whatever of it has been done before a
- * crash is not done again.
+ * Streams the rest of a run's plan, moves the snapshot, and records both. Steps that were done before a crash are not
+ * repeated.
  */
 async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<Run> {
   const { store, engine, clock, lease } = context;
@@ -102,7 +102,7 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
     phase = 'commit';
     await engine.commit(run.id);
     failpoint('sync_commit');
-    // Read anew, because destinations may have left the run.
+    // Read again, because destinations may have left the run.
     const after = recordAfter(run, staged, await recordOf(context), told, clock.now());
     const sequence = await reoffer(context, (await store.run(run.id)) ?? run, after, exclusions);
     if (after.endedAt !== null && after.version === 0) await engine.drop(run.key);
@@ -114,7 +114,7 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
       state: 'done',
       phase: 'done',
       held: false,
-      // Failures of earlier tries are over.
+      // Clears failures of earlier tries.
       reason: run.code === null ? run.reason : null,
       code: null,
       sent,
@@ -127,8 +127,8 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
     context.onProgress({ run: run.id, key: run.key, phase: 'done', done: sent, total: sent });
     return done;
   } catch (error) {
-    // The run stays unfinished: the next sync goes on from its cursor.
-    // Read anew, because a destination may have dropped out of it meanwhile.
+    // The run stays unfinished: the next sync continues from its cursor.
+    // Read again, because a destination may have dropped out of it.
     const now = (await store.run(run.id)) ?? run;
     const since = await failingSince(store, now);
     if (!context.signal.aborted) await store.saveRun({ ...noted(now, { error, since }), phase }, lease.fence);
@@ -136,7 +136,7 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
   }
 }
 
-/** Retires the audience that this one was until now. Its messages go first. */
+/** Retires the audience that this one was renamed from. Its messages are sent first. */
 async function endFormer(context: RunContext, key: string, asOf: number, onRun: OnRun): Promise<void> {
   const { store, config } = context;
   const record = await store.audience(key);
@@ -145,18 +145,16 @@ async function endFormer(context: RunContext, key: string, asOf: number, onRun: 
   await context.beside(orphan(record), (beside) => performOpened(beside, { action: 'retire', asOf }, onRun));
 }
 
-/** Past membership is kept as long as runs are. */
+/** Past membership is kept for as long as runs are. */
 async function pruneHistory({ engine, store, config, clock, log, subject }: RunContext): Promise<void> {
   const { recordRetention } = config();
   if (!recordRetention || !(await store.trustsClocks(clock.now()))) return;
   await engine
     .prune(clock.now() - recordRetention.runs)
-    .catch((error) =>
-      log.warn({ err: error, key: subject.key }, 'Old membership could not be removed from the engine'),
-    );
+    .catch((error) => log.warn({ err: error, key: subject.key }, 'Could not remove old membership from the engine'));
 }
 
-/** Has a held run go on to its end, as if no guard had stopped it. */
+/** Continues a held run to its end, as if no guard had stopped it. */
 export async function approveRun(context: RunContext, run: Run, onRun: OnRun): Promise<void> {
   const waited = context.clock.now() - (run.finishedAt ?? context.clock.now());
   const approved: Run = { ...run, state: 'sending', held: false, finishedAt: null, waited };

@@ -16,13 +16,13 @@ import { createRunLog, type RunLog } from './run-log.ts';
 export interface SyncOptions {
   readonly store: Store;
   readonly accept: AcceptChanges;
-  /** Asked anew for every run, so that a reloaded configuration counts. */
+  /** Called for every run, so that a reloaded configuration takes effect. */
   readonly config: () => SyncConfig;
   readonly clock: Clock;
   readonly log: JobLog;
   readonly openEngine?: OpenEngine;
   readonly onProgress?: (progress: Progress) => void;
-  /** Called with the result of everything that was asked for, by people or by schedules. */
+  /** Called with the result of every order of a person or schedule. */
   readonly onReport?: (report: SyncReport) => void;
   /** Called with each step of the live computation. */
   readonly onLiveStep?: (step: LiveStepReport) => void;
@@ -32,24 +32,24 @@ export interface SyncOptions {
 export interface SyncReport {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
-  /** Runs made or finished, before a failure too, oldest first; the last one is held when a guard says so. */
+  /** Runs made or finished, also before a failure, oldest first. The last one is held if a guard stopped it. */
   readonly runs: readonly Run[];
-  /** Whether the last run was held before: earlier reports had it already. */
+  /** True if the last run was held before and is in earlier reports already. */
   readonly isStillHeld: boolean;
-  /** Why it failed, or was not begun. */
+  /** The error that it failed with, or that kept it from starting. */
   readonly error: RollcallError | null;
 }
 
-/** Longer than the lease of a process that was killed. */
+/** Milliseconds to wait for a lease: longer than that of a killed process lasts. */
 export const PATIENCE = 40_000;
 export const NO_PATIENCE = 0;
 const LEASE_RETRY = 250;
 
-/** The frame of every kind of run: a place, the lease, an open engine, a report, an end. */
+/** Gives every kind of run its engine slot, lease, open engine and report. */
 export class Runner {
-  /** Opens an engine for something short, beside the runs. */
+  /** Opens an engine for a short task without waiting for runs. */
   readonly withEngine: WithEngine;
-  /** The remarks of an engine on itself. */
+  /** The engine's report on itself. */
   readonly examine: (engine: string) => Promise<readonly Remark[]>;
   readonly generations: Generations;
   readonly runLog: RunLog;
@@ -59,7 +59,7 @@ export class Runner {
   private readonly engines: OpenEngines;
   private readonly stopping = new AbortController();
   private readonly working = new Set<Promise<unknown>>();
-  /** Those of this process that want a lease, in the order of coming. */
+  /** Waiters of this process for each lease, in order of arrival. */
   private readonly queues = new Map<string, symbol[]>();
 
   constructor(options: SyncOptions) {
@@ -74,20 +74,20 @@ export class Runner {
   }
 
   /**
-   * Waits for one of the engine's places and for the lease, and does the work with both.
+   * Waits for a slot of the engine and for the lease, then does the work.
    *
    * @param patience - milliseconds to wait for a run of another process
    * @throws RollcallError `run_in_progress`, `older_configuration`
    */
   async underLease<T>(subject: Subject, work: (context: LeasedContext) => Promise<T>, patience = PATIENCE): Promise<T> {
-    // The place before the lease: what waits for its turn here may be run elsewhere.
+    // The slot before the lease: another process may run what waits for a slot here.
     const leave = await this.engines.enter(subject.engine, this.signal);
     return this.leased(subject, patience, this.signal, work).finally(leave);
   }
 
   /**
-   * Does the work, which hands over each run once it is made or finished, and makes its report. Failures are logged and
-   * reported, never thrown.
+   * Does the work, which passes each run to `onRun` once it is made or finished, and makes its report. Failures are logged
+   * and reported, never thrown.
    */
   async report(subject: Subject, work: (onRun: OnRun) => Promise<void>): Promise<SyncReport> {
     const report = await this.during(this.makeReport(subject, work));
@@ -95,7 +95,7 @@ export class Runner {
     return report;
   }
 
-  /** Work that `stop` waits for. */
+  /** Does work that `stop` waits for. */
   async during<T>(work: Promise<T>): Promise<T> {
     this.working.add(work);
     try {
@@ -139,7 +139,7 @@ export class Runner {
     until: AbortSignal,
     work: (context: LeasedContext) => Promise<T>,
   ): Promise<T> {
-    // First without the lease, which the process that may run it must not miss.
+    // First without the lease, so as not to keep it from the process that may run this.
     await this.generations.check(subject.key, null);
     const lease = await this.leaseFor(subject.key, patience);
     const { store, accept, config, clock, log, onProgress = () => {} } = this.options;

@@ -14,19 +14,19 @@ import type { RunContext } from './run-context.ts';
 import { audibleTo, noLonger, toldKeys } from './run-record.ts';
 
 const BATCH = 5000;
-/** Engines may read a short rest in a cheaper way than much. */
+/** Engines may have a cheaper way to read a few rows. */
 const SHORT_READ = 1000;
-/** Rows read at once: each read costs as much as a thousand of them, but values may be long. */
+/** Rows read at once: each read costs as much as a thousand rows, but values may be long. */
 const READ = { audience: 4 * BATCH, trait: BATCH };
 const FIRST_READ = { audience: READ.audience, trait: SHORT_READ };
-/** Failures of the store that pass: the sync waits. */
+/** Temporary failures of the store, which the sync waits out. */
 const PASSING = new Set(['store_full', 'store_busy']);
 const FIRST_WAIT = 100;
 const LONGEST_WAIT = 5000;
 
 /**
- * Streams what is left of a plan into `accept`; every batch moves the run's cursor with it, or neither happens.
- * Resolves to the destinations that got all of it.
+ * Streams the rest of a plan into `accept`. Each batch is stored together with the run's cursor, or not at all. Resolves to
+ * the destinations that got all of it.
  */
 export async function sendPlan(
   context: RunContext,
@@ -76,20 +76,20 @@ export async function sendPlan(
   }
 }
 
-/** Has the next part made while the store writes the last one, which it is sent at the end of this pass of the event loop. */
+/** Makes the next part while the store writes the last one, which it gets at the end of this pass of the event loop. */
 function whileWriting<T>(parts: AsyncGenerator<T, undefined>): Promise<IteratorResult<T, undefined>> {
   const next = new Promise<void>((resolve) => setImmediate(resolve)).then(() => parts.next());
   next.catch(() => {});
   return next;
 }
 
-/** A destination leaves a run that is disconnected or disabled meanwhile, or wants something else. */
+/** Drops destinations from the run that have been disconnected or disabled, or whose filter has changed. */
 function stillAudible(context: RunContext, run: Run, record: AudienceRecord, scope: readonly string[]) {
   const audible = audibleTo(run, record, context.subject, context.config().destinations);
   return keep(context, run, record, scope, audible);
 }
 
-/** A destination that leaves a run misses a part of it, so it gets the whole once it is back. */
+/** A destination that leaves a run misses a part of it, so it gets the whole once it returns. */
 async function keep(
   { store, lease }: RunContext,
   run: Run,
@@ -112,12 +112,12 @@ interface SendBatch {
   readonly to: readonly string[];
   readonly run: string;
   readonly cursor: string;
-  /** Undefined unless it is a part of the run's plan. */
+  /** The cursor before the batch; undefined unless it is a part of the run's plan. */
   readonly after?: string | null | undefined;
   readonly epoch: number;
 }
 
-/** Accepts a batch of a run; while the disk is full, waits and tries again. */
+/** Accepts a batch of a run; waits and retries while the store is full or busy. */
 export async function acceptPatiently(
   { accept, subject, lease, clock, log, signal, onProgress }: RunContext,
   messages: readonly Message[],
@@ -134,13 +134,14 @@ export async function acceptPatiently(
     } catch (error) {
       if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
       onProgress({ run, key: subject.key, phase: 'wait', done: 0, total: null, storeError: error.code });
-      if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'The sync waits for the store');
+      if (wait === LONGEST_WAIT)
+        log.warn({ run, key: subject.key, code: error.code }, 'Waiting for the store to recover');
       await clock.sleep(wait, signal);
     }
   }
 }
 
-/** The bodies of a run. Keys that somebody may still have values of, and the definition does not give, are null. */
+/** Builds the bodies of a run. Keys that destinations may still have, but the definition doesn't, are null. */
 export function bodiesOf(run: Run, columns: readonly string[], record: AudienceRecord, clock: Clock): BodyBuilder {
   const runsDefinition = run.action === 'sync' || run.action === 'resync';
   const kind = runsDefinition ? run.kind : record.kind;
@@ -184,14 +185,14 @@ interface PlanPart {
   readonly positions: readonly number[];
 }
 
-/** What is left of a plan behind a position. While its parts are sent, the rows of the next ones are read. */
+/** The rest of a plan after a position. While a part is sent, the rows of the next one are read. */
 async function* messagesOf(
   engine: RunContext['engine'],
   { plan, kind, total }: Staged,
   behind: number,
   toMessage: ToMessage,
 ): AsyncGenerator<PlanPart, undefined> {
-  // A hint: positions have gaps, so rows may be left where this counts none.
+  // Only a hint: positions have gaps, so rows may remain when this counts none.
   const read = (after: number, most: number) =>
     engine.changes(plan, after, Math.min(most, Math.max(SHORT_READ, total - after)));
   let next = read(behind, FIRST_READ[kind]);

@@ -5,7 +5,7 @@ import type { RunContext } from './run-context.ts';
 
 type VersionParts = Pick<RunContext, 'subject' | 'config'>;
 
-/** The highest version that is known of an audience, in former lives too. */
+/** The highest known version of an audience, including its former lives. */
 export async function lastVersion(store: Pick<Records, 'runs'>, { key, version }: AudienceRecord): Promise<number> {
   if (version > 0) return version;
   const [newest] = await store.runs({ key, limit: 1 });
@@ -13,9 +13,9 @@ export async function lastVersion(store: Pick<Records, 'runs'>, { key, version }
 }
 
 /**
- * The version that the snapshot is to get.
+ * The version that the snapshot will get.
  *
- * @param lastVersion - the highest that runs of this audience are known to have had
+ * @param lastVersion - the highest that is known from runs of this audience
  * @throws RollcallError `snapshot_lost`, `snapshot_moved`, `engine_changed`
  */
 export async function nextVersion(
@@ -27,9 +27,9 @@ export async function nextVersion(
   const { engine, log } = context;
   const { key, version } = record;
   const snapshot = await engine.snapshot(key);
-  // Of an audience that begins anew too: what is remembered of its former lives names versions.
+  // Also for an audience that starts again: the history of its former lives names versions.
   const next = Math.max(snapshot.version, version, lastVersion) + 1;
-  // An engine that only got another name still has it.
+  // An engine that was only renamed still has it.
   if (snapshot.version === version) return next;
   if (action === 'retire' && snapshot.version === 0) {
     log.warn({ key }, 'The snapshot is gone: the audience is forgotten, and its members are not notified');
@@ -47,7 +47,7 @@ export async function nextVersion(
   );
 }
 
-/** Why the engine has not got what was last synced. */
+/** The error for an engine that lacks what was last synced. */
 export function missing(context: VersionParts, record: AudienceRecord): RollcallError {
   const { key, engine } = record;
   if (!hasMoved(context, record)) {
@@ -69,7 +69,7 @@ function hasMoved({ subject }: VersionParts, { engine, version }: AudienceRecord
   return version > 0 && engine !== subject.engine;
 }
 
-/** Whether the engine of the snapshot is still configured. */
+/** True if the engine of the snapshot is still configured. */
 function canReach({ config }: VersionParts, { engine }: AudienceRecord): boolean {
   return Object.hasOwn(config().engines, engine);
 }

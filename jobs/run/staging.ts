@@ -14,14 +14,14 @@ import { newRecord, type RunContext, type RunPlace, type Subject, type SyncOrder
 import { failed, isFirst, newRun, scopeOf, withCounts } from './run-record.ts';
 import { lastVersion, nextVersion } from './snapshot-version.ts';
 
-/** Of what has no definition any more there is no SQL to run. */
+/** The time limit of a subject without a definition, which has no SQL to run. */
 const NO_LIMIT = Number.POSITIVE_INFINITY;
 
 export async function recordOf({ store, subject }: RunPlace): Promise<AudienceRecord> {
   return (await store.audience(subject.key)) ?? newRecord(subject);
 }
 
-/** A try that did not even reach its engine is a run, too. */
+/** Records a try whose engine could not be opened as a failed run. */
 export async function recordUnopened(context: RunPlace, order: SyncOrder, error: unknown): Promise<never> {
   const { store, clock, lease } = context;
   const { action, asOf } = order;
@@ -44,21 +44,21 @@ interface Staging extends Pick<SyncOrder, 'asOf' | 'former' | 'renames'> {
 export async function stageRun(context: RunContext, order: Staging, known: AudienceRecord): Promise<Run> {
   const { store, clock, lease, subject } = context;
   const { asOf, debt } = order;
-  // Before all else: users whose deletion is not over by now are left out of what is computed, and no run that knows of a
-  // deletion seems to have begun before its end.
+  // Read first: users whose deletion is unfinished now are left out of the result, and no run that knows of a deletion seems
+  // to have begun before its end.
   const { settled } = await store.deletions(null);
   const startedAt = clock.now();
-  // Users who stay members would not get their new values.
+  // With a sync, users who stay members would not get their new values.
   const isOtherKind = order.action === 'sync' && known.version > 0 && known.kind !== subject.kind;
   const action = isOtherKind ? 'resync' : order.action;
   const record = await recordAtStart(context, debt, known, startedAt);
   const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
   const of = { action, asOf, destinations, epoch: settled };
   let run: Run = { ...newRun(context, of, known, startedAt), toVersion: await lastVersion(store, known) };
-  // People who look see that it computes. A run that the process does not survive has failed.
+  // Saved first, so that people see it computing, and so that it counts as failed if the process dies.
   await store.saveRun(run, lease.fence, { ...known, definitionHash: record.definitionHash });
   try {
-    // After its own record, for those of two processes that begin one definition under two names: one of them sees the other.
+    // Called after saving the run: of two processes that begin one definition under two names, one sees the other.
     const former = (await order.former?.()) ?? null;
     if (former) run = { ...run, renamedFrom: former.key };
     const staged = await stage(context, run, order, known);
@@ -73,14 +73,14 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
     const error = endOf(cause, 'had computed what to send; the next sync computes anew');
     const since = await failingSince(store, run).catch(() => run.startedAt);
     const over = failed(run, { error, since }, clock.now());
-    // Its tick is still due, here or elsewhere, so it does no harm if this is not written either.
+    // Its tick is still due in any process, so it does no harm if this is not written.
     if (context.signal.aborted) await store.saveRun(over, lease.fence).catch(() => {});
     else await store.saveRun(over, lease.fence, { ...record, engine: known.engine, sequence: known.sequence });
     throw error;
   }
 }
 
-/** The audience's record as it is once the run has computed. */
+/** The audience's record once the run has computed. */
 async function recordAtStart(
   { store, subject }: RunContext,
   debt: Debt | undefined,
@@ -96,8 +96,8 @@ async function recordAtStart(
     source: subject.source,
     definitionHash: isFirst(known) ? (subject.definition?.hash ?? known.definitionHash) : known.definitionHash,
     lastRunAt: debt && known.endedAt === null ? known.lastRunAt : startedAt,
-    // Above all that was ever sent: in an earlier life of the audience, and by the clock where the store itself is new. One above
-    // the last is what a replay after the audience's end was sent with.
+    // Above all that was ever sent: in earlier lives of the audience, and, by the clock, from a former store. A replay after the
+    // audience's end was sent with one above the last.
     sequence: Math.max(
       known.endedAt === null ? known.sequence : known.sequence + 1,
       (await store.lastSequence(known.key)) + 1,
@@ -106,7 +106,7 @@ async function recordAtStart(
   };
 }
 
-/** Has the engine compute, within the definition's time. */
+/** Lets the engine compute, within the definition's time limit. */
 async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, known: AudienceRecord) {
   const { engine, clock, lease, subject } = context;
   const { action } = run;
@@ -124,7 +124,7 @@ async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, kno
   );
 }
 
-/** Records what was computed. @param reason - why the run is held; null if it goes on */
+/** Records what was computed. @param reason - why the run is held; null if it continues */
 async function saveStaged(context: RunContext, run: Run, reason: string | null, record: AudienceRecord): Promise<Run> {
   const { store, clock, lease } = context;
   const staged: Run = {
@@ -146,13 +146,13 @@ async function saveStaged(context: RunContext, run: Run, reason: string | null, 
 
 interface Judgement {
   readonly counts: Staged;
-  /** Why a person has to decide first; null where nobody has to. */
+  /** The reason why a person must decide first; null if nobody has to. */
   readonly reason: string | null;
 }
 
 /**
- * Holds a run whose source is not to be believed, that changes too much, or has a new name. Users who are kept out, and are
- * found only by reading the plan, are taken out of it where they could matter.
+ * Holds a run whose source is not credible, that changes too much, or that was renamed. Excluded users are found only by
+ * reading the plan, so they are removed from it only if they could matter.
  */
 async function judge(
   context: RunContext,

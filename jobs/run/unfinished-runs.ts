@@ -6,24 +6,24 @@ import type { RunContext, RunPlace } from './run-context.ts';
 import { failed, recordAfter } from './run-record.ts';
 import { recordOf } from './staging.ts';
 
-/** Runs of this subject that a crash, a failure or a guard left, oldest first. */
+/** Runs of this subject that a crash, failure or guard left unfinished, oldest first. */
 export async function unfinishedRuns({ store, subject }: RunPlace): Promise<readonly Run[]> {
   const runs = await store.runs({ key: subject.key, states: ['staged', 'held', 'sending', 'committed'], limit: 100 });
   return runs.toReversed();
 }
 
-/** The process ended before anything was sent: what it had computed is computed anew. */
+/** Fails a run whose process ended before anything was sent. It is computed again. */
 export async function endInterrupted({ store, clock, lease }: RunPlace, run: Run): Promise<void> {
   const error = new RollcallError('interrupted', 'The process ended before the run had computed what to send.');
   const since = await failingSince(store, run);
   await store.saveRun(failed(run, { error, since }, clock.now()), lease.fence);
 }
 
-/** Gives a run up: all of it, or what is left of one that was being sent. */
+/** Discards a run, or the unsent rest of one. */
 export async function rejectRun(context: RunContext, given: Run, reason: string): Promise<Run> {
   const { store, engine, clock, lease } = context;
   const run = (await store.run(given.id)) ?? given;
-  // One that was held had ended its work by then.
+  // A held run had finished its work earlier.
   const finishedAt = run.finishedAt ?? clock.now();
   const rejected: Run = { ...run, state: 'rejected', held: false, reason, code: null, finishedAt };
   const wasCommitted = await isCommitted(context, run);
@@ -35,7 +35,7 @@ export async function rejectRun(context: RunContext, given: Run, reason: string)
   return rejected;
 }
 
-/** Whether the snapshot was moved by a run before its process ended: then all of it was sent. */
+/** True if the run moved the snapshot before its process ended: then all of it was sent. */
 async function isCommitted({ engine, store }: RunContext, run: Run): Promise<boolean> {
   if (run.state !== 'sending' || run.toVersion === run.fromVersion) return false;
   const { version } = await engine.snapshot(run.key);
@@ -50,7 +50,7 @@ async function keepAll(context: RunContext, run: Run, staged: Staged): Promise<A
   return record;
 }
 
-/** Moves the snapshot by the part of the plan that was sent, so that it still says what destinations have. */
+/** Moves the snapshot by the part of the plan that was sent, so that it still matches what destinations have. */
 async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): Promise<AudienceRecord> {
   const { engine, clock } = context;
   const before = await recordOf(context);
@@ -60,14 +60,14 @@ async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): P
     await engine.commit(run.id);
     return recordAfter(run, staged, before, told, clock.now());
   }
-  // There is no half an end: a destination that heard of some of it gets everything again.
+  // An end can't be half sent: a destination that got a part of it gets everything again.
   const destinations = before.destinations.filter((name) => !told.includes(name));
   return { ...before, destinations, lapsed: [...new Set([...before.lapsed, ...told])] };
 }
 
-/** The run is over by now: if its plan stays, the next run removes it. */
+/** Removes the plan of a finished run. If that fails, the next run does it. */
 export async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void> {
   await engine
     .discard(run.id)
-    .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'The plan could not be removed'));
+    .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'Could not remove the plan'));
 }

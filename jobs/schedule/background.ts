@@ -15,12 +15,12 @@ interface BackgroundParts {
   readonly pauses: Pauses;
 }
 
-/** The work that nobody has to ask for: schedules, live audiences, destinations that are back. */
+/** Automatic work: schedules, live audiences, and destinations that are back. */
 export interface Background {
-  /** @param renames - whether renamed audiences end under their former names without being held for a person */
+  /** @param renames - if true, renamed audiences end under their former names without approval */
   start(renames: boolean): Promise<void>;
   stop(): Promise<void>;
-  /** Computes live audiences once, up to the events of now. */
+  /** Computes live audiences once, up to the newest events. */
   computeLive(): Promise<void>;
 }
 
@@ -51,7 +51,7 @@ export function createBackground({ options, runner, orders, subjects, pauses }: 
     check: runner.generations.check,
     ask: async (key, work) => runner.withEngine((await subjects.find(key)).engine, true, work),
     settle: async (key) => {
-      // A paused live audience is computed, and sends nothing.
+      // A paused live audience is computed but not sent.
       if ((await pauses.of(key)) !== null) return;
       await orders.order(await subjects.find(key), { action: 'sync', renames, patience: NO_PATIENCE });
     },

@@ -6,11 +6,11 @@ import { areBack } from '../run/destination-room.ts';
 import { debtsOf } from '../run/owed-membership.ts';
 import type { JobLog } from '../run/run-context.ts';
 
-/** How soon after a start or a reload destinations are first looked for that are behind: what is due by schedule goes first. */
+/** Milliseconds from a start or reload to the first check for destinations that are behind. Due schedules go first. */
 const FIRST = 5_000;
-/** How often they are looked for, in milliseconds. */
+/** Milliseconds between checks. */
 const INTERVAL = 60_000;
-/** How often the end of an audience is looked at for what died on the way, in milliseconds. */
+/** Milliseconds between checks of retired audiences for dead messages, and before a failure is retried. */
 const SELDOM = 60 * 60_000;
 
 interface CatchUpOptions {
@@ -18,18 +18,18 @@ interface CatchUpOptions {
   readonly clock: Clock;
   readonly log: JobLog;
   readonly store: Store;
-  /** Tells destinations that are behind what they lack; resolves to false if that is not to be tried again soon. */
+  /** Sends destinations that are behind what they lack; resolves to false if it should not be retried soon. */
   readonly settle: (record: AudienceRecord) => Promise<boolean>;
 }
 
-/** Soon sends what destinations lack that are back, whatever the schedules of the audiences. */
+/** Sends destinations that are back what they lack, independent of the audiences' schedules. */
 interface CatchUps {
   start(): void;
   stop(): void;
 }
 
 export function createCatchUps({ config, clock, log, store, settle }: CatchUpOptions): CatchUps {
-  /** When it failed, by key: that is not tried again every minute. */
+  /** Times of failures by key, which are not retried every minute. */
   const failures = new Map<string, number>();
   let cancel = () => {};
   let stopped = true;
@@ -53,7 +53,7 @@ export function createCatchUps({ config, clock, log, store, settle }: CatchUpOpt
       if (!looking) {
         looking = true;
         await look().catch((error) =>
-          log.warn({ err: error }, 'Could not find out which destinations are behind; trying again'),
+          log.warn({ err: error }, 'Could not find out which destinations are behind; retrying'),
         );
         looking = false;
       }
@@ -74,7 +74,7 @@ export function createCatchUps({ config, clock, log, store, settle }: CatchUpOpt
   };
 }
 
-/** Leaves alone audiences that are paused, and those whose engine is gone. */
+/** False for paused audiences, and those whose engine is not configured. */
 function isDue(
   record: AudienceRecord,
   config: SyncConfig,

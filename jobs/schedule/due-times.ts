@@ -2,20 +2,20 @@ import cron, { type ScheduledTask } from 'node-cron';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
-/** Time zones are whole quarters of an hour apart. */
+/** Time zones differ by whole quarters of an hour. */
 const QUARTER = 15 * MINUTE;
-/** Shorter than any day of any zone: a day that matches is seen at one end of a part. */
+/** Shorter than any day in any zone, so that a matching day shows at one end of a part. */
 const PART = 24 * QUARTER;
-/** Longer than any schedule takes, those for 29 February too. */
+/** Longer than the interval of any schedule, even for 29 February. */
 const LONGEST_LOOK_BACK = 10 * 366 * 24 * 60 * MINUTE;
 
 type Matcher = Pick<ScheduledTask, 'match'>;
 
-/** When a schedule was due: by the calendar of its zone, so that an hour that the clock repeats is due twice. */
+/** The due times of a schedule by the calendar of its zone. Ticks in an hour that the clock repeats are due twice. */
 export class Ticks {
   private readonly seconds: readonly number[];
   private readonly task: Matcher;
-  /** Whether there may be a tick on the day, and in the quarter of an hour, of an instant. */
+  /** Match instants whose day, or quarter of an hour, may have a tick. */
   private readonly day: Matcher;
   private readonly quarter: Matcher;
 

@@ -9,13 +9,12 @@ import type { LeasedContext, OnRun, RunContext, Subject, SyncOrder } from '../ru
 import { PATIENCE, type Runner, type SyncReport } from '../run/runner.ts';
 import { rejectRun, unfinishedRuns } from '../run/unfinished-runs.ts';
 
-/** An order for one audience or trait. */
 interface Request {
   readonly action: SyncOrder['action'];
-  /** The run's time; that of now unless given. */
+  /** The run's time; by default now. */
   readonly now?: number | undefined;
   readonly tick?: number;
-  /** Whether a person agreed to a change of the name. */
+  /** True if a person agreed to a rename. */
   readonly renames?: boolean | undefined;
   /** Milliseconds to wait for a run of another process. */
   readonly patience?: number;
@@ -24,9 +23,9 @@ interface Request {
 /** Carries out the orders of people and schedules under the lease, and reports them. */
 export interface Orders {
   order(subject: Subject, request: Request): Promise<SyncReport>;
-  /** Lets a held run go on. @throws RollcallError `unknown_run` */
+  /** Continues a held run. @throws RollcallError `unknown_run` */
   approve(run: string): Promise<SyncReport>;
-  /** Throws a held run away, or the rest of one that can't be finished. @throws RollcallError `unknown_run` */
+  /** Discards a held run, or the rest of one that can't be finished. @throws RollcallError `unknown_run` */
   reject(run: string): Promise<SyncReport>;
 }
 
@@ -42,11 +41,11 @@ interface OrdersOptions {
 }
 
 export function createOrders({ store, clock, runner, subjects }: OrdersOptions): Orders {
-  /** Under its lease, and recorded as run by this configuration. */
+  /** Performs an order under its lease, recorded as run by this configuration. */
   function perform(subject: Subject, { now, ...given }: Asked, onRun: OnRun, patience: number): Promise<void> {
     const work = async (context: LeasedContext) => {
       await runner.generations.check(subject.key, context.lease.fence);
-      // Not before: who waited for the lease would otherwise compute as of a time before that of the run that went first.
+      // Only now: an order that waited for the lease must not compute as of a time before that of the run ahead of it.
       const order = { ...given, asOf: now ?? clock.now() };
       await whileHeld(context, order.action === 'settle', () => performOrder(context, order, onRun));
     };
@@ -59,7 +58,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
     return former;
   }
 
-  /** Decides about a run in the engine that it was staged in. */
+  /** Carries out a decision about a run, in the engine that it was staged in. */
   async function decide(id: string, states: readonly RunState[], work: Decision): Promise<SyncReport> {
     const asked = await store.run(id);
     if (!asked) throw unknownRun(id, await store.runs({ states, limit: LISTED }));
@@ -81,7 +80,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
         const asked = { action, now, tick, renames };
         if (action !== 'sync') return perform(subject, asked, onRun, patience);
         const former = () => formerSelf(subject);
-        // Also before there is a run: an older configuration has no reason to leave one that failed.
+        // Also before there is a run, so that an older configuration doesn't record a failed one.
         await former();
         await perform(subject, { ...asked, former }, onRun, patience);
       };
@@ -96,10 +95,10 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
   };
 }
 
-/** Runs that can be decided about, among which one that is asked for by a wrong name is looked for. */
+/** Runs to read for a suggestion if a run's id is unknown. */
 const LISTED = 100;
 
-/** @param waiting - those that can be decided about */
+/** @param waiting - runs that can be decided */
 function unknownRun(name: string, waiting: readonly Run[]): RollcallError {
   const own = waiting.find(({ key }) => key === name);
   if (own) return new RollcallError('unknown_run', `There is no run ${name}. The run of ${name} is ${own.id}.`);

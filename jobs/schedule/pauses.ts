@@ -5,17 +5,17 @@ import type { JobLog } from '../run/run-context.ts';
 export interface Pauses {
   of(key: string): Promise<AudiencePause | null>;
   /**
-   * Whether a sync has to pass over an audience; logs it if so.
+   * True if a sync must skip an audience, which is logged.
    *
-   * @param isTick - nobody asked for it: it is told once
+   * @param isTick - a scheduled sync, whose skips are logged at `info` only once per pause
    */
   passesOver(key: string, isTick: boolean): Promise<boolean>;
 }
 
 export function createPauses(store: Pick<Records, 'pausedAudiences'>, log: JobLog): Pauses {
   const of = async (key: string) => (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null;
-  /** By key, when the pause began that a tick has told of. */
-  const told = new Map<string, number>();
+  /** Start of the pause that a tick has logged, by key. */
+  const logged = new Map<string, number>();
 
   return {
     of,
@@ -24,9 +24,9 @@ export function createPauses(store: Pick<Records, 'pausedAudiences'>, log: JobLo
       if (pause === null) return false;
       const { at, by } = pause;
       const since = new Date(at).toISOString();
-      const level = isTick && told.get(key) === at ? 'debug' : 'info';
+      const level = isTick && logged.get(key) === at ? 'debug' : 'info';
       log[level]({ event: 'sync_paused', key, by, since }, `${key} is not synced: ${by} paused it at ${since}`);
-      if (isTick) told.set(key, at);
+      if (isTick) logged.set(key, at);
       return true;
     },
   };

@@ -6,15 +6,15 @@ import type { JobLog } from '../run/run-context.ts';
 import { Ticks } from './due-times.ts';
 
 const SECOND = 1_000;
-/** Clocks of hosts differ by no more; a run that seems to begin later was begun by a clock that has been set back since. */
+/** The most that clocks of hosts differ. A run that began further ahead was begun before a clock was set back. */
 const SKEW = 60 * SECOND;
-/** When to look again at an audience that another process is syncing, or was when it died. */
+/** Milliseconds until an audience that another process is syncing, or died syncing, is checked again. */
 const LOOK_AGAIN = 10 * SECOND;
-/** How often to look whether the clock was set, or a tick went by. */
+/** Milliseconds between checks for a set clock and for missed ticks. */
 const WATCH_EVERY = 30 * SECOND;
-/** Ticks this young may still be on their way. */
+/** Ticks this young may not have fired yet. */
 const GRACE = 5 * SECOND;
-/** Clocks drift; further apart, one was set. */
+/** The most that clocks drift apart; beyond it, one was set. */
 const DRIFT = 2 * SECOND;
 
 interface ScheduleOptions {
@@ -23,15 +23,15 @@ interface ScheduleOptions {
   readonly log: JobLog;
   readonly lastRunAt: (key: string) => Promise<number | null>;
   readonly unfinished: (key: string) => Promise<readonly Run[]>;
-  /** When to try again what failed since a tick; null when nothing did. */
+  /** The time of the next retry after a failure since a tick; null if none is due. */
   readonly nextTryAt: (key: string, tick: number) => Promise<number | null>;
-  /** Runs one sync unless one began at the tick or since; resolves to false when another process is at it. */
+  /** Runs one sync unless one began at the tick or since; resolves to false if another process is running it. */
   readonly run: (computation: Computation, tick: number) => Promise<boolean>;
   readonly overdue: (key: string, message: string) => void;
 }
 
 interface Schedules {
-  /** Starts what the configuration has by now, and catches up what was missed, once. */
+  /** Starts the configured schedules, and catches up missed ticks once. */
   start(): Promise<void>;
   stop(): void;
 }
@@ -55,9 +55,9 @@ export function createSchedules(options: ScheduleOptions): Schedules {
       const passed = clock.monotonic() - steady;
       // Timers of schedules wait for a time of day, which now is further away.
       if (clock.now() - time < passed - DRIFT) {
-        log.warn({ event: 'clock_set_back' }, 'The clock was set back; the schedules start again');
+        log.warn({ event: 'clock_set_back' }, 'The clock was set back; restarting the schedules');
         void start().catch((error) => {
-          log.warn({ err: error }, 'The schedules could not be started; trying again');
+          log.warn({ err: error }, 'Could not start the schedules; retrying');
           watch(time, steady);
         });
         return;
@@ -76,19 +76,19 @@ export function createSchedules(options: ScheduleOptions): Schedules {
   return { start, stop };
 }
 
-/** One audience's ticks: never two runs at once, and ticks that come during a run make one more run after it. */
+/** One audience's schedule: never two runs at once. Ticks during a run cause one more run after it. */
 class Schedule {
   private readonly computation: Computation;
   private readonly options: ScheduleOptions;
   private readonly task: ScheduledTask;
   private readonly ticks: Ticks;
-  /** The tick, or the start, that the sync under way is for. */
+  /** The tick or start that the current sync serves. */
   private running: number | null = null;
   private again: number | null = null;
   private stopped = false;
-  /** The last tick that came. */
+  /** The last tick that fired. */
   private seen = 0;
-  /** Whether people know that it is overdue; until it has run again. */
+  /** True once it was announced as overdue, until it has run again. */
   private announced = false;
   private cancelLook = () => {};
 
@@ -107,7 +107,7 @@ class Schedule {
     this.seen = now;
     const last = await this.lastRunAt(now);
     if (last !== null && this.missed(last, now) > 1) this.announceMissed(last);
-    // No tick is later than the second that has begun: a run begun since may be another process's for the same tick.
+    // The latest possible tick is the current second: a run begun since may be another process's for the same tick.
     const tick = now - (now % SECOND);
     if (await this.isDue(last, now)) void this.patiently(tick, (at) => this.runFor(at));
   }
@@ -118,7 +118,7 @@ class Schedule {
     void this.task.destroy();
   }
 
-  /** Takes up a tick that the timer did not bring, such as one in an hour that the clock repeats. */
+  /** Runs a tick that the timer missed, such as one in an hour that the clock repeats. */
   look(): void {
     const [at] = this.ticks.last(this.seen, this.options.clock.now() - GRACE, 1);
     if (at !== undefined) void this.onTick(at);
@@ -135,13 +135,13 @@ class Schedule {
     return this.missed(last, now) > 0 || (await this.options.nextTryAt(key, last)) !== null;
   }
 
-  /** Null also for a run in the future: nobody can say what was missed since. */
+  /** Null also for a run in the future, since which missed ticks can't be counted. */
   private async lastRunAt(now: number): Promise<number | null> {
     const last = await this.options.lastRunAt(this.computation.key);
     return last === null || isAhead(last, Math.max(now, this.options.clock.now())) ? null : last;
   }
 
-  /** As far as two, which is one missed by its interval. */
+  /** Counts up to two missed ticks. Two mean that one was missed by its interval. */
   private missed(last: number, now: number): number {
     return this.ticks.last(last, now, 2).length;
   }
@@ -157,15 +157,12 @@ class Schedule {
     this.options.overdue(this.computation.key, message);
   }
 
-  /** While the store is away nobody knows whether a tick was served: it is looked at again. */
+  /** Retries work that fails: while the store is away, it is unknown whether a tick was served. */
   private async patiently(at: number, work: (at: number) => Promise<void>): Promise<void> {
     try {
       await work(at);
     } catch (error) {
-      this.options.log.warn(
-        { err: error, key: this.computation.key },
-        'The next run could not be scheduled; trying again',
-      );
+      this.options.log.warn({ err: error, key: this.computation.key }, 'Could not schedule the next run; retrying');
       if (!this.stopped) this.lookAgain(at, LOOK_AGAIN);
     }
   }
@@ -173,11 +170,11 @@ class Schedule {
   private async tick(at: number): Promise<void> {
     const { key } = this.computation;
     const last = await this.lastRunAt(at);
-    // Another process may have served this tick already; or this one, if it is looked at again.
+    // The tick may have been served already, by another process or earlier by this one.
     if (last !== null && last >= at) return this.running === null ? this.followUp(at) : undefined;
     if (this.running === null) return this.runFor(at);
     this.again = at;
-    // One that began between two ticks, at a start, has not run for an interval yet.
+    // A sync that began between two ticks, at a start, has not run for an interval yet.
     if (this.missed(this.running - 1, at) > 1) this.announce(`${key} is due again while its last sync still runs.`);
   }
 
@@ -187,7 +184,7 @@ class Schedule {
     this.again = null;
     this.cancelLook();
     const begun = await this.options.run(this.computation, at).catch((error) => {
-      this.options.log.error({ err: error, key: this.computation.key }, 'The scheduled sync could not be run');
+      this.options.log.error({ err: error, key: this.computation.key }, 'Could not run the scheduled sync');
       return true;
     });
     this.running = null;
@@ -202,7 +199,7 @@ class Schedule {
     if (last !== null && this.missed(last, at) > 1) this.announceMissed(last);
   }
 
-  /** A run that failed, here or elsewhere, is tried again until the next tick. */
+  /** Schedules a retry of a run that failed, in any process, unless the next tick comes first. */
   private async followUp(at: number): Promise<void> {
     const { nextTryAt, clock } = this.options;
     const next = await nextTryAt(this.computation.key, at);
@@ -220,7 +217,7 @@ class Schedule {
   }
 }
 
-/** Whether a run began in what is the future now: the clock was set back. */
+/** True if a run seems to have begun in the future: the clock was set back. */
 export const isAhead = (last: number, now: number) => last > now + SKEW;
 
 function createTask({ key, schedule, timezone }: Computation, tick: (date: Date) => Promise<void>, log: JobLog) {
@@ -237,7 +234,7 @@ function createTask({ key, schedule, timezone }: Computation, tick: (date: Date)
   });
 }
 
-/** When an audience is due next, in milliseconds since 1970. */
+/** The next time at which an audience is due, in milliseconds since 1970. */
 export function nextTick(computation: Computation, log: JobLog): number | null {
   const task = createTask(computation, async () => {}, log);
   const [next] = task.getNextRuns(1);

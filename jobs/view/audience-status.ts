@@ -11,23 +11,23 @@ import type { JobLog } from '../run/run-context.ts';
 import { Ticks } from '../schedule/due-times.ts';
 import { nextTick } from '../schedule/schedule.ts';
 
-/** Runs that a trend is made of. */
+/** The number of runs in a trend. */
 const TREND = 10;
-/** Runs looked at: those for one destination come between, of which there are few. */
+/** Runs to read, at first and at most: a few for one destination may be among them. */
 const RECENT = [TREND + 2, 40] as const;
-/** A due run that has not begun after this time is overdue, in milliseconds. */
+/** Milliseconds after which a due run that has not begun is overdue. */
 const LATE = 2 * 60_000;
 const UNFINISHED: readonly RunState[] = ['staged', 'sending', 'committed'];
 
-/** How an audience or computed trait stands, as those who look after it want to know. */
+/** The status of an audience or computed trait, for operators. */
 export interface AudienceStatus {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
   readonly engine: string;
   readonly source: string;
   /**
-   * `new`: it has not run yet. `held`, `failed`: its last run was. `unfinished`: a run is under way, or goes on with the next sync.
-   * `orphaned`: gone from the configuration, and its members still believe in it.
+   * `new`: it has not run yet. `held`, `failed`: its last run was. `unfinished`: a run is under way, or continues with the
+   * next sync. `orphaned`: no longer configured, but not retired.
    */
   readonly state: 'ok' | 'new' | 'held' | 'failed' | 'unfinished' | 'paused' | 'orphaned';
   /** Members after the last run that was done; null before the first. */
@@ -36,16 +36,16 @@ export interface AudienceStatus {
   readonly trend: readonly number[];
   readonly lastRun: Run | null;
   readonly schedule: string | null;
-  /** Milliseconds since 1970; null without a schedule, and while nothing will run it. */
+  /** Milliseconds since 1970; null without a schedule, and while paused. */
   readonly nextRunAt: number | null;
   /**
-   * The tick that was due when nothing began; of several, one of the last. Of a live one, since when it has been behind. Null
-   * where nothing is overdue.
+   * A tick that was due when no run began; of several, one of the last. For a live audience, the time since which it is
+   * behind. Null if nothing is overdue.
    */
   readonly overdueSince: number | null;
-  /** Since when, and by whom; null for one that runs, or that the configuration pauses. */
+  /** Time and author of the pause; null if it runs, or is paused in the configuration. */
   readonly paused: AudiencePause | null;
-  /** Null for what is not live. */
+  /** Null unless it is live. */
   readonly live: LiveStatus | null;
   /** The next thing a person has to do. */
   readonly todo: Todo | null;
@@ -70,7 +70,7 @@ interface StatusParts {
   readonly log: JobLog;
 }
 
-/** Those that are configured, in that order, then those that are gone from the configuration. */
+/** The status of configured audiences and traits, in that order, then of orphans. */
 export async function audienceStatuses(
   parts: StatusParts,
   orphans: readonly AudienceRecord[],
@@ -87,7 +87,7 @@ export async function audienceStatuses(
   ]);
   const schedules: Schedules = {
     ...{ clock: parts.clock, changedAt },
-    // Hundreds may have one.
+    // Hundreds may share one.
     next: memoize((computation) => nextTick(computation, parts.log), scheduleOf),
   };
   const pauses = new Map(paused.map((pause) => [pause.key, pause]));
@@ -108,7 +108,7 @@ async function liveStatusesOf({ store, clock, config }: StatusParts) {
 }
 
 interface Schedules extends Pick<StatusParts, 'clock'>, Pick<Config, 'changedAt'> {
-  /** When it is due next, in milliseconds since 1970. */
+  /** The next time at which it is due, in milliseconds since 1970. */
   readonly next: (computation: Computation) => number | null;
 }
 
@@ -150,7 +150,7 @@ function statusOf(
   };
 }
 
-/** As few as say all: with hundreds of audiences most of the time goes into reading them. */
+/** Reads as few as needed: with hundreds of audiences, reading runs takes most of the time. */
 async function recentRuns(
   store: Pick<Records, 'newestRuns'>,
   keys: readonly string[],
@@ -172,8 +172,8 @@ function scheduleOf({ schedule, timezone }: Computation): string {
 const ticksOf = memoize(({ schedule, timezone }: Computation) => new Ticks(schedule ?? '', timezone), scheduleOf);
 
 /**
- * A run may take longer than its interval: one more tick may find it still going. What has not run yet has been due since the
- * file that asks for it was written.
+ * The overdue tick, if any. A run may take longer than its interval, so one more tick may pass during it. An audience that
+ * has not run yet is due since its configuration file was written.
  */
 function overdueSince(
   computation: Computation,
@@ -207,7 +207,7 @@ function todoOf(key: string, state: AudienceStatus['state'], runs: readonly Run[
   };
 }
 
-/** Errors begin with the name of what failed; here it is known. */
+/** Removes the key that errors begin with, since it is shown anyway. */
 function withoutName(key: string, reason: string): string {
   return reason.startsWith(`${key}: `) ? reason.slice(key.length + 2) : reason;
 }

@@ -13,11 +13,11 @@ import { isFirst, scopeOf } from '../run/run-record.ts';
 import { missing } from '../run/snapshot-version.ts';
 
 const SAMPLE = 2;
-/** Entrants that are looked at for users who are kept out. */
+/** Entrants that are checked for excluded users. */
 const LOOKED_AT = 20_000;
 const RECENT_CALLS = 10_000;
 const RECENT_RUNS = 100;
-/** Fewer say nothing about a rate. */
+/** Fewer calls say nothing about a rate. */
 const ENOUGH_CALLS = 100;
 
 /** The outcome that a sync of one audience or trait would have. */
@@ -26,28 +26,28 @@ export interface SyncPlan extends RunCounts {
   readonly kind: 'audience' | 'trait';
   readonly first: boolean;
   readonly before: number;
-  /** Messages to `destinations`; newcomers get the whole membership besides. */
+  /** Messages to `destinations`; newcomers get the whole membership in addition. */
   readonly messages: number;
   readonly destinations: readonly string[];
   readonly newcomers: readonly string[];
-  /** Those of `newcomers` that once had it and missed changes: they also hear who left. */
+  /** Those of `newcomers` that had it before and missed changes. They also get users who left. */
   readonly returning: readonly string[];
-  /** Destinations that no longer want it, and get its end for each member. */
+  /** Destinations whose filters now exclude it. They get its end for each member. */
   readonly withdrawn: readonly string[];
-  /** Destinations that are connected to the source, and whose filters keep it from them. */
+  /** Destinations that are connected to the source, but whose filters exclude it. */
   readonly filtered: readonly string[];
   /** Destinations that missed changes and are out of reach: they get them once they are back. */
   readonly away: readonly string[];
-  /** POSTs, one per message and URL, or per full batch where a URL takes batches; those of `renamedFrom` too. */
+  /** POSTs, one per message and URL, or per full batch if a URL takes batches. Includes those of `renamedFrom`. */
   readonly calls: number;
-  /** How long they take at the rate of an earlier run's messages; null when the attempt log has none to go by. */
+  /** Milliseconds that they take at the rate of an earlier run; null if the attempt log has none. */
   readonly estimatedMs: number | null;
-  /** Why a guard or an expectation would hold it. */
+  /** The reason why a guard or an expectation would hold it. */
   readonly held: string | null;
   /** The audience that this one was renamed from; it would be retired, and `retired` members sent `false`. */
   readonly renamedFrom: string | null;
   readonly retired: number;
-  /** By a person: until they resume it, a sync passes over it. */
+  /** The pause set by a person. Syncs skip it until it is resumed. */
   readonly paused: AudiencePause | null;
   /** Runs that a sync finishes or waits for first; `reason` is why one is held. */
   readonly unfinished: readonly {
@@ -72,7 +72,7 @@ interface PlanRequest {
 }
 
 /**
- * Runs the definition and compares, and leaves no trace of it.
+ * Runs the definition and compares it with the snapshot, without leaving a trace.
  *
  * @throws RollcallError `snapshot_lost`, `engine_changed`
  */
@@ -96,7 +96,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     messages: preview.total,
     ...reach,
     calls: sumBy(posts, ({ messages, size }) => Math.ceil(messages / size)),
-    // The attempt log has one of each message, also where they went together.
+    // The attempt log has one entry per message, also for batches.
     estimatedMs: rate === null ? null : Math.ceil(sumBy(posts, 'messages') / rate),
     held: definition ? whyHeld(asFormer(returned), asFormer(preview), definition, asOf) : null,
     renamedFrom: request.former?.key ?? null,
@@ -116,7 +116,7 @@ interface Posts {
   readonly size: number;
 }
 
-/** The destinations that would hear of it, and what would be posted to them. */
+/** The destinations that would be notified, and what would be posted to them. */
 function reachOf(
   { config, subject }: PlanRequest,
   preview: Preview,
@@ -176,7 +176,7 @@ function postsTo(names: readonly string[], destinations: readonly Destination[],
 }
 
 /**
- * Attempts per millisecond, waits for retries and for slow endpoints included: those of the run that has the most in the
+ * Attempts per millisecond, including waits for retries and slow endpoints, of the run that has the most attempts in the
  * newest part of the attempt log.
  */
 async function measuredRate({ store }: PlanRequest): Promise<number | null> {
@@ -192,7 +192,7 @@ async function measuredRate({ store }: PlanRequest): Promise<number | null> {
   return largest ? largest.count / Math.max(1, largest.end - largest.start) : null;
 }
 
-/** Without users who are kept out, as far as the sample has them. They are no members, so that they only ever enter. */
+/** Leaves out excluded users, as far as the sample has them. They are never members, so they can only enter. */
 async function withoutExcluded({ store, subject }: PlanRequest, preview: Preview, settled: number): Promise<Preview> {
   const { userIds, present } = preview.sample;
   const out = new Set(await store.excluded(userIds, subject.source, settled));
@@ -206,7 +206,7 @@ async function withoutExcluded({ store, subject }: PlanRequest, preview: Preview
   };
 }
 
-/** A few rows of each sort, without these users. */
+/** A few rows of each kind, without these users. */
 function fewOf(
   { positions, userIds, present, values }: ChangeBatch,
   kind: ComputedKind,

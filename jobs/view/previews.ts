@@ -14,19 +14,19 @@ import { planOf, type SyncPlan } from './plan.ts';
 export interface ComputedType {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
-  /** The traits that it sends; of an audience none, since its value is a boolean. */
+  /** The traits that it sends; none for an audience, since its value is a boolean. */
   readonly columns: readonly TraitColumn[];
 }
 
-/** Views for people; nothing is written. */
-interface Looks {
+/** Previews for people. Nothing is written. */
+interface Previews {
   /** The changes that a sync would send. */
   plan(subject: Subject, now?: number): Promise<SyncPlan>;
   /** The JSON type of an audience's or trait's values. */
   type(subject: Subject): Promise<ComputedType>;
 }
 
-interface LooksOptions {
+interface PreviewsOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly config: () => SyncConfig;
@@ -34,8 +34,8 @@ interface LooksOptions {
   readonly subjects: Subjects;
 }
 
-export function createLooks({ store, clock, config, runner, subjects }: LooksOptions): Looks {
-  /** Within the definition's time, and no longer than the process goes on. */
+export function createPreviews({ store, clock, config, runner, subjects }: PreviewsOptions): Previews {
+  /** Works within the definition's time limit, and until the process stops. */
   async function look<T>(subject: Subject, work: (engine: Engine, signal: AbortSignal) => Promise<T>): Promise<T> {
     const { timeout = Number.POSITIVE_INFINITY } = subject.definition ?? {};
     const done = runner.withEngine(subject.engine, true, (engine) =>
@@ -66,7 +66,7 @@ export function createLooks({ store, clock, config, runner, subjects }: LooksOpt
           signal,
         }),
       );
-      // An engine knows no more of what is in JSON than that it is JSON.
+      // Engines don't know the types within JSON.
       const value = config().traits.find((trait) => trait.key === key)?.value;
       return { key, kind, columns: value ? columns.map((column) => valueColumn(column.key, value)) : columns };
     },

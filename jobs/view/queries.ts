@@ -11,31 +11,31 @@ import { missing } from '../run/snapshot-version.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
 import { type Story, tellPast, tellStory } from './why.ts';
 
-/** Looks at audiences, members and what changed; writes nothing. */
-export interface Reading {
-  /** How each audience and trait stands, those gone from the configuration last. */
+/** Reads audiences, members and changes. Writes nothing. */
+export interface Queries {
+  /** The status of each audience and trait, orphans last. */
   audiences(): Promise<readonly AudienceStatus[]>;
   /**
-   * Hands over the members, in no order, a batch at a time.
+   * Passes the members to `each`, unordered, in batches.
    *
    * @throws RollcallError `unknown_audience`, `snapshot_lost`, `engine_changed`
    */
   members(key: string, each: (batch: MemberBatch) => Promise<void>): Promise<void>;
   /**
-   * Members after this user ('' for the first), in the order of their ids, at most `limit`.
+   * At most `limit` members after this user ('' for the first), ordered by id.
    *
    * @throws RollcallError `unknown_audience`, `snapshot_lost`, `engine_changed`
    */
   memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
-  /** Hands over who entered, left or changed by a run; of one that is not done, who would. @throws RollcallError `unknown_run` */
+  /** Passes users who entered, left or changed by a run, or would by an unfinished one. @throws RollcallError `unknown_run` */
   changes(run: string, each: (changes: readonly RunChange[]) => Promise<void>): Promise<void>;
-  /** A page of them, after a place, in the order of the users' ids. @throws RollcallError `unknown_run` */
+  /** A page of them after a place, ordered by user id. @throws RollcallError `unknown_run` */
   changePage(run: string, after: ChangePlace, limit: number): Promise<ChangePage>;
-  /** One user's story in one audience, also one that was retired. @throws RollcallError `unknown_audience` */
+  /** One user's story in one audience, retired or not. @throws RollcallError `unknown_audience` */
   why(key: string, user: string, time?: { readonly at?: number | undefined }): Promise<Story>;
 }
 
-interface ReadingParts {
+interface QueriesOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly config: () => SyncConfig;
@@ -44,7 +44,7 @@ interface ReadingParts {
   readonly withEngine: WithEngine;
 }
 
-export function createReading({ store, clock, config, log, subjects, withEngine }: ReadingParts): Reading {
+export function createQueries({ store, clock, config, log, subjects, withEngine }: QueriesOptions): Queries {
   const parts = { store, config, subjects };
   return {
     audiences: async () => audienceStatuses({ store, clock, config, log }, await subjects.orphans()),
@@ -81,7 +81,7 @@ export function createReading({ store, clock, config, log, subjects, withEngine 
     async why(key, user, { at } = {}) {
       const asOf = at ?? null;
       const subject = await subjects.findWhereItLies(key).catch(async (error) => {
-        // It is gone, and ran at some time.
+        // It is no longer known, but ran before.
         if ((await store.runs({ key, limit: 1 })).length > 0) return null;
         throw error;
       });
@@ -95,9 +95,9 @@ export function createReading({ store, clock, config, log, subjects, withEngine 
   };
 }
 
-type Parts = Pick<ReadingParts, 'store' | 'config' | 'subjects'>;
+type Parts = Pick<QueriesOptions, 'store' | 'config' | 'subjects'>;
 
-/** Where the runs of a key lie: with its subject, or, once it is gone, in any engine that is configured. */
+/** Engines that may have the runs of a key: that of its subject or, once it is gone, any configured one. */
 async function enginesOf({ subjects, config }: Parts, key: string): Promise<readonly string[]> {
   const subject = await subjects.findWhereItLies(key).catch((error) => {
     if (error instanceof RollcallError && error.code === 'unknown_audience') return null;
@@ -118,7 +118,7 @@ async function theRun(store: Store, id: string): Promise<Run> {
   return run;
 }
 
-/** Pages of several engines as one, for a key that is gone from the configuration; a plan is in one of them. */
+/** Merges pages of several engines, for a key that is no longer configured. A plan is in one of them. */
 function merged(pages: readonly ChangePage[], limit: number): ChangePage {
   const [only, second] = pages.filter(({ changes, next }) => changes.length > 0 || next !== null);
   if (!only) return { changes: [], next: null };

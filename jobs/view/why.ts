@@ -7,7 +7,7 @@ import type { Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
 
 const RECENT = 1_000;
-/** More than a run every minute makes in the time that runs are kept for. */
+/** More than one run a minute makes in the time for which runs are kept. */
 const ALL_RUNS = 200_000;
 
 /** One user's story in one audience or trait. */
@@ -16,17 +16,17 @@ export interface Story {
   readonly user: string;
   /** Milliseconds since 1970, for a story as of a time in the past. */
   readonly asOf: number | null;
-  /** Null where nobody knows any more. */
+  /** Null if it is no longer known. */
   readonly member: boolean | null;
   /** JSON text of the traits object (traits only). */
   readonly value: string | null;
-  /** The run since which it is so; null when the user was never in, or the run is no longer known. */
+  /** The run that set this state; null if the user was never in, or the run is no longer known. */
   readonly since: Run | null;
   /** The user's changes and resends, oldest first. */
   readonly changes: readonly StoryChange[];
-  /** Runs of this audience that are not done: what they bring is still to come. */
+  /** Runs of this audience that are not done, whose changes are still to come. */
   readonly unfinished: readonly Run[];
-  /** Attempts about it, newest last, as far as the attempt log reaches. */
+  /** Delivery attempts of its messages, newest last, as far as the attempt log reaches. */
   readonly attempts: readonly AttemptRecord[];
   readonly deadLetters: readonly DeadLetter[];
 }
@@ -35,17 +35,17 @@ export interface StoryChange {
   readonly change: 'entered' | 'left' | 'changed' | 'sent again';
   /** JSON text of the traits object that the user had from then on (traits only). */
   readonly value: string | null;
-  /** The run that brought it; null where none did, and once the run is no longer kept. */
+  /** The run that made the change; null if none did, or the run is no longer kept. */
   readonly run: Run | null;
-  /** Of a live audience, the event or moment that brought it. */
+  /** The event or moment that caused it, for a live audience. */
   readonly cause: Cause | null;
-  /** How far the run got at each destination. */
+  /** The outcome at each destination. */
   readonly told: readonly ToldDestination[];
 }
 
 export interface ToldDestination {
   readonly destination: string;
-  /** The attempt that reached it, or else the last one; null where none is logged. */
+  /** The attempt that reached it, or else the last one; null if none is logged. */
   readonly attempt: AttemptRecord | null;
   readonly deadLetter: DeadLetter | null;
 }
@@ -72,7 +72,7 @@ export async function tellStory(parts: StoryParts, user: string, asOf: number | 
   return storyOf(store, subject.key, user, asOf, await knownOf(engine, subject.key, user));
 }
 
-/** Of an audience that was retired and is in no configuration any more: its runs and its past are still known. */
+/** Tells a story in an audience that was retired and is no longer configured, from its runs and its past. */
 export async function tellPast(
   store: StoryParts['store'],
   engines: readonly Engine[],
@@ -108,7 +108,7 @@ async function storyOf(
     runs.flatMap((run) => (run.state === 'done' && changesMembership(run) ? [[run.toVersion, run] as const] : [])),
   );
   const newest = [...byVersion.keys(), ...causes.keys()].reduce((most, version) => Math.max(most, version), -1);
-  // Before the first run ever nobody was in; before the oldest that is kept nobody knows.
+  // Before the very first run nobody was in; before the oldest kept run it is unknown.
   const isKnown = asOf === null || newest >= 0 || allRuns.at(-1)?.first === true;
   const edges = edgesOf(standing, past).filter(({ version }) => asOf === null || version <= newest);
   const last = edges.at(-1);
@@ -141,7 +141,7 @@ interface Edge {
   readonly value: string | null;
 }
 
-/** Where states begin and end, in order. */
+/** The versions at which states begin and end, in order. */
 function edgesOf(standing: Standing | undefined, past: readonly Interval[]): readonly Edge[] {
   const present: readonly { value: string | null; since: number; until: number | null }[] = [
     ...past,
@@ -153,7 +153,7 @@ function edgesOf(standing: Standing | undefined, past: readonly Interval[]): rea
     return { change: ends.has(since) ? 'changed' : 'entered', version: since, value };
   });
   const over = [...ends].filter((version) => !starts.has(version));
-  // Users who left before anything was remembered are known to have left all the same.
+  // Leavers are known even if they left before history was kept.
   if (standing && !standing.present && !ends.has(standing.since)) over.push(standing.since);
   const left = over.map((version): Edge => ({ change: 'left', version, value: null }));
   return [...begun, ...left].toSorted((a, b) => a.version - b.version);
@@ -167,7 +167,7 @@ interface UserLog {
 /** Message ids of a sync begin with the id of its run. */
 const runOf = (messageId: string) => messageId.slice(0, messageId.indexOf(':'));
 
-/** The run or event that brought each version. */
+/** The run or event that made each version. */
 interface Origins {
   readonly key: string;
   readonly byVersion: ReadonlyMap<number, Run>;
@@ -197,7 +197,7 @@ function changesFrom(
         told: toldBy(run, log).filter(isTold),
       }),
     );
-  // Changes whose time is no longer known come first.
+  // Changes whose time is no longer known are sorted first.
   return [...changes, ...again].toSorted((a, b) => timeOf(a) - timeOf(b));
 }
 
