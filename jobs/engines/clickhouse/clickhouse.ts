@@ -21,7 +21,7 @@ import {
 import { literal } from './types.ts';
 
 interface ClickhouseOptions {
-  /** The configuration's, beside which the client is installed. */
+  /** The configuration's folder, in which the client is installed. */
   readonly folder: string;
   readonly clock: Pick<Clock, 'token'>;
   readonly readOnly?: boolean;
@@ -29,8 +29,8 @@ interface ClickhouseOptions {
 }
 
 /**
- * Definitions run in the customer's ClickHouse, over the tables that they have there, and so does the comparison. Snapshots are
- * rows with versions, in a database of Rollcall's.
+ * Definitions and comparisons run in the customer's ClickHouse, over the customer's tables. Snapshots are rows with
+ * versions, in a database of Rollcall's own.
  *
  * @throws RollcallError `engine_unreachable`
  */
@@ -40,7 +40,7 @@ export async function openClickhouse(
 ): Promise<Engine> {
   const session = await openSession(config, { folder, timeout, token: () => clock.token(12) });
   let prepared: Promise<boolean> | null = null;
-  /** Whether there is anything of ours: who only reads makes nothing. */
+  /** Resolves to true if our tables exist. A read-only engine doesn't create them. */
   const prepare = () => {
     prepared ??= readOnly ? hasRegistry(session) : createRegistry(session).then(() => true);
     return prepared;
@@ -94,7 +94,7 @@ export async function openClickhouse(
   };
 }
 
-/** The plan's row comes last: without it there is no plan, and what was begun is removed by the next run. */
+/** Completes the plan's row last: until then there is no plan, and the next run removes what was begun. */
 async function stage(session: ClickHouse, request: StageRequest) {
   const { plan, key, leasedAt } = request;
   await dropLeftovers(session, key, leasedAt);

@@ -5,8 +5,8 @@ import { latestStates, readPlan, readSnapshot, tablesOf, writeSnapshot } from '.
 import { literal, whole } from './types.ts';
 
 /**
- * Moves the snapshot to where the plan leads. What is written counts once the snapshot's row says so; a commit that was cut off
- * is done again, and writes the same rows.
+ * Moves the snapshot to the plan's version. Rows count once the snapshot's row names their version. An interrupted commit
+ * is repeated, and writes the same rows.
  *
  * @throws RollcallError `snapshot_lost`, `snapshot_moved`
  */
@@ -18,7 +18,7 @@ export async function commitPlan(session: ClickHouse, plan: string): Promise<voi
   if (action === 'backfill' || action === 'withdraw') return;
   const current = await readSnapshot(session, key);
   if (current.version === toVersion) return;
-  // A retirement drops the snapshot, once it was committed.
+  // A retirement drops the snapshot after its commit.
   if (action === 'retire' && current.version === 0) return;
   if (current.version !== fromVersion) {
     throw new RollcallError('snapshot_moved', `${key}: the snapshot has moved on from version ${fromVersion}.`);
@@ -35,14 +35,14 @@ export async function commitPlan(session: ClickHouse, plan: string): Promise<voi
   await writeSnapshot(session, key, { version: toVersion, members: current.members + growth }, current.change);
 }
 
-/** Makes the table anew: it may have rows of an earlier life of the key, or of a snapshot that never came to be. */
+/** Recreates the table, which may have rows of an earlier life of the key, or of a snapshot that was never finished. */
 async function createStates(session: ClickHouse, states: string): Promise<void> {
   await session.run(`DROP TABLE IF EXISTS ${states}`);
   await session.run(`CREATE TABLE ${states} (user_id String, version UInt64, present Bool, value Nullable(String))
     ENGINE = ReplacingMergeTree ORDER BY (user_id, version)`);
 }
 
-/** Rows of a commit that was cut off and whose plan was given up. */
+/** Removes rows of an interrupted commit whose plan was discarded. */
 async function removeStrays(session: ClickHouse, states: string, version: number): Promise<void> {
   const [row] = await session.rows(`SELECT count() FROM ${states} WHERE version > ${version}`);
   if (whole(row?.[0]) > 0) await session.run(`DELETE FROM ${states} WHERE version > ${version}`);
@@ -58,7 +58,7 @@ async function planned(
   return { users, growth: entered - exited };
 }
 
-/** Keeps what members were until now, where that ends, for those who ask later. */
+/** Adds the states of members that end now to the history. */
 async function remember(
   session: ClickHouse,
   { key, plan, fromVersion, toVersion }: Staged,
@@ -72,7 +72,7 @@ async function remember(
     FROM (${latestStates(tables.states(key), fromVersion, ended)}) WHERE present`);
 }
 
-/** Users who were taken out of the plan while it was committed: a deletion takes them out of plans first, and of all else then. */
+/** Removes users who were deleted from the plan during the commit: a deletion goes through plans first. */
 async function leaveOut(session: ClickHouse, { key, plan, toVersion }: Staged): Promise<void> {
   const tables = tablesOf(session);
   const gone = `user_id NOT IN (SELECT user_id FROM ${tables.plan(plan)} WHERE user_id IS NOT NULL)`;

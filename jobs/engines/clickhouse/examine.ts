@@ -4,7 +4,7 @@ import type { ClickHouse } from './session.ts';
 import { plainName } from './tables.ts';
 
 const RIGHTS = ['CREATE TABLE', 'DROP TABLE', 'SELECT', 'INSERT', 'ALTER DELETE', 'ALTER UPDATE'];
-/** Engines of databases on one server. */
+/** Database engines of single servers. */
 const OF_ONE_SERVER = new Set(['Atomic', 'Ordinary', 'Memory']);
 
 export async function examineClickhouse(session: ClickHouse): Promise<readonly Remark[]> {
@@ -34,7 +34,7 @@ async function missingRights(session: ClickHouse, rights: readonly string[]): Pr
   return missing;
 }
 
-/** Servers before 24.10 can't be asked: their errors come with the first run. */
+/** Servers before 24.10 can't check grants: missing rights show with the first run. */
 async function isGranted(session: ClickHouse, right: string): Promise<boolean> {
   try {
     const [row] = await session.rows(`CHECK GRANT ${right} ON ${session.database}.*`);

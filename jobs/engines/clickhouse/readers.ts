@@ -5,7 +5,7 @@ import { literal, literals, whole } from './types.ts';
 
 type Value = string | null;
 
-/** These users in the snapshot, and then in the plan, if one is named. */
+/** The states of these users in the snapshot, replaced by those in the plan if one is given. */
 export async function lookupUsers(
   session: ClickHouse,
   key: string,
@@ -31,10 +31,10 @@ export async function lookupUsers(
   return standings;
 }
 
-/** Users asked for at once. */
+/** Users looked up at once. */
 const LOOKED_UP = 10_000;
 
-/** The members of a snapshot, in no order, a batch at a time. */
+/** The members of a snapshot, unordered, in batches. */
 export async function* readMembers(session: ClickHouse, key: string): AsyncGenerator<MemberBatch> {
   const { version } = await readSnapshot(session, key);
   if (version === 0) return;
@@ -44,10 +44,10 @@ export async function* readMembers(session: ClickHouse, key: string): AsyncGener
   }
 }
 
-/** Rows that a page of members looks at in one go: of those who left, and of several versions, some are none. */
+/** Rows read at once for a page of members: those of leavers and of older versions yield none. */
 const LOOKED_AT = 2_000;
 
-/** Members after a user, in the order of their ids: their states are sorted by user, so that little more is read than the page. */
+/** Members after a user, ordered by id. States are sorted by user, so that little more is read than the page. */
 export async function readMemberPage(
   session: ClickHouse,
   key: string,
@@ -79,7 +79,7 @@ function toMembers(rows: readonly (readonly unknown[])[]): MemberBatch {
   };
 }
 
-/** Changes of a version, in no order. */
+/** Changes of a version, unordered. */
 export async function* readRunChanges(
   session: ClickHouse,
   key: string,
@@ -100,7 +100,7 @@ export async function readRunChangePage(
   return toChanges(await session.rows(`${query} ORDER BY user_id LIMIT ${limit}`));
 }
 
-/** States that ended with a version, beside those that began. */
+/** A query for the states that ended with a version, merged with those that began. */
 async function changesQuery(session: ClickHouse, key: string, version: number, condition: string): Promise<string> {
   const tables = tablesOf(session);
   const current = await readSnapshot(session, key);
@@ -122,7 +122,7 @@ function toChanges(rows: readonly (readonly unknown[])[]): readonly RunChange[] 
   }));
 }
 
-/** A user's states in the past, oldest first. */
+/** A user's past states, oldest first. */
 export async function readHistory(session: ClickHouse, key: string, user: string): Promise<readonly Interval[]> {
   const rows = await session.rows(`SELECT value, since, until FROM ${tablesOf(session).history} FINAL
     WHERE key = ${literal(key)} AND user_id = ${literal(user)} ORDER BY ended_at, until, since`);

@@ -3,7 +3,7 @@ import { latestStates, readPlans, readSnapshot, stateKeys, tablesOf, writeSnapsh
 import { literals, whole } from './types.ts';
 
 /**
- * Takes users out: of plans first, so that a commit that is under way notices; of snapshots then, and of the history last.
+ * Removes users from plans first, so that a running commit notices, then from snapshots, and last from the history.
  */
 export async function forgetUsers(
   session: ClickHouse,
@@ -14,7 +14,7 @@ export async function forgetUsers(
   const tables = tablesOf(session);
   const theirs = `user_id IN ${literals(users)}`;
   const scope = keys === null ? 'true' : `key IN ${literals(keys)}`;
-  // A plan that is being made has no rows to take out yet; the run leaves out who is deleted meanwhile.
+  // A plan in the making has no rows to remove yet. Its run excludes users who are deleted in the meantime.
   const made = (await readPlans(session, scope)).filter(({ staged }) => staged !== null);
   for (const { plan } of made) await session.run(`DELETE FROM ${tables.plan(plan)} WHERE ${theirs}`);
   for (const key of await stateKeys(session, keys)) await forgetStates(session, key, theirs);
@@ -31,7 +31,7 @@ async function forgetStates(session: ClickHouse, key: string, theirs: string): P
   await writeSnapshot(session, key, { version, members: whole(left?.[0]) }, change);
 }
 
-/** Rewrites what holds rows that are deleted and only hidden by a mask. */
+/** Rewrites tables whose deleted rows are only hidden by a mask. */
 export async function scrub(session: ClickHouse, scope: 'all' | 'plans'): Promise<void> {
   const tables = tablesOf(session);
   const plans = (await readPlans(session, 'true')).filter(({ staged }) => staged !== null);
@@ -47,10 +47,10 @@ export async function dropSnapshot(session: ClickHouse, key: string): Promise<vo
   await session.run(`DROP TABLE IF EXISTS ${tablesOf(session).states(key)}`);
 }
 
-/** Rows that later versions have replaced, per user, before they are removed. */
+/** Rows beyond two per user from which replaced rows are removed. */
 const SLACK = 10_000;
 
-/** Forgets the past before a time, in milliseconds since 1970, and what later versions have replaced, once it is most of a table. */
+/** Forgets history before a time, in milliseconds since 1970, and replaced rows once they are most of a table. */
 export async function prune(session: ClickHouse, before: number): Promise<void> {
   const tables = tablesOf(session);
   const old = `ended_at < ${Math.floor(before)}`;

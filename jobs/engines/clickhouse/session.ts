@@ -7,7 +7,7 @@ import { RollcallError } from '../../../src/kernel/errors.ts';
 import { interruptedBy } from '../insist.ts';
 import { literal } from './types.ts';
 
-/** The part of `@clickhouse/client` that is used. It is installed by whoever has such an engine. */
+/** The part of `@clickhouse/client` that is used. Users of such an engine install it themselves. */
 interface ClickhouseClient {
   query(request: Request & { readonly format: 'JSONCompactEachRow' }): Promise<{
     stream(): AsyncIterable<readonly { readonly text: string }[]> & { destroy(): void };
@@ -27,14 +27,14 @@ interface Package {
 }
 
 const PACKAGE = '@clickhouse/client';
-/** Older ones take an INSERT for done that failed after its first progress, and answers of 20 minutes for too long. */
+/** Older ones accept an INSERT that failed after its first progress, and reject answers that take 20 minutes. */
 const OLDEST = [1, 21] as const;
-/** Our own clock comes first: this is for statements whose process is gone or stalled. Milliseconds. */
+/** Milliseconds after our own time limit, for statements whose process is gone or stalled. */
 const GRACE = 30_000;
-/** Longest statement beside definitions, in milliseconds. */
+/** Milliseconds that a statement other than a definition may take. */
 const STATEMENT = 600_000;
 
-/** Where a limit is met or a shard is away, profiles may prefer the rows that are there: the missing ones would leave. */
+/** At a limit, or without a shard, profiles may allow partial results, which would make the missing users leave. */
 const WHOLE_OR_NOTHING = {
   read_overflow_mode: 'throw',
   read_overflow_mode_leaf: 'throw',
@@ -53,35 +53,35 @@ const WHOLE_OR_NOTHING = {
 /** Settings that every statement of ours relies on, whatever the user's profile says. */
 const SETTINGS = {
   session_timezone: 'UTC',
-  // One who asks after a failed write must not find it done later.
+  // A write that failed must not take effect later.
   async_insert: 0,
   mutations_sync: 2,
   lightweight_deletes_sync: 2,
   max_query_size: 64 * 1024 * 1024,
   output_format_json_quote_64bit_integers: 1,
   output_format_json_quote_decimals: 0,
-  // Our tables have keys that are never null, a count of nothing is 0, and columns are told without what they are made of.
+  // Our tables have keys that are never null, a count of nothing is 0, and columns are listed without subcolumns.
   data_type_default_nullable: 0,
   empty_result_for_aggregation_by_empty_set: 0,
   describe_include_subcolumns: 0,
-  // Proxies cut connections on which nothing comes for long.
+  // Proxies close connections that are idle for long.
   send_progress_in_http_headers: 1,
-  // Servers from 23.9 to 25.10 would write an error that comes late as one row more.
+  // Servers from 23.9 to 25.10 would write a late error as an additional row.
   http_write_exception_in_output_format: 0,
   ...WHOLE_OR_NOTHING,
 } as const;
 
-/** Between two headers of progress, in milliseconds. */
+/** Milliseconds between two progress headers. */
 const PROGRESS = 20_000;
-/** Node drops headers beyond 2,000, and the one that says that the query failed comes last. */
+/** Node drops headers beyond 2,000, and the one that reports a failed query is the last. */
 const PROGRESS_HEADERS = 1_000;
 
-/** One client's way to a ClickHouse. */
+/** A connection to ClickHouse. */
 export interface ClickHouse {
-  /** Where our tables are, as a name of SQL. */
+  /** The database of our tables, quoted for SQL. */
   readonly database: string;
   rows(sql: string, signal?: AbortSignal): Promise<unknown[][]>;
-  /** A batch at a time. */
+  /** Rows in batches. */
   stream(sql: string): AsyncGenerator<unknown[][]>;
   run(sql: string, signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;
@@ -94,7 +94,7 @@ interface SessionOptions {
   readonly token: () => string;
 }
 
-/** @throws RollcallError `engine_unreachable` where the client is not installed */
+/** @throws RollcallError `engine_unreachable` if the client is not installed */
 export async function openSession(config: ClickhouseConfig, options: SessionOptions): Promise<ClickHouse> {
   const { createClient } = await load(options.folder);
   const { url, settings, database } = config;
@@ -102,7 +102,7 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
   const client = createClient({
     url,
     application: 'rollcall',
-    // The server ends it first.
+    // The server cancels it first.
     request_timeout: Math.min(longest + GRACE, 2 ** 31 - 1),
     max_response_headers_size: PROGRESS_HEADERS * 1_024,
     log: { level: 127 },
@@ -116,7 +116,7 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
   };
   const host = URL.parse(url)?.host ?? 'the server';
 
-  /** Ends a statement by its id as soon as the signal aborts, wherever it is by then. */
+  /** Kills a statement by its id once the signal aborts, whatever its state. */
   async function killable<T>(signal: AbortSignal | undefined, work: (id: string) => Promise<T>): Promise<T> {
     const id = `rollcall-${options.token()}`;
     const told = () =>
@@ -158,7 +158,7 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
   };
 }
 
-/** How servers before 25.11 write an error that comes late: as the last line of the answer. */
+/** A late error as servers before 25.11 write it: the last line of the answer. */
 const LATE_ERROR = /^Code: (?<code>\d+)\. DB::\w*Exception: (?<message>.*?)\((?<type>[A-Z_]{3,})\)/;
 
 function toRow({ text }: { readonly text: string }): unknown[] {
@@ -170,7 +170,7 @@ function toRow({ text }: { readonly text: string }): unknown[] {
   }
 }
 
-/** The package beside the configuration, or one that Rollcall finds itself. */
+/** Loads the package from the configuration's folder, or else from Rollcall's own. */
 async function load(folder: string): Promise<Package> {
   const places = [join(folder, 'rollcall.yaml'), import.meta.url];
   for (const place of places) {
@@ -199,9 +199,9 @@ async function refuseOld(place: string): Promise<void> {
   );
 }
 
-/** Codes of ClickHouse that mean that it can't be worked with as it is: user, password, database, network. */
+/** Codes of ClickHouse for a connection that can't work: user, password, database, network. */
 const UNREACHABLE = new Set(['81', '192', '193', '194', '516', '209', '210', '279']);
-/** Full, busy, read only or stopped: what no other SQL would cure. */
+/** Full, busy, read only or stopped: failures that other SQL would not fix. */
 const NOT_ITS_FAULT = new Set(['159', '160', '164', '202', '241', '242', '243', '252', '394', '439', '497', '999']);
 const HINTS: ReadonlyMap<string, string> = new Map([
   ['159', ' See timeout of the audience.'],
@@ -212,12 +212,12 @@ const HINTS: ReadonlyMap<string, string> = new Map([
 function meaningOf(error: unknown, host: string): unknown {
   if (error instanceof RollcallError || !(error instanceof Error)) return error;
   const { code = '', type } = error as Error & { code?: string; type?: string };
-  // The client takes the type's name off the end, and leaves what was before it: a full stop and a space.
+  // The client removes the type's name from the end, but leaves the full stop and the space before it.
   const message = (error.message.split('\n')[0] ?? '').replace(/[.\s]+$/, '');
   if (type !== undefined && NOT_ITS_FAULT.has(code)) {
     return new RollcallError('engine_failed', `${message}.${HINTS.get(code) ?? ''}`, { cause: error });
   }
-  // An answer of ClickHouse has a type; all else is of the way to it.
+  // Errors of ClickHouse have a type; all others are of the connection.
   if (type !== undefined && !UNREACHABLE.has(code)) return error;
   const said = message || code;
   // A redirect has no text, and a proxy sends a page.
@@ -226,11 +226,11 @@ function meaningOf(error: unknown, host: string): unknown {
   return new RollcallError('engine_unreachable', `Can't work with ClickHouse at ${host}: ${why}`, { cause: error });
 }
 
-/** How ClickHouse complains of files that end too early. */
+/** Codes of ClickHouse for files that end too early. */
 const INCOMPLETE = new Set(['3', '32', '33', '271', '272', '561', '636']);
 const INCOMPLETE_FILE = /Not a Parquet file|file is not a parquet|magic bytes|end of data|unexpected end of|truncated/i;
 
-/** Whether a file that the definition reads is not whole. */
+/** True if a file that the definition reads is half written or cut off. */
 export function isIncomplete(error: unknown): boolean {
   const { code = '', message = '' } = error as { code?: string; message?: string };
   return INCOMPLETE.has(code) || INCOMPLETE_FILE.test(message);

@@ -9,7 +9,7 @@ import { bare, idText, isIdType, jsonText, jsonType, literal, moment, name, whol
 
 /** The rows of a definition, once its columns are known. */
 interface DescribedStage {
-  /** A query of (id, value): text, null where unusable. */
+  /** A query of (id, value): text, null if unusable. */
   readonly fresh: string;
   readonly traits: readonly TraitColumn[];
   readonly newest: string | null;
@@ -22,14 +22,14 @@ interface StagedColumn {
 
 const runsDefinition = ({ action }: StageRequest) => action === 'sync' || action === 'resync';
 
-/** Runs the definition and compares it with the snapshot, into this table; gives the counts. */
+/** Runs the definition and writes its comparison with the snapshot into this table; resolves to the counts. */
 export async function stageInto(session: ClickHouse, request: StageRequest, table: string): Promise<Staged> {
   return saying(request, async () => {
     const snapshot = await readSnapshot(session, request.key);
     const described = await describedFor(session, request);
     const newest = await newestOf(session, described, request);
     const query = planQuery(request, described?.fresh ?? null, snapshot, session);
-    // A run that is done again has the name of its plan.
+    // A repeated run has the same plan name.
     await session.run(`DROP TABLE IF EXISTS ${table}`);
     await session.run(`CREATE TABLE ${table} (n UInt64, user_id Nullable(String), value Nullable(String), was Bool, now Bool,
       same Bool, rows UInt64) ENGINE = MergeTree ORDER BY n`);
@@ -39,7 +39,7 @@ export async function stageInto(session: ClickHouse, request: StageRequest, tabl
   });
 }
 
-/** The same by one query that writes nothing, with the first rows of each sort. */
+/** The same by one query that writes nothing, with the first rows of each kind. */
 export async function previewPlan(
   session: ClickHouse,
   request: StageRequest,
@@ -55,7 +55,7 @@ export async function previewPlan(
     const sample = groups
       .filter(([was, now, folded]) => (was || now) && !folded)
       .flatMap((group) => (group[5] as object[]).slice(0, size))
-      // Some servers name what is in a tuple: then it comes as an object.
+      // Some servers name the fields of a tuple, which then arrives as an object.
       .map((row) => Object.values(row) as [unknown, string, boolean, string | null])
       .map(([n, ...rest]) => [whole(n), ...rest] as const)
       .sort(([a], [b]) => a - b);
@@ -177,9 +177,9 @@ function newestQuery(statement: string, column: StagedColumn, latest: number): s
 }
 
 /**
- * The query behind a plan: (n, user_id, value, was, now, same, rows). One aggregation over the definition's rows and the
- * snapshot's, which spills to disk where a join's table would have to fit into memory. Users who stay as they are fold into one
- * row without an id, and so do rows without a usable id.
+ * The query of a plan: (n, user_id, value, was, now, same, rows). One aggregation over the rows of the definition and the
+ * snapshot, which can spill to disk, while a join's table would have to fit into memory. Unchanged users are folded into
+ * one row without an id, and so are rows without a usable id.
  */
 function planQuery(request: StageRequest, fresh: string | null, { version }: Snapshot, session: ClickHouse): string {
   const { action, kind, key } = request;
@@ -239,5 +239,5 @@ function counted(
 }
 
 const group = (...flags: readonly unknown[]) => flags.map((flag) => (isSet(flag) ? '1' : '0')).join('');
-/** A condition comes as a Bool from a table, and as a number where it is computed. */
+/** Conditions are booleans if read from a table, and numbers if computed. */
 const isSet = (flag: unknown) => flag === true || flag === 1;

@@ -4,14 +4,14 @@ import type { ClickHouse } from './session.ts';
 import { literal, literals, whole } from './types.ts';
 
 /**
- * ClickHouse has no transactions, so nothing is changed in place: what belongs together becomes visible by one row, written
- * last. `snapshots` says up to which version the states of a key count, `plans` that a plan is whole.
+ * ClickHouse has no transactions, so nothing is changed in place. Related rows become visible by one row, written last:
+ * `snapshots` has the version up to which the states of a key count, `plans` marks complete plans.
  */
 interface Tables {
   readonly plans: string;
   readonly snapshots: string;
   readonly history: string;
-  /** (user_id, version, present, value): what each version of a snapshot changed. */
+  /** (user_id, version, present, value): the changes of each version of a snapshot. */
   states(key: string): string;
   plan(plan: string): string;
 }
@@ -26,16 +26,16 @@ export function tablesOf({ database }: ClickHouse): Tables {
   };
 }
 
-/** Keys may be long and hold anything, which names of tables may not. */
+/** Keys may be long and contain anything, unlike table names. */
 function suffix(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
 
-/** Rows are replaced by those with a higher `change`. */
+/** Creates the tables, in which rows with a higher `change` replace others. */
 export async function createRegistry(session: ClickHouse): Promise<void> {
   const { database } = session;
   const { plans, snapshots, history } = tablesOf(session);
-  // Plans come last.
+  // Plans are created last.
   if (await hasRegistry(session)) return;
   const [known] = await session.rows(`SELECT count() FROM system.databases WHERE name = ${plainName(database)}`);
   // A user who may not create one may use the one that an administrator made.
@@ -55,7 +55,7 @@ export async function hasRegistry(session: ClickHouse): Promise<boolean> {
   return whole(row?.[0]) > 0;
 }
 
-/** The database as a text of SQL. */
+/** The database's name as a string in SQL. */
 export const plainName = (quoted: string) => literal(quoted.slice(1, -1));
 
 interface SnapshotRow extends Snapshot {
@@ -109,7 +109,7 @@ export async function readPlan(session: ClickHouse, plan: string): Promise<(Plan
   return row?.staged ? { ...row, staged: row.staged } : null;
 }
 
-/** A plan is being made, is whole, and is gone, in this order; the name of one that is gone may come again. */
+/** A plan is in the making, complete, and gone, in this order. The name of one that is gone may be used again. */
 export async function writePlan(
   session: ClickHouse,
   { plan, key, leasedAt, staged }: PlanRow,
@@ -126,7 +126,7 @@ export async function dropPlan(session: ClickHouse, row: PlanRow): Promise<void>
   await writePlan(session, { ...row, staged: null }, true);
 }
 
-/** Plans of earlier runs of this key, those that were never finished too. */
+/** Drops plans of earlier runs of this key, including those that were never finished. */
 export async function dropLeftovers(session: ClickHouse, key: string, leasedAt: number): Promise<void> {
   const leftovers = await readPlans(session, `key = ${literal(key)} AND leased_at < ${leasedAt}`);
   for (const row of leftovers) await dropPlan(session, row);
@@ -139,7 +139,7 @@ export async function stateKeys(session: ClickHouse, keys: readonly string[] | n
   return rows.map(([key]) => String(key));
 }
 
-/** The state of each user of a snapshot, and since when: (user_id, value, present, since). */
+/** A query for the state of each user of a snapshot: (user_id, value, present, since). */
 export function latestStates(states: string, version: number, condition = 'true'): string {
   return `SELECT user_id, tupleElement(latest, 1) AS value, tupleElement(latest, 2) AS present, since FROM (
     SELECT user_id, argMax((value, present), version) AS latest, max(version) AS since

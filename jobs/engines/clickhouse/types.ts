@@ -23,7 +23,7 @@ export function moment(at: number): string {
   return `toDateTime64('${new Date(at).toISOString().replace('T', ' ').replace('Z', '')}', 3, 'UTC')`;
 }
 
-/** A type without the wrappers that say nothing of its values: `Nullable(…)`, `LowCardinality(…)`. */
+/** A type without wrappers that don't change its values: `Nullable(…)`, `LowCardinality(…)`. */
 export function bare(type: string): string {
   const inner = /^(?:Nullable|LowCardinality)\((.*)\)$/s.exec(type)?.[1];
   return inner === undefined ? type : bare(inner);
@@ -31,16 +31,15 @@ export function bare(type: string): string {
 
 const ID_TYPE = /^(String|FixedString\(\d+\)|U?Int\d+|UUID|Enum\d*\(.*\))$/s;
 
-/** Whether ids may be of this type. */
 export const isIdType = (type: string): boolean => ID_TYPE.test(bare(type));
 
 const BLANK = literal(`^[${whiteSpace((code) => `\\x{${code}}`)}]*$`);
 
-/** An id as text, null where there is none. */
+/** An id as text; null if it is unusable. */
 export function idText(column: string, type: string): string {
   const text = /^FixedString/.test(bare(type)) ? `toStringCutToZero(${column})` : `toString(${column})`;
   const id = `toValidUTF8(${text})`;
-  // Few ids start with a space or beyond ASCII: only they pay for the pattern.
+  // Only ids that start with a space or beyond ASCII pay for the pattern.
   return `if(length(${id}) > ${MAX_ID_BYTES} OR ((${id} < '!' OR ${id} > '~') AND match(${id}, ${BLANK})), NULL, ${id})`;
 }
 
@@ -51,7 +50,7 @@ const TEXT = /^(String|FixedString|UUID|Enum|IPv|Date|Time)/;
 const DESCRIBED = /^(Tuple|Nested|JSON|Object|Variant|Dynamic)/;
 
 /**
- * JSON text of a value; null for what is null or not in JSON. Null instead of SQL if JSON has no form for the type.
+ * SQL for a value's JSON text, null for null, NaN and infinity. Returns null if JSON has no form for the type.
  */
 export function jsonText(value: string, given: string): string | null {
   const type = bare(given);
@@ -100,7 +99,7 @@ export function jsonType(given: string): Omit<TraitColumn, 'key'> {
   return { type: TEXT.test(type) || MOMENT.test(type) ? 'string' : 'unknown', isList: false };
 }
 
-/** A version that came as JSON: whole numbers of 64 bits are text there. */
+/** A whole number from JSON, in which those of 64 bits are text. */
 export function whole(value: unknown): number {
   const number = Number(value);
   if (!Number.isSafeInteger(number)) throw new RollcallError('engine_failed', `ClickHouse answered ${String(value)}.`);

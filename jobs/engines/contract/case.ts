@@ -1,13 +1,13 @@
 import type { EngineFixture } from './fixture.ts';
 
-/** One thing that every engine has to do; definitions use plain SQL only. */
+/** One thing that every engine must do. Definitions use only plain SQL. */
 export interface EngineCase {
-  /** A sentence for the test. */
+  /** The name of the test. */
   readonly name: string;
   /**
-   * Rejects with an `AssertionError` when the engine does not do it; works in any test runner.
+   * Rejects with an `AssertionError` if the engine fails the case. Works in any test runner.
    *
-   * @param open - makes a new engine over an empty database; cleaning up is the caller's
+   * @param open - makes a new engine over an empty database; the caller cleans up
    */
   run(open: () => Promise<EngineFixture>): Promise<void>;
 }

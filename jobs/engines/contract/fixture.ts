@@ -1,13 +1,13 @@
 import type { ChangeBatch, Engine, StageRequest } from '../port.ts';
 
-/** How a database writes what not all write alike. */
+/** Syntax that differs between databases. */
 export interface Spelling {
   list(items: readonly string[]): string;
   /** A timestamp with milliseconds. */
   moment(text: string): string;
-  /** Whether dates and timestamps can be infinite. */
+  /** True if dates and timestamps can be infinite. */
   readonly hasInfinity: boolean;
-  /** Whether there are times of day. */
+  /** True if there are times of day. */
   readonly hasTimes: boolean;
 }
 
@@ -21,7 +21,7 @@ export const STANDARD: Spelling = {
 /** A new engine over an empty database; `reopen` opens the same database again. */
 export interface EngineFixture {
   readonly engine: Engine;
-  /** That of most databases unless given. */
+  /** By default that of most databases. */
   readonly spelling?: Spelling;
   reopen(options?: { readonly readOnly: boolean }): Promise<Engine>;
 }

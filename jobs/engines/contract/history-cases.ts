@@ -19,7 +19,7 @@ async function membersOf(engine: Engine, key: string): Promise<readonly string[]
   return users.toSorted();
 }
 
-/** All pages, one after the other. */
+/** Reads all pages, one after the other. */
 async function memberPages(engine: Engine, key: string, limit: number): Promise<readonly string[]> {
   const all: string[] = [];
   for (let after = ''; ; after = all.at(-1) ?? '') {
@@ -44,7 +44,7 @@ async function changePages(engine: Engine, version: number, limit: number): Prom
 const scores = (...rows: readonly (readonly [string, number])[]) =>
   rows.map(([user, score]) => `select '${user}' as user_id, ${score} as score`).join(' union all ');
 
-/** Cases about the memory of runs that are over. */
+/** Cases about the history of finished runs. */
 export const historyCases: readonly EngineCase[] = [
   {
     name: 'members are listed, a batch at a time',

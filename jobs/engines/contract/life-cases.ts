@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { EngineCase } from './case.ts';
 import { request, settle, told, usersSql } from './fixture.ts';
 
-/** The life of a snapshot, and of the users in it. */
+/** Cases about the life of a snapshot and its users. */
 export const lifeCases: readonly EngineCase[] = [
   {
     name: 'a resync has everybody, and everybody who ever left',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { EngineCase } from './case.ts';
 import { request, settle, told, usersSql } from './fixture.ts';
 
-/** A plan: its rows and counts, reading it, and what it leaves behind. */
+/** Cases about plans: rows, counts, reading and leftovers. */
 export const planCases: readonly EngineCase[] = [
   {
     name: 'the first plan has every user once, in order, and counts what it left out',

@@ -5,12 +5,12 @@ import { toldValue } from './values.ts';
 const ID_TYPE = /^(VARCHAR|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|UUID|ENUM\b.*)$/;
 const BLANK = `[${whiteSpace((code) => `\\x{${code}}`)}]*`;
 
-/** How DuckDB's readers complain of Parquet, JSON, CSV and gzip files that end too early. */
+/** Errors of DuckDB's readers for Parquet, JSON, CSV and gzip files that end too early. */
 const INCOMPLETE =
   /No magic bytes found at end|too small to be a Parquet file|unexpected end of data|unterminated quote|not a GZIP stream|Error when sniffing file|Invalid TType|TProtocolException|Snappy|ZSTD/;
 
 export const duckdbDialect: SqlDialect = {
-  // Few ids start with a space or beyond ASCII: only they pay for the pattern. No other database takes a NUL in a text.
+  // Only ids that start with a space or beyond ASCII pay for the pattern. No other database accepts a NUL in text.
   unusable: (id) =>
     `strlen(${id}) > ${MAX_ID_BYTES} OR contains(${id}, chr(0)) OR ((${id} < '!' OR ${id} > '~') AND regexp_full_match(${id}, '${BLANK}'))`,
   traitValue: (column) => toldValue(name(column.name), column),
@@ -33,7 +33,7 @@ export const duckdbDialect: SqlDialect = {
   },
 };
 
-/** A plan is written once and read once: to compress what differs from row to row took a third of the CPU of writing it. */
+/** A plan is written once and read once: compressing columns that differ in each row took a third of the CPU of writing. */
 const PLAN = [
   'n integer USING COMPRESSION uncompressed',
   'user_id varchar USING COMPRESSION uncompressed',

@@ -15,16 +15,16 @@ import { withFileLock, withLock } from './file-lock.ts';
 import { scrubFile } from './scrub.ts';
 import { openSession } from './session.ts';
 
-/** How long a run waits for another process that has the file open. */
+/** Milliseconds that a run waits for another process that has the file open. */
 const PATIENCE = 10_000;
 
 interface DuckdbOptions {
-  /** Where relative paths in SQL are looked up. */
+  /** The folder against which relative paths in SQL are resolved. */
   readonly folder: string;
   readonly clock: Clock;
-  /** Nothing is written, not even the file itself. */
+  /** If true, nothing is written, not even the file itself. */
   readonly readOnly?: boolean;
-  /** The views that the SQL of definitions may read, `events` and the like. */
+  /** The event log, if definitions may read it through views such as `events`. */
   readonly eventLog?: LoggedEvents | null;
   /** Milliseconds to wait for another process to close the file. */
   readonly patience?: number;
@@ -46,11 +46,11 @@ export async function openDuckdb(
     path: nothingYet ? ':memory:' : config.path,
     readOnly: readOnly && !nothingYet && config.path !== ':memory:',
     settings: {
-      // A list with commas. Without one it is the working directory, which commands move to that folder.
+      // A comma-separated list. If empty, it is the working directory, which commands set to that folder.
       file_search_path: folder.includes(',') ? '' : folder,
-      // What is in memory only would spill into the working directory.
+      // An in-memory database would spill into the working directory.
       temp_directory: `${config.path === ':memory:' ? join(folder, 'duckdb') : config.path}.tmp`,
-      // People install the extensions that they want: no SQL may load one from the network by its name.
+      // People install the extensions that they want. SQL must not load one from the network by naming it.
       autoinstall_known_extensions: 'false',
       ...(config.memoryLimit === null ? {} : { memory_limit: config.memoryLimit }),
       ...(config.threads === null ? {} : { threads: String(config.threads) }),
@@ -59,7 +59,7 @@ export async function openDuckdb(
     clock,
   });
   const shared = config.path !== ':memory:';
-  // DuckDB fails all but one of those who create the same table at once. Nobody has to wait for what else goes on there.
+  // DuckDB fails all but one of the sessions that create a table at once. A lock of its own doesn't wait for other work.
   if (shared && !readOnly && !(await hasRegistry(session))) {
     await withLock(`${config.path}: tables`, 'exclusive', () => createRegistry(session));
   }

@@ -6,18 +6,18 @@ import { literal, name } from '../sql/plan-query.ts';
 import type { SqlDatabase } from '../sql/session.ts';
 import type { DuckdbSession } from './session.ts';
 
-/** Before the names of all that is ours: what is in the engine's file may have the short ones. */
+/** The prefix of all our names, since tables in the engine's file may have the short ones. */
 const PREFIX = 'rollcall_';
 const PARTS = 'rollcall_tail_parts';
 const TAIL = 'rollcall_tail';
 
-/** How DuckDB says that a file is not there. */
+/** DuckDB's errors for a missing file. */
 const GONE = /No files found|No such file|Cannot open file|Could not open file/;
 
-/** How it says that there is no such view. */
+/** DuckDB's error for a missing view. */
 const LACKING = new RegExp(`Table with name (${[...ALL_VIEWS].join('|')}) does not exist`, 'i');
 
-/** The log as a session sees it. */
+/** The event log for a session. */
 export function eventsOf(session: DuckdbSession, log: LoggedEvents): NonNullable<SqlDatabase['events']> {
   return {
     show: (views) => showEvents(session, log, views),
@@ -27,8 +27,8 @@ export function eventsOf(session: DuckdbSession, log: LoggedEvents): NonNullable
 }
 
 /**
- * All that is shown is temporary, and seen by this session only: the log's files, and a copy of its tail. Of the views only what
- * is named, and what that reads: to make all of them takes longer than most definitions.
+ * Creates temporary views, which only this session sees, over the log's files and a copy of its tail. Creates only named
+ * views and those that they read, since making all of them takes longer than most definitions.
  */
 async function showEvents(session: DuckdbSession, log: LoggedEvents, views: ReadonlySet<string>): Promise<void> {
   await session.run(`CREATE OR REPLACE TEMP TABLE ${PARTS} (source VARCHAR, bodies VARCHAR)`);
@@ -56,7 +56,7 @@ async function showEvents(session: DuckdbSession, log: LoggedEvents, views: Read
   for (const statement of statements.toReversed()) await session.run(statement);
 }
 
-/** Names of tables and views that the file of the engine has. */
+/** Names of tables and views in the engine's file. */
 async function ownNames(session: DuckdbSession): Promise<ReadonlySet<string>> {
   const rows = await session.rows(
     `SELECT lower(table_name) FROM duckdb_tables() WHERE NOT temporary AND NOT internal

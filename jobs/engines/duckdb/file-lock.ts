@@ -2,7 +2,7 @@ import type { Engine } from '../port.ts';
 
 type Mode = 'shared' | 'exclusive';
 
-/** A lock within this process: any number of holders share it, or one has it. Served in the order of coming. */
+/** A lock within this process, shared by any number of holders or exclusive to one. Served in order of arrival. */
 class Lock {
   private readonly waiting: { readonly mode: Mode; readonly begin: () => void }[] = [];
   private holders = 0;
@@ -38,7 +38,7 @@ class Lock {
   }
 }
 
-/** By path, of files that are worked on. */
+/** Locks of files in use, by path. */
 const locks = new Map<string, Lock>();
 
 /** Does the work once it has the lock of a path. */
@@ -53,8 +53,8 @@ export async function withLock<T>(path: string, mode: Mode, work: () => Promise<
 }
 
 /**
- * Sessions of one process on one file may work on different keys at once. Work that touches the rows of others has the file
- * for itself: DuckDB fails one of two that write the same rows, and a scrub needs the whole file. DuckDB's own lock keeps
+ * Sessions of one process may work on different keys of a file at once. Work that touches rows of others gets the file
+ * exclusively: DuckDB fails one of two writers of the same rows, and a scrub needs the whole file. DuckDB's own lock keeps
  * other processes out.
  */
 export function withFileLock(engine: Engine, path: string): Engine {
@@ -68,7 +68,7 @@ export function withFileLock(engine: Engine, path: string): Engine {
     cut: (plan, after) => shared(() => engine.cut(plan, after)),
     discard: (plan) => shared(() => engine.discard(plan)),
     drop: (key) => shared(() => engine.drop(key)),
-    // Two of them would delete the same rows; runs don't mind.
+    // Two prunes would delete the same rows. Runs are not affected.
     prune: (before) => shared(() => withLock(`${path}: history`, 'exclusive', () => engine.prune(before))),
     forget: (users, keys) => exclusive(() => engine.forget(users, keys)),
     scrub: (scope) => exclusive(() => engine.scrub(scope)),

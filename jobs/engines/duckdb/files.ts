@@ -10,14 +10,14 @@ export interface OpenFileOptions {
   readonly path: string;
   readonly readOnly: boolean;
   readonly settings: DuckdbSettings;
-  /** How long to wait for another process to let go of the file, in milliseconds. */
+  /** Milliseconds to wait for another process to release the file. */
   readonly patience: number;
   readonly clock: Clock;
 }
 
-/** A file, and how to let go of it; again is harmless. */
+/** A file held open until `release`, which is idempotent. */
 export interface HeldFile {
-  /** A connection whose names are those of the file. */
+  /** Opens a connection that resolves names in the file. */
   connect(): Promise<DuckDBConnection>;
   release(): Promise<void>;
 }
@@ -28,11 +28,11 @@ interface Shared {
   readonly settings: DuckdbSettings;
   readonly database: Promise<AttachedDatabase>;
   sessions: number;
-  /** Resolves once the last session has let go of it. */
+  /** Resolves once the last session has released it. */
   closed: Promise<void> | null;
 }
 
-/** By path. A process that has a file open twice loses DuckDB's lock of it as soon as it closes one. */
+/** Open files by path. A process that has a file open twice loses DuckDB's lock on it when it closes one. */
 const files = new Map<string, Shared>();
 
 /**
@@ -74,7 +74,7 @@ function begin(path: string, readOnly: boolean, settings: DuckdbSettings): Share
 async function share(path: string, shared: Shared): Promise<HeldFile> {
   shared.sessions += 1;
   let isHere = true;
-  /** The last one closes the file. */
+  /** Ends a session. The last one closes the file. */
   const leave = async (close: () => Promise<void>) => {
     shared.sessions -= 1;
     if (shared.sessions > 0) return;
@@ -99,13 +99,13 @@ async function share(path: string, shared: Shared): Promise<HeldFile> {
   }
 }
 
-/** DuckDB's own databases, and schemas, which can't be told from a database of the same name. */
+/** DuckDB's own databases, and schemas, which a database of the same name would be confused with. */
 const TAKEN: ReadonlySet<string> = new Set([
   ...['', 'memory', 'system', 'temp'],
   ...['information_schema', 'main', 'pg_catalog', 'rollcall'],
 ]);
 
-/** What SQL calls the database of a file: as DuckDB has it, the name up to its first dot. */
+/** The name of a file's database in SQL: as in DuckDB, the file's name up to its first dot. */
 function databaseName(path: string): string {
   const [stem = ''] = (path === ':memory:' ? 'memory' : basename(path)).split('.');
   return TAKEN.has(stem.toLowerCase()) ? `${stem}_db` : stem;

@@ -5,15 +5,15 @@ import type { SqlSession } from '../sql/session.ts';
 const NUMBERS_PER_BLOCK = 32_768;
 const METADATA_BLOCK = 4_096;
 const FILLER = 'rollcall.filler';
-/** More than one is needed where the filler's own catalog took a block. */
+/** More than one is needed if the filler's own catalog took a block. */
 const ROUNDS = 8;
-/** Some reads of other sessions keep a checkpoint from being made: how long it is tried again, and how often, in milliseconds. */
+/** Reads of other sessions may prevent a checkpoint. It is retried for this many milliseconds, at this interval. */
 const PATIENCE = 10_000;
 const RETRY = 20;
 
 /**
- * Overwrites what deleted rows left in the file. DuckDB marks rows as deleted and leaves them in their blocks, and
- * freed blocks keep their content. So the tables are written anew, and all free blocks are filled with noise once.
+ * Overwrites what deleted rows left in the file. DuckDB only marks rows as deleted, and freed blocks keep their content.
+ * So the tables are rewritten, and all free blocks are filled with noise once.
  */
 export async function scrubFile(session: SqlSession, clock: Clock, tables: readonly string[]): Promise<void> {
   for (const table of tables) await rewrite(session, table);
@@ -30,7 +30,7 @@ export async function scrubFile(session: SqlSession, clock: Clock, tables: reado
     );
     await checkpoint(session, clock);
   }
-  // Statistics name the least and the greatest value of a column. They are kept apart from the rows, as comments are.
+  // Statistics contain the least and the greatest value of a column. Like comments, they are stored apart from the rows.
   await session.run(`COMMENT ON TABLE ${FILLER}0 IS '${'x'.repeat((await freeMetadata(session)) + METADATA_BLOCK)}'`);
   await checkpoint(session, clock);
   for (let filler = 0; filler < fillers; filler += 1) await session.run(`DROP TABLE ${FILLER}${filler}`);
@@ -63,7 +63,7 @@ async function rewrite(session: SqlSession, table: string): Promise<void> {
   }
 }
 
-/** Bytes of the file's blocks for metadata that hold nothing any more. */
+/** Free bytes in the file's blocks for metadata. */
 async function freeMetadata(session: SqlSession): Promise<number> {
   const [row] = await session.rows('SELECT sum(free_blocks) FROM pragma_metadata_info()');
   return Number(row?.[0] ?? 0) * METADATA_BLOCK;

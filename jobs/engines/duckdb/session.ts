@@ -4,20 +4,20 @@ import type { SqlSession } from '../sql/session.ts';
 import { type HeldFile, holdFile, type OpenFileOptions } from './files.ts';
 import { type DuckdbType, duckdbType } from './types.ts';
 
-/** Failures that no other SQL would cure. */
+/** Failures that other SQL would not fix. */
 const EXHAUSTED = /No space left on device|Out of Memory Error/;
 const INTERRUPTED = /^INTERRUPT/;
 
 export interface DuckdbSession extends SqlSession {
-  /** Adds rows to a temporary table whose columns are all text: a list for each column. */
+  /** Adds rows, given by column, to a temporary table whose columns are all text. */
   append(table: string, columns: readonly (readonly string[])[]): Promise<void>;
 }
 
-/** Rows that cross at once at most. */
+/** The most rows in a chunk. */
 const CHUNK = 2_048;
 
 /**
- * A session on a file; several sessions of one process share it.
+ * Opens a session on a file, which all sessions of one process share.
  *
  * @throws RollcallError `engine_unreachable`, naming the process that holds the file
  */
@@ -57,7 +57,7 @@ function duckdbSession(held: HeldFile, connection: DuckDBConnection): DuckdbSess
         }
         isOpen = false;
       } finally {
-        // A result that is not read to its end keeps the file open, and whoever opens it next waits for ever.
+        // A result that is not read to its end keeps the file open, and the next session waits forever.
         if (isOpen) await endResult(connection, result);
       }
     },
@@ -81,8 +81,8 @@ function duckdbSession(held: HeldFile, connection: DuckDBConnection): DuckdbSess
 type Query = (sql: string) => Promise<DuckDBResult>;
 
 /**
- * Reads each column as one text, which costs half of reading its values. Null where that fails, as it does with more than a
- * text, or the memory, may hold: then the values are to be read, or say what is wrong.
+ * Reads each column as one text, which costs half of reading its values. Null if that fails, for instance because a text
+ * or the memory is too small. Reading the values then works, or reports what is wrong.
  */
 async function readTexts(query: Query, sql: string): Promise<unknown[][] | null> {
   try {

@@ -3,11 +3,11 @@ import type { ValueType } from '../sql/plan-query.ts';
 /** A type as `@duckdb/node-api` describes it. */
 export interface DuckdbType {
   readonly alias?: string | undefined;
-  /** Of a list, an array or a map. */
+  /** Type of the items of a list or array, or of the values of a map. */
   readonly valueType?: DuckdbType;
-  /** Of a map. */
+  /** Type of the keys of a map. */
   readonly keyType?: DuckdbType;
-  /** Of a struct. */
+  /** Fields of a struct. */
   readonly entryNames?: readonly string[];
   readonly entryTypes?: readonly DuckdbType[];
   toString(): string;

@@ -2,12 +2,12 @@ import { type Column, literal, name, type ValueType } from '../sql/plan-query.ts
 
 /** Types that have no form in JSON that a receiver would expect. */
 const UNTELLABLE = /^(BLOB|BIT|BIGNUM|GEOMETRY)\b/;
-/** DuckDB writes all the fields of a row() under the one name ''. */
+/** DuckDB writes all fields of a row() under the same name ''. */
 const NAMELESS = /\bSTRUCT\("" /;
 /** Types that DuckDB writes as we want them. */
 const PLAIN = /^(VARCHAR|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|DECIMAL|ENUM)\b/;
 
-/** A value as an expression that `json_object` takes; null when JSON has no form for its type. */
+/** A value as an argument of `json_object`; null if JSON has no form for its type. */
 export function toldValue(value: string, type: ValueType, depth = 0): string | null {
   const { items, entries, fields } = type;
   if (items) return eachOf(value, (item) => toldValue(item, items, depth + 1), depth);
@@ -48,7 +48,7 @@ function eachOf(list: string, told: (item: string) => string | null, depth: numb
 function toldScalar(value: string, type: string): string | null {
   if (UNTELLABLE.test(type) || NAMELESS.test(type)) return null;
   if (PLAIN.test(type)) return value;
-  // 15 and 7 significant digits: a parallel sum adds in another order every time, and that is no change.
+  // 15 and 7 significant digits: a parallel sum that adds in another order is not a change.
   if (type === 'DOUBLE') return ifFinite(value, `CAST(format('{:.15g}', ${value}) AS JSON)`);
   if (type === 'FLOAT') return ifFinite(value, `CAST(format('{:.7g}', ${value}) AS JSON)`);
   if (type === 'DATE') return ifTellable(value, type, value);
@@ -62,13 +62,13 @@ function toldScalar(value: string, type: string): string | null {
 
 const ifFinite = (value: string, told: string) => `CASE WHEN isfinite(${value}) THEN ${told} END`;
 
-/** Years before the first have no form of four digits. */
+/** Years before 1 have no form of four digits. */
 const ifTellable = (time: string, type: string, told: string) =>
   ifFinite(time, `CASE WHEN ${time} >= ${type} '0001-01-01' THEN ${told} END`);
 
 const STRINGS_AND_REST = literal('"(?:[^"\\\\]|\\\\.)*"|[^"]+');
 
-/** DuckDB takes NaN and infinity for JSON, and writes them: null in their place, but not within strings. */
+/** Replaces NaN and infinity, which DuckDB writes as JSON, by null, but not within strings. */
 function finiteJson(text: string): string {
   const part = `CASE WHEN starts_with(part, '"') THEN part ELSE regexp_replace(part, '-?(nan|infinity|inf)', 'null', 'gi') END`;
   const parts = `list_transform(regexp_extract_all(${text}, ${STRINGS_AND_REST}), lambda part: ${part})`;

@@ -16,11 +16,11 @@ import { cutPlan, planRows, readPlan, readStaged } from './plan.ts';
 import { previewPlan, stagePlan } from './stage.ts';
 
 interface LiveEngineOptions extends LiveContext {
-  /** Takes users out of what is kept of events. */
+  /** Removes users from the state that is kept of events. */
   readonly forget: (users: readonly string[]) => Promise<void>;
 }
 
-/** The membership of live audiences as an engine. It is computed already, and kept in the store. */
+/** The engine of live audiences, whose membership is already computed and stored. */
 export function openLive({ forget, ...live }: LiveEngineOptions): Engine {
   const { store } = live;
   return {

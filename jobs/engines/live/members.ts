@@ -3,12 +3,12 @@ import type { Cause, Interval, MemberBatch, RunChange, Standing } from '../port.
 import { type LiveContext, PAGE, shown } from './context.ts';
 import { planRows } from './plan.ts';
 
-/** The audience as the store has it; null until it is computed for the first time. */
+/** The audience in the store; null until it is first computed. */
 export async function readAudience(store: LiveState, key: string): Promise<LiveAudience | null> {
   return (await store.audiences()).find((audience) => audience.key === key) ?? null;
 }
 
-/** Pages of users, in the order of their ids, each read with the last one before it. */
+/** Pages of users, ordered by id. Each is read from the last user of the page before it. */
 async function* pages<T>(
   read: (after: string) => Promise<readonly T[]>,
   userOf: (row: T) => string,

@@ -2,9 +2,9 @@ import type { LivePlanRow, LiveState } from '../../../src/store/live.ts';
 import type { ChangeBatch, Staged } from '../port.ts';
 import { type LiveContext, PAGE, shown } from './context.ts';
 
-/** A plan's counts, as they are kept with it. */
+/** A plan's counts, as stored with it. */
 export interface StagedLive extends Staged {
-  /** Whether its commit moves the snapshot. */
+  /** True if its commit moves the snapshot. */
   readonly moves: boolean;
 }
 
@@ -45,7 +45,7 @@ export async function* planRows(store: LiveState, plan: string): AsyncGenerator<
   }
 }
 
-/** No more than a page at once, since all deliveries wait for the store meanwhile. */
+/** Reads at most a page, since all deliveries wait for the store in the meantime. */
 export async function readPlan(live: LiveContext, plan: string, after: number, limit: number): Promise<ChangeBatch> {
   const { key = '' } = (await live.store.findPlan(plan)) ?? {};
   return changesOf(live, key, await live.store.planRows(plan, after, Math.min(limit, PAGE)));

@@ -5,7 +5,7 @@ import type { LiveContext } from './context.ts';
 import { memberPages, readAudience } from './members.ts';
 import { changesOf, count, noRows, type StagedLive } from './plan.ts';
 
-/** Keeps the rows of a plan, then its counts: a plan without counts was broken off. */
+/** Stores the rows of a plan, then its counts. A plan without counts was interrupted. */
 export async function stagePlan(live: LiveContext, request: StageRequest): Promise<StagedLive> {
   const { store } = live;
   const { plan, key, toVersion } = request;
@@ -24,7 +24,7 @@ export async function previewPlan(live: LiveContext, request: StageRequest, samp
   return { ...staged, sample: changesOf(live, request.key, sample) };
 }
 
-/** Hands over the rows of a plan, and counts them. */
+/** Passes the rows of a plan to `onRows`, and counts them. */
 async function computePlan(
   live: LiveContext,
   request: StageRequest,
@@ -50,7 +50,7 @@ async function computePlan(
   };
 }
 
-/** The audience, computed by the definition that is configured. */
+/** The audience, computed by the configured definition. */
 async function readyAudience({ store, hashOf }: LiveContext, key: string): Promise<LiveAudience> {
   const audience = await readAudience(store, key);
   if (audience !== null && audience.definition === hashOf(key)) return audience;
@@ -78,7 +78,7 @@ function whichOf({ action, leavers }: StageRequest): LiveWhich {
   return action === 'resync' || leavers ? 'all' : 'told';
 }
 
-/** The value that a plan sends of a user, null if the user leaves; undefined where it sends nothing. */
+/** The value that a plan sends for a user: null if the user leaves, undefined if nothing is sent. */
 function valueToTell({ current, told, since }: LiveMember, { action }: StageRequest): string | null | undefined {
   const isKnown = told !== null || since > 0;
   if (action === 'sync') return current;
@@ -87,7 +87,7 @@ function valueToTell({ current, told, since }: LiveMember, { action }: StageRequ
   return action === 'backfill' ? told : null;
 }
 
-/** Why a person has to decide first. Other holds only say that work goes on. */
+/** The reason why a person must decide first. Other holds only mean that work is in progress. */
 function reasonOf(audience: LiveAudience | null): string | null {
   const hold = audience?.hold ?? null;
   if (hold === null || ['new', 'edited', 'behind', 'run'].includes(hold)) return null;

@@ -2,15 +2,15 @@ import { connect } from 'node:net';
 import pg from 'pg';
 
 const CONNECT_TIMEOUT = 5_000;
-/** Tries after which the connection itself is given up: its server or the way there is gone. */
+/** The try at which the connection itself is closed: its server or network is gone. */
 const LAST_TRY = 20;
-/** As Postgres knows a request to cancel, of 16 bytes. */
+/** Postgres' code for a cancel request, which has 16 bytes. */
 const CANCEL_REQUEST = 80877102;
 
 /**
- * Ends what a connection runs; called again while it goes on.
+ * Cancels what a connection runs; called again while it continues.
  *
- * @param config - where its server takes SQL; null behind a pooler, which alone knows what runs for whom
+ * @param config - leads to its server; null behind a pooler, which alone knows what runs for whom
  */
 export function createCanceller(client: pg.Client, config: pg.ClientConfig | null): () => void {
   let tries = 0;
@@ -29,7 +29,7 @@ export function createCanceller(client: pg.Client, config: pg.ClientConfig | nul
   };
 }
 
-/** Goes through whatever stands between, and through TLS. */
+/** Works through proxies and TLS. */
 async function cancelBySql(config: pg.ClientConfig, running: pg.Client): Promise<void> {
   const client = new pg.Client({ ...config, connectionTimeoutMillis: CONNECT_TIMEOUT });
   client.on('error', () => {});
@@ -41,7 +41,7 @@ async function cancelBySql(config: pg.ClientConfig, running: pg.Client): Promise
   }
 }
 
-/** Works also where the server takes no more connections. */
+/** Works even if the server takes no more connections. */
 function cancelByRequest(client: pg.Client): Promise<void> {
   const { processID, secretKey } = keyOf(client);
   const request = Buffer.alloc(16);
@@ -54,7 +54,7 @@ function cancelByRequest(client: pg.Client): Promise<void> {
     socket.setTimeout(CONNECT_TIMEOUT, () => socket.destroy());
     socket.on('error', () => {});
     socket.on('close', () => resolve());
-    // Left open: a pooler takes one that is half closed for gone, and drops what it asked for.
+    // Left open: a pooler treats a half-closed connection as gone, and drops its request.
     socket.write(request);
   });
 }

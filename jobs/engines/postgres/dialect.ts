@@ -9,7 +9,7 @@ const INFINITIES = ['infinity', '-infinity'];
 const INCOMPLETE = new Set(['22P04', '58030']);
 
 export const postgresDialect: SqlDialect = {
-  // Few ids start with a space or beyond ASCII: only they pay for the pattern. Other encodings don't have all of it.
+  // Only ids that start with a space or beyond ASCII pay for the pattern. Other encodings lack some of its characters.
   unusable: (id) =>
     `octet_length(${id}) > ${MAX_ID_BYTES} OR (${id} < '!' OR ${id} > '~') AND CASE getdatabaseencoding() WHEN 'UTF8' THEN ${id} ~ ${BLANK} ELSE ${id} ~ '^\\s*$' END`,
   traitValue({ name: column, type, items }) {
@@ -31,13 +31,13 @@ export const postgresDialect: SqlDialect = {
     `SELECT CAST(row_number() OVER (ORDER BY user_id COLLATE "C") AS integer) AS n, unordered.* FROM (${rows}) AS unordered`,
   isIncomplete: (error) => INCOMPLETE.has(String((error as { code?: unknown }).code)),
   binary: ' COLLATE "C"',
-  // Such an index has no room for more than 2,700 bytes of an id.
+  // An index entry has room for 2,700 bytes at most.
   prefix: (id) => `left(${id}, 64)`,
   opaque: ' OFFSET 0',
   keep: (table, query) => [`CREATE TABLE ${table} AS ${query}`],
 };
 
-/** A column's type, where a list is `TYPE[]`. */
+/** A column's type from its name; lists are `TYPE[]`. */
 export function valueType(type: string): ValueType {
   return type.endsWith('[]') ? { type, items: { type: type.slice(0, -'[]'.length) } } : { type };
 }
@@ -47,7 +47,7 @@ function toldScalar(value: string, type: string): string {
   if (/^(double precision|real|numeric)$/.test(type)) {
     return `CASE WHEN CAST(${value} AS text) NOT IN ('NaN', 'Infinity', '-Infinity') THEN ${value} END`;
   }
-  // Years before the first have no form of four digits.
+  // Years before 1 have no form of four digits.
   const isTellable = `isfinite(${value}) AND ${value} >= ${type} '0001-01-01'`;
   if (type === 'date') return `CASE WHEN ${isTellable} THEN ${value} END`;
   if (/^timestamp .*zone$/.test(type)) {

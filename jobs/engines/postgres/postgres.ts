@@ -10,12 +10,12 @@ const PREFIX = postgresDialect.prefix(`user_id${postgresDialect.binary}`);
 interface PostgresOptions {
   readonly readOnly?: boolean;
   readonly timeout?: number | undefined;
-  /** Whether the database is the store's, with the event log in it. */
+  /** True if the database is the store's and contains the event log. */
   readonly seesEvents?: boolean;
 }
 
 /**
- * The push-down engine: definitions run in the customer's Postgres, and so does the comparison; only changes leave it.
+ * The push-down engine: definitions and comparisons run in the customer's Postgres, and only changes leave it.
  * Snapshots and plans live in its schema `rollcall`.
  *
  * @throws RollcallError `engine_unreachable`
@@ -34,12 +34,12 @@ export async function openPostgres(
       // A hash index takes ids of any length.
       members: (table) => [
         `CREATE INDEX ON ${table} USING hash (user_id)`,
-        // Pages of members, and of the changes of a run.
+        // For pages of members and of the changes of a run.
         `CREATE INDEX ON ${table} (${PREFIX})`,
         `CREATE INDEX ON ${table} (since)`,
         `ANALYZE ${table}`,
       ],
-      // Rows come in the order of time, of which a range index takes next to no room.
+      // Rows arrive in order of time, so a range index takes almost no space.
       history: (table) => [
         `CREATE INDEX ON ${table} USING hash (user_id)`,
         `CREATE INDEX ON ${table} USING brin (ended_at)`,

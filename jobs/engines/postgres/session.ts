@@ -13,40 +13,40 @@ import { valueType } from './dialect.ts';
 
 /** Codes of a connection that broke or was refused, by Node and by Postgres. */
 const UNREACHABLE = /^(ECONN|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EPIPE|08|57P0|53300|28|3D000)/;
-/** Disk or memory full, or cancelled from outside: what no other SQL would cure. */
+/** Disk or memory full, or cancelled from outside: failures that other SQL would not fix. */
 const NOT_ITS_FAULT = /^(53[12]|57014)/;
 const CONNECT_TIMEOUT = 10_000;
 /** Rows of a long result fetched at once. */
 const BATCH = 5_000;
-/** Our own clock comes first: this is for statements whose process is gone or stalled. */
+/** Milliseconds after our own time limit, for statements whose process is gone or stalled. */
 const GRACE = 30_000;
-/** Settings of every session of ours. */
+/** Settings of each of our sessions. */
 const SETTINGS: SessionSettings = {
   TimeZone: 'UTC',
   extra_float_digits: 0,
   client_min_messages: 'warning',
-  // Runs share tables: where transactions are serializable, of those at the same time one would be left.
+  // Runs share tables: of concurrent serializable transactions, only one would succeed.
   default_transaction_isolation: 'read committed',
   ...PLAIN,
   IntervalStyle: 'postgres',
   quote_all_identifiers: 'off',
 };
-/** How soon the server notices that the process that asked is gone, where it can: servers before 14 know no such setting. */
+/** Makes the server notice soon that our process is gone. Servers before 14 lack this setting. */
 const NOTICE_DEATH: SessionSettings = { client_connection_check_interval: '10s' };
-/** Found last, so that tables of the same names go before. */
+/** Searched last, so that tables of the same names take precedence. */
 const SEE_EVENTS = "SELECT current_setting('search_path') || ', rollcall_events' AS path";
-/** May not be in one. */
+/** Statements that can't run in a transaction. */
 const NO_TRANSACTION = /^VACUUM\b/;
 
 interface SessionOptions {
   /** Milliseconds that a statement may take. */
   readonly timeout?: number | undefined;
-  /** Whether the views of the event log are seen. */
+  /** True if the views of the event log are visible. */
   readonly seesEvents?: boolean;
 }
 
 /**
- * Connects to the customer's database. Behind a pooler each transaction brings its settings, since it may find any session.
+ * Connects to the customer's database. Behind a pooler, each transaction sets its settings, since it may get any session.
  *
  * @throws RollcallError `engine_unreachable`
  */
@@ -69,7 +69,7 @@ export async function openSession(
     await guarded(host, () => client.query(statement === 'BEGIN' ? begin : statement));
     isInTransaction = statement === 'BEGIN';
   }
-  /** A statement in no transaction gets one of its own, where it needs the settings. */
+  /** Wraps a statement outside transactions in one of its own if it needs the settings. */
   async function query(text: string, values?: unknown[]) {
     if (isOwn || isInTransaction) return ask(text, values);
     await edge('BEGIN');
@@ -109,7 +109,7 @@ export async function openSession(
   };
 }
 
-/** Rows of a query, by column, a batch at a time. The cursor lives in a transaction. */
+/** Rows of a query, by column, in batches. The cursor lives in a transaction. */
 async function* fetched(
   sql: string,
   query: (sql: string) => Promise<pg.QueryArrayResult<unknown[]>>,
@@ -128,7 +128,7 @@ async function* fetched(
   }
 }
 
-/** Names of types, by their ids; of a domain that of what it is made of. */
+/** Names of types by their ids; for a domain, that of its base type. */
 const TYPE_NAMES = `
   SELECT asked.oid, CASE WHEN base.typtype = 'e' THEN 'enum' ELSE format_type(base.oid, NULL) END
   FROM pg_type AS asked JOIN pg_type AS base ON base.oid = coalesce(nullif(asked.typbasetype, 0), asked.oid)
@@ -156,7 +156,7 @@ async function connect(url: string, { timeout, seesEvents = false }: SessionOpti
   }
 }
 
-/** Settings that this server knows, where it is asked for them. */
+/** Optional settings, as far as this server knows them. */
 async function moreSettings(client: pg.Client, seesEvents: boolean): Promise<SessionSettings> {
   const knowsDeath = await client.query(beginWith(NOTICE_DEATH)).then(
     () => true,

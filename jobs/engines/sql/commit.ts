@@ -14,7 +14,7 @@ import {
 } from './tables.ts';
 
 /**
- * Moves the snapshot to where the plan leads.
+ * Moves the snapshot to the plan's version.
  *
  * @throws RollcallError `snapshot_lost`, `snapshot_moved`
  */
@@ -27,7 +27,7 @@ export async function commitPlan(database: SqlDatabase, plan: string): Promise<v
   if (action === 'backfill' || action === 'withdraw') return;
   const current = await readSnapshot(database, key);
   if (current.version === toVersion) return;
-  // A retirement drops the snapshot, once it was committed.
+  // A retirement drops the snapshot after its commit.
   if (action === 'retire' && current.version === 0) return;
   if (current.version !== fromVersion) throw moved(staged);
   if (fromVersion === 0) {
@@ -45,7 +45,7 @@ function snapshotRow({ key, fromVersion }: Staged): string {
   return `key = ${literal(key)} AND version = ${fromVersion}`;
 }
 
-/** Moves members in and out; gives by how many the membership grew. */
+/** Adds and removes members; resolves to the growth of the membership. */
 async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<number> {
   if (staged.total === 0) return 0;
   const members = membersTable(staged.key);
@@ -65,7 +65,7 @@ async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<numb
   return growth;
 }
 
-/** Keeps what members were until now, where that ends, for those who ask later. */
+/** Adds the states of members that end now to the history. */
 async function remember(session: SqlSession, staged: Staged): Promise<void> {
   const { key, toVersion, plan } = staged;
   await session.run(`INSERT INTO ${HISTORY}
@@ -73,19 +73,19 @@ async function remember(session: SqlSession, staged: Staged): Promise<void> {
       (SELECT leased_at FROM rollcall.plans WHERE plan = ${literal(plan)}) ${endedStates(staged)}`);
 }
 
-/** Members as they were, of those who leave or get another value. */
+/** The old states of members who leave or get another value. */
 function endedStates({ key, plan }: Staged): string {
   return `FROM ${membersTable(key)} AS ended JOIN ${planTable(plan)} AS planned ON planned.user_id = ended.user_id
     WHERE planned.was AND (NOT planned.now OR planned.value IS DISTINCT FROM ended.value)`;
 }
 
-/** The users of those. Only a resync has members that stay as they are, which takes a look at the snapshot to tell. */
+/** The users of those. Only a resync has unchanged members, which it takes the snapshot to recognize. */
 function endedUsers(staged: Staged): string {
   if (staged.action === 'resync') return `SELECT ended.user_id ${endedStates(staged)}`;
   return `SELECT user_id FROM ${planTable(staged.plan)} WHERE user_id IS NOT NULL AND was`;
 }
 
-/** A condition for the plan's rows that are new in the snapshot. A resync also has those that stay as they are. */
+/** A condition for the plan's rows that are new in the snapshot. A resync also has unchanged ones. */
 function begunStates({ key, kind, action, plan }: Staged): string {
   if (action !== 'resync') return kind === 'audience' ? 'now AND NOT was' : 'now';
   const present = `SELECT 1 FROM ${membersTable(key)} AS present WHERE present.user_id = ${planTable(plan)}.user_id`;

@@ -8,12 +8,12 @@ export interface Described {
   /** A query of (id), ids as they are, for an audience; of (id, value, rows), folded by user, for a trait. */
   readonly fresh: string;
   readonly traits: readonly TraitColumn[];
-  /** A query of one value: the newest of the column that was asked for; null where none was. */
+  /** A query for the newest value of the `freshness` column; null without one. */
   readonly newest: string | null;
 }
 
 /**
- * Checks the columns of a definition's result and makes its clean form.
+ * Checks the columns of a definition's result and makes the query of its normalized rows.
  *
  * @throws RollcallError `column_missing`, `column_type`
  */

@@ -25,10 +25,10 @@ import {
 } from './tables.ts';
 import { forgetUsers, lookupUsers } from './users.ts';
 
-/** Tries of SQL that reads files of the log, which are replaced now and then. */
+/** Tries of SQL that reads files of the log, which are occasionally replaced. */
 const TRIES = 5;
 
-/** Does the work of a definition with the event log as it is, if its SQL may read it. */
+/** Does the work of a definition over the current event log, if its SQL may read it. */
 async function overEvents<T>({ events }: SqlDatabase, { sql }: Definition, work: () => Promise<T>): Promise<T> {
   let views = namedViews(sql);
   if (!events || views.size === 0) return work();
@@ -37,7 +37,7 @@ async function overEvents<T>({ events }: SqlDatabase, { sql }: Definition, work:
     try {
       return await work();
     } catch (error) {
-      // A macro of the engine's file may read what the SQL does not name.
+      // A macro in the engine's file may read views that the SQL doesn't name.
       const isLacking = views !== ALL_VIEWS && events.isLacking(error);
       if (attempt === TRIES || !(isLacking || events.isReplaced(error))) throw error;
       if (isLacking) views = ALL_VIEWS;
@@ -45,7 +45,7 @@ async function overEvents<T>({ events }: SqlDatabase, { sql }: Definition, work:
   }
 }
 
-/** Runs a definition into the table of a plan, and records that. Interrupted within its transaction: what rolls it back is not. */
+/** Runs a definition into the table of a plan, and records that. An interrupt doesn't reach the transaction's rollback. */
 function stage(database: SqlDatabase, request: StageRequest): Promise<Staged> {
   const { session, tuned } = database;
   const { plan, key, leasedAt, signal } = request;
@@ -73,7 +73,7 @@ function describe(database: SqlDatabase, definition: Definition): Promise<readon
 export function createSqlEngine(database: SqlDatabase): Engine {
   const { session } = database;
   let isPrepared = false;
-  /** Plans of audiences: they have no values, whose length would have to be known before they are read. */
+  /** Plans of audiences, which have no values whose length must be known before reading. */
   const plain = new Set<string>();
 
   async function prepare(): Promise<void> {
@@ -82,7 +82,7 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     isPrepared = true;
   }
 
-  /** Work that needs our own tables, which are made before. */
+  /** Wraps work that needs our own tables, which are created first. */
   const prepared =
     <A extends readonly unknown[], T>(work: (...given: A) => Promise<T>) =>
     async (...given: A): Promise<T> => {

@@ -3,7 +3,7 @@ import { literal, type SqlDialect } from './plan-query.ts';
 import type { SqlDatabase } from './session.ts';
 import { HISTORY, hasHistory, membersTable, readSnapshot } from './tables.ts';
 
-/** The members of a snapshot, in no order, a batch at a time. */
+/** The members of a snapshot, unordered, in batches. */
 export async function* readMembers(database: SqlDatabase, key: string): AsyncGenerator<MemberBatch> {
   if ((await readSnapshot(database, key)).version === 0) return;
   for await (const columns of database.session.stream(`SELECT user_id, value, since FROM ${membersTable(key)}`)) {
@@ -12,7 +12,7 @@ export async function* readMembers(database: SqlDatabase, key: string): AsyncGen
   }
 }
 
-/** Members after a user, in the order of their ids. */
+/** Members after a user, ordered by id. */
 export async function readMemberPage(
   database: SqlDatabase,
   key: string,
@@ -37,7 +37,7 @@ function pageOf({ prefix, binary }: SqlDialect, rows: string, after: string, lim
   return `(${rows}${behind} ORDER BY ${order} LIMIT ${limit})`;
 }
 
-/** Changes of a version: states that ended with it, beside those that began. */
+/** The changes of a version: states that ended with it, joined with those that began. */
 export async function* readRunChanges(
   database: SqlDatabase,
   key: string,
@@ -48,7 +48,7 @@ export async function* readRunChanges(
   for await (const columns of database.session.stream(query)) yield toChanges(columns);
 }
 
-/** The first of them after a user: each of the lists that they are made of has its first, and theirs are among them. */
+/** The first of them after a user. They are among the first of each list that is joined, so only those are read. */
 export async function readRunChangePage(
   database: SqlDatabase,
   key: string,
@@ -61,7 +61,7 @@ export async function readRunChangePage(
   return toChanges(await database.session.byColumn(`SELECT * FROM (${query}) AS changes ORDER BY 1 LIMIT ${limit}`));
 }
 
-/** @param part - what is taken of each list, a query that ends with its condition */
+/** @param part - limits a list, which is a query that ends with its condition */
 async function changesQuery(
   database: SqlDatabase,
   key: string,
@@ -90,7 +90,7 @@ function toChanges(columns: readonly unknown[][]): readonly RunChange[] {
   }));
 }
 
-/** A user's states in the past, oldest first. */
+/** A user's past states, oldest first. */
 export async function readHistory(database: SqlDatabase, key: string, user: string): Promise<readonly Interval[]> {
   if (!(await hasHistory(database))) return [];
   const rows = await database.session.rows(

@@ -1,14 +1,14 @@
 import type { Action, StageRequest, TraitColumn } from '../port.ts';
 import { timestampLiteral } from './statement.ts';
 
-/** A type as its database names it, with its parts where it is made of others and the session knows them. */
+/** A type as its database names it, with the types that it consists of, if the session knows them. */
 export interface ValueType {
   readonly type: string;
-  /** Of a list. */
+  /** Type of the items of a list. */
   readonly items?: ValueType;
-  /** Of a map: its values. */
+  /** Type of the values of a map. */
   readonly entries?: ValueType;
-  /** Of a struct. */
+  /** Fields of a struct. */
   readonly fields?: readonly Column[];
 }
 
@@ -17,32 +17,31 @@ export interface Column extends ValueType {
   readonly name: string;
 }
 
-/** Where a dialect writes things its own way. */
+/** The SQL that differs between databases. */
 export interface SqlDialect {
-  /** A condition that holds for text that is no id: too long, of white space only, or that other databases would not take. */
+  /** A condition that holds for text that can't be an id: too long, only white space, or not accepted by other databases. */
   unusable(expression: string): string;
   /**
-   * A trait's value as something that `jsonObject` takes, with null for what is not in JSON (NaN, infinity), also within
-   * lists and structs; null when JSON has no form for the type.
+   * A trait's value as an argument of `jsonObject`, with null for NaN and infinity, also within lists and structs. Null if
+   * JSON has no form for the type.
    */
   traitValue(column: Column): string | null;
   /** The JSON type of values of a type. */
   jsonType(type: ValueType): Omit<TraitColumn, 'key'>;
   /** JSON text of an object with these keys and values. */
   jsonObject(fields: readonly { readonly key: string; readonly value: string }[]): string;
-  /** Whether ids may be of this type. */
   isIdType(type: string): boolean;
   /** Numbers rows by user id, those without one last. */
   numbered(rows: string): string;
-  /** Whether a file that the definition reads is not whole: half written, or cut off. */
+  /** True if a file that the definition reads is half written or cut off. */
   isIncomplete(error: Error): boolean;
-  /** Has text compared by its bytes, whatever its collation. */
+  /** Makes text compare by its bytes, whatever its collation. */
   readonly binary: string;
-  /** The beginning of an id, by which members have an index; all of it where there is none. */
+  /** The beginning of an id that members are indexed by; the whole id if there is no index. */
   prefix(id: string): string;
   /**
-   * Ends a subquery that the planner is not to look into: it takes users who stay as they are for as many groups, and would sort
-   * them all.
+   * Ends a subquery that the planner must not see into: it would expect as many groups as there are unchanged users, and
+   * sort them all.
    */
   readonly opaque: string;
   /** Statements that make the table of a plan and fill it with the rows of its query. */
@@ -53,11 +52,11 @@ export interface SqlDialect {
 export interface KeyTables {
   /** (user_id, value, since); null while there is no snapshot. */
   readonly members: string | null;
-  /** (user_id, since): who left and has not come back. */
+  /** (user_id, since): users who left and have not returned. */
   readonly leavers: string | null;
 }
 
-/** JSON text of a longer value would be refused by receivers. */
+/** Receivers would reject longer JSON text of a value. */
 export const LONGEST_VALUE = 250_000;
 
 const NO_ROWS = '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since WHERE false)';
@@ -68,8 +67,8 @@ export function name(text: string): string {
 }
 
 /**
- * White space as JavaScript has it, for a bracket of a regular expression: databases disagree on `\s`. Collection trims ids
- * by the same.
+ * White space as in JavaScript, for a bracket of a regular expression: databases disagree on `\s`. Collection trims the
+ * same from ids.
  */
 export function whiteSpace(escaped: (code: string) => string): string {
   const singles = ['0020', '00a0', '1680', '2028', '2029', '202f', '205f', '3000', 'feff'].map(escaped);
@@ -82,17 +81,17 @@ export function literal(text: string): string {
 }
 
 /**
- * Whether a plan is that of a first snapshot, whose rows have their place in the definition's result. The snapshot is put into
- * that order: a join is the faster, the more its two sides lie in the same order.
+ * True for the plan of a first snapshot, whose rows have their place in the definition's result. The snapshot is stored in
+ * that order, since joins are faster if both sides have a similar order.
  */
 export function hasPlaces(action: Action, fromVersion: number): boolean {
   return fromVersion === 0 && (action === 'sync' || action === 'resync');
 }
 
 /**
- * The query behind a plan: (n, user_id, value, was, now, rows), and `place` of a first one. Users who stay as they are
- * fold into one row without an id, and so do rows without a usable id, so that one pass over the data gives the changes and
- * all the counts.
+ * The query of a plan: (n, user_id, value, was, now, rows), and `place` for a first one. Unchanged users are folded into
+ * one row without an id, and so are rows without a usable id. One pass over the data then gives the changes and all
+ * counts.
  */
 export function planQuery(request: StageRequest, fresh: string, tables: KeyTables, dialect: SqlDialect): string {
   const isFirst = tables.members === null && (request.action === 'sync' || request.action === 'resync');
@@ -100,8 +99,8 @@ export function planQuery(request: StageRequest, fresh: string, tables: KeyTable
 }
 
 /**
- * Without a snapshot there is nothing to compare with. What is the same for all is not sorted with them. A trait's rows are
- * folded by user already.
+ * Without a snapshot there is nothing to compare with. Constant columns are added after sorting. A trait's rows are
+ * already folded by user.
  */
 function firstRows({ kind }: StageRequest, fresh: string, dialect: SqlDialect): string {
   const source = `SELECT *, row_number() OVER () AS place FROM (${fresh}) AS fresh`;
@@ -146,8 +145,8 @@ function difference(request: StageRequest, fresh: string, members: string, diale
 }
 
 /**
- * Rows are not folded by user before the join: that would be the dearest step of all. An id that the snapshot has is usable, so
- * that only those of newcomers are looked at. A sync names those who change: of the others `was` tells who stay.
+ * Rows are not folded by user before the join, which would be the most expensive step. Ids in the snapshot are usable, so
+ * only those of newcomers are checked. A sync names only users who change. Of the others, `was` marks those who stay.
  */
 function audienceDifference({ action }: StageRequest, fresh: string, members: string, dialect: SqlDialect): string {
   const [known, now, keys] =
@@ -184,8 +183,8 @@ export function freshAudience(statement: string, userId: string, dialect: SqlDia
 }
 
 /**
- * A trait's definition as (id, value, rows): ids as text, null where unusable; of several rows of a user the one with the
- * greatest value counts, so that reruns agree. A row whose value is too long counts as one without an id.
+ * A trait's definition as (id, value, rows): ids as text, null if unusable. Of several rows of a user the greatest value
+ * counts, so that reruns agree. A row whose value is too long counts as one without an id.
  */
 export function freshTrait(
   statement: string,
@@ -206,9 +205,9 @@ export function freshTrait(
     HAVING id IS NULL OR max(value${dialect.binary}) IS NOT NULL`;
 }
 
-/** Milliseconds since 1970 of the greatest date or time in a column, up to `latest` where there is one. */
+/** The greatest date or time in a column up to `latest`, or else of all, in milliseconds since 1970. */
 export function newestValue(statement: string, column: Column, latest: number): string {
-  // Of text, a cast to a plain timestamp would leave out its offset.
+  // Casting text to a plain timestamp would drop its offset.
   const isTime = /^(date|timestamp)/i.test(column.type);
   const time = isTime ? name(column.name) : `CAST(${name(column.name)} AS timestamp with time zone)`;
   const known = `max(moment) FILTER (WHERE moment <= ${timestampLiteral(latest)})`;

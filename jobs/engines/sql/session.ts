@@ -5,37 +5,37 @@ import type { Column, SqlDialect } from './plan-query.ts';
 export interface SqlSession {
   /** Rows as arrays; `texts` is the statement's `$1`, a list of text. */
   rows(sql: string, texts?: readonly string[]): Promise<unknown[][]>;
-  /** As `rows`, by column: the way to read much. */
+  /** As `rows`, but by column, which is faster for many rows. */
   byColumn(sql: string): Promise<unknown[][]>;
-  /** As `byColumn`, a batch at a time; nothing else may be asked of the session meanwhile. */
+  /** As `byColumn`, in batches. The session can run nothing else in the meantime. */
   stream(sql: string): AsyncGenerator<unknown[][]>;
   /** Runs a statement; resolves to the number of rows it wrote. */
   run(sql: string): Promise<number>;
   /** The columns that a query would return. */
   columns(query: string): Promise<readonly Column[]>;
-  /** Has the statement that is running fail; called again while it goes on. */
+  /** Cancels the running statement; called again while it continues. */
   interrupt(): void;
   close(): Promise<void>;
 }
 
-/** The part of an SQL engine that differs from the common statements. */
+/** The part of an SQL engine that differs between databases. */
 export interface SqlDatabase {
   readonly dialect: SqlDialect;
   readonly session: SqlSession;
-  /** False where nothing may be written: plans then are temporary tables. */
+  /** False if nothing may be written. Plans are temporary tables then. */
   readonly writable: boolean;
-  /** The event log, where there is one that has to be shown to each session. */
+  /** The event log, if each session has to create views of it. */
   readonly events?: {
-    /** Shows it as it is now, by views of these names. */
+    /** Creates views with these names over the current log. */
     show(views: ReadonlySet<string>): Promise<void>;
-    /** Whether SQL failed because what was shown has been replaced meanwhile. */
+    /** True if SQL failed because files under the views have been replaced. */
     isReplaced(error: unknown): boolean;
-    /** Whether SQL failed for want of one of its views. */
+    /** True if SQL failed because one of the views is missing. */
     isLacking(error: unknown): boolean;
   };
-  /** Why a definition failed for want of rows in a file that it reads; null where it is something else. */
+  /** The explanation if a definition failed because a file that it reads is empty; null for other failures. */
   emptySource?(error: Error, sql: string): Promise<string | null>;
-  /** Statements that make these tables fast to use, once they are filled. */
+  /** Statements that make these tables fast, run once they are filled. */
   readonly tuned: {
     plan(table: string): readonly string[];
     members(table: string): readonly string[];
@@ -57,7 +57,7 @@ export async function transaction<T>(session: SqlSession, work: () => Promise<T>
   }
 }
 
-/** Does the work with a session that ends what it is doing, and begins nothing new, once the signal aborts. */
+/** Does the work with a session that cancels its statement and starts no other once the signal aborts. */
 export function interruptible<T>(
   session: SqlSession,
   signal: AbortSignal | undefined,

@@ -12,7 +12,7 @@ const EXITED = 'was AND NOT now';
 const KEPT = 'was AND now';
 const LEAVERS = 'NOT was AND NOT now';
 
-/** The counts and a few rows of each sort, in tables that are rolled back. */
+/** The counts and a few rows of each kind, from tables that are rolled back. */
 export async function previewPlan(database: SqlDatabase, request: StageRequest, sampleSize: number): Promise<Preview> {
   const { session } = database;
   await session.run('BEGIN');
@@ -34,7 +34,7 @@ async function sampleOf(session: SqlSession, table: string, size: number): Promi
   return readBatch(session, `SELECT * FROM (${all}) AS sample ORDER BY n`, 3 * size);
 }
 
-/** Runs the definition and compares it with the snapshot, into this table. */
+/** Runs the definition and writes its comparison with the snapshot into this table. */
 export async function stagePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
   const { session, dialect } = database;
   const snapshot = await readSnapshot(database, request.key);
@@ -45,7 +45,7 @@ export async function stagePlan(database: SqlDatabase, request: StageRequest, ta
   const isKept = table.includes('.');
   try {
     const { fresh, traits, newest } = await freshRows(database, request);
-    // Asked for first: what is written meanwhile makes the result newer than was said, never older.
+    // Queried first: rows written in the meantime make the result newer than reported, never older.
     const freshness = newest === null ? {} : { newest: await newestOf(session, newest) };
     const query = planQuery(request, fresh, tables, dialect);
     const statements = isKept
@@ -91,7 +91,6 @@ async function described({ session, dialect }: SqlDatabase, definition: Definiti
   return describe(definition, statement, columns, dialect);
 }
 
-/** The traits that a definition gives. */
 export async function traitColumns(database: SqlDatabase, definition: Definition): Promise<readonly TraitColumn[]> {
   try {
     return (await described(database, definition)).traits;
@@ -130,7 +129,7 @@ async function count(session: SqlSession, request: StageRequest, table: string, 
   };
 }
 
-/** At most `limit` rows of a plan after position `after`; fewer where it has values that are long. */
+/** At most `limit` rows of a plan after position `after`; fewer if values are long. */
 export async function readChanges(
   session: SqlSession,
   plan: string,
@@ -152,7 +151,7 @@ export async function readChanges(
   return next === null || next === undefined ? near : page(Number(next) - 1);
 }
 
-/** Bits of values that are read at once, about. */
+/** About the most bits of values to read at once. */
 const PAGE_BITS = 8 * 16_000_000;
 
 /** @param sizes - a query for positions and the sizes of their values */
@@ -169,10 +168,10 @@ async function lastThatFits(session: SqlSession, sizes: string, end: number): Pr
   return end;
 }
 
-/** Of more rows than these, reading by column costs less. */
+/** Reading more rows than this costs less by column. */
 const FEW = 1_000;
 
-/** @param most - how many rows there may be */
+/** @param most - the most rows that there may be */
 async function readBatch(session: SqlSession, sql: string, most: number): Promise<ChangeBatch> {
   if (most > FEW) return toBatch(await session.byColumn(sql));
   const rows = await session.rows(sql);

@@ -1,8 +1,8 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 
-/** Strings, quoted names, comments and dollar quotes, within which nothing has a meaning; then what has. */
+/** First tokens whose content is ignored: strings, quoted names, dollar quotes and comments. Then all others. */
 const TOKENS = tokens(/[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'/, /--/);
-/** Where a backslash escapes in every string, and `#` begins a comment. */
+/** For databases in which a backslash escapes in every string, and `#` begins a comment. */
 const ESCAPED_TOKENS = tokens(/'(?:[^'\\]|\\[\s\S]|'')*'|`(?:[^`\\]|\\[\s\S])*`/, /--|#[ !]/);
 
 function tokens(text: RegExp, comment: RegExp): RegExp {
@@ -12,10 +12,10 @@ function tokens(text: RegExp, comment: RegExp): RegExp {
 }
 
 /**
- * A definition as a subquery can hold it: one statement, without its final semicolon.
+ * A definition that fits into a subquery: one statement, without its final semicolon.
  *
- * @param escapes - whether a backslash escapes in strings, as in ClickHouse
- * @throws RollcallError `sql_failed` when it is empty or more than one statement
+ * @param escapes - true if a backslash escapes in strings, as in ClickHouse
+ * @throws RollcallError `sql_failed` if it is empty or more than one statement
  */
 export function singleStatement(sql: string, now = '$now', escapes = false): string {
   let text = '';

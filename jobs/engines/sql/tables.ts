@@ -3,7 +3,7 @@ import type { Snapshot, Staged, StageRequest } from '../port.ts';
 import { literal } from './plan-query.ts';
 import { type SqlDatabase, type SqlSession, transaction } from './session.ts';
 
-/** States of members that are over: who was one from which version to which, and when the latter was computed. */
+/** Past states of members: the versions at which each began and ended, and the time at which the latter was computed. */
 export const HISTORY = 'rollcall.history';
 
 const REGISTRY = [
@@ -25,7 +25,7 @@ export function planTable(plan: string): string {
   return `rollcall.plan_${suffix(plan)}`;
 }
 
-/** A temporary table. */
+/** The name of a temporary table. */
 export function previewTable(plan: string): string {
   return `preview_${suffix(plan)}`;
 }
@@ -41,12 +41,12 @@ export async function readSnapshot(database: SqlDatabase, key: string): Promise<
   return { version: Number(row?.[0] ?? 0), members: Number(row?.[1] ?? 0) };
 }
 
-/** Tries at tables that others create at the same moment. */
+/** Tries to create tables that others create at the same moment. */
 const TRIES = 10;
 
 /**
- * Creates the tables that hold all others, once. Databases fail `CREATE … IF NOT EXISTS` where two sessions come at the
- * same moment; by the next try one of them is through.
+ * Creates the tables that list all others, once. Databases fail `CREATE … IF NOT EXISTS` if two sessions run it at the
+ * same moment. By the next try one of them has succeeded.
  */
 export async function createRegistry(session: SqlSession, tuned: readonly string[] = []): Promise<void> {
   for (let tries = 1; !(await hasRegistry(session)); tries += 1) {
@@ -58,22 +58,22 @@ export async function createRegistry(session: SqlSession, tuned: readonly string
   }
 }
 
-/** Looks before it creates: who may not create a schema may use the one that an administrator made. */
+/** Checks before it creates: a user who may not create a schema can use one that an administrator made. */
 async function tryCreate(session: SqlSession, tuned: readonly string[]): Promise<void> {
   const schemas = await session.rows(`SELECT 1 FROM information_schema.schemata WHERE schema_name = 'rollcall'`);
   if (schemas.length === 0) await session.run('CREATE SCHEMA IF NOT EXISTS rollcall');
   for (const statement of [...REGISTRY, ...tuned]) await session.run(statement);
 }
 
-/** Where it may write, `prepare` has seen to it. */
+/** Needs no check if the database is writable, since `prepare` has created the tables. */
 async function isPrepared({ session, writable }: SqlDatabase): Promise<boolean> {
   return writable || hasRegistry(session);
 }
 
-/** Sessions that have found the tables; nobody takes them away. */
+/** Sessions that have found the tables, which are never dropped. */
 const found = new WeakSet<SqlSession>();
 
-/** Whether Rollcall has been here before. */
+/** True if the database has Rollcall's tables. */
 export async function hasRegistry(session: SqlSession): Promise<boolean> {
   if (found.has(session)) return true;
   const tables = await session.rows(
@@ -83,7 +83,6 @@ export async function hasRegistry(session: SqlSession): Promise<boolean> {
   return tables.length > 0;
 }
 
-/** Whether there is a history to read. */
 export async function hasHistory(database: SqlDatabase): Promise<boolean> {
   return isPrepared(database);
 }
@@ -119,8 +118,8 @@ export async function dataTables(session: SqlSession): Promise<readonly string[]
 }
 
 /**
- * Holds a plan, or those of these keys, until the transaction ends: a snapshot is not moved by a plan that users are
- * being taken out of.
+ * Locks a plan, or those of these keys, until the transaction ends, so that no snapshot is moved by a plan that users are
+ * being removed from.
  */
 export async function holdPlans(session: SqlSession, condition: string): Promise<void> {
   await session.run(`UPDATE rollcall.plans SET staged = staged${condition}`);

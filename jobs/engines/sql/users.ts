@@ -5,7 +5,7 @@ import { HISTORY, holdPlans, leaversTable, membersTable, planTable, readSnapshot
 
 const ASKED = 'user_id IN (SELECT unnest($1::varchar[]))';
 
-/** These users in the snapshot, and then in the plan, if one is named. */
+/** The states of these users in the snapshot, replaced by those in the plan if one is given. */
 export async function lookupUsers(
   database: SqlDatabase,
   key: string,
@@ -52,7 +52,7 @@ function toStanding([user, present, value, since]: unknown[]): [string, Standing
   return [String(user), { present: present === true, value: value as string | null, since: Number(since) }];
 }
 
-/** Takes users out of snapshots, leavers and plans. */
+/** Removes users from history, snapshots, leavers and plans. */
 export async function forgetUsers(
   session: SqlSession,
   users: readonly string[],
