@@ -21,7 +21,7 @@ export function connectedTo({ key, source }: Speaker, destinations: readonly Des
     .map(({ name }) => name);
 }
 
-/** Destinations that take identifies of this source. Audience filters don't count: the end of an audience ignores them. */
+/** Destinations that take identifies of this source, ignoring audience filters, as the end of an audience does. */
 export function reachedBy(source: string, destinations: readonly Destination[]): readonly Destination[] {
   return destinations.filter(
     ({ enabled, sources, wants }) =>

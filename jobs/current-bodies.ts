@@ -36,8 +36,8 @@ interface Audience {
 export type UnreachableEngines = Map<string, RollcallError>;
 
 /**
- * Bodies for dead letters that are sent again, in the same order. Future changes supersede them. Each engine is opened once,
- * and queried once per audience.
+ * Bodies for dead letters that are sent again, in the same order. Future changes supersede them. Each engine is opened
+ * once, and queried once per audience.
  */
 export async function currentBodies(
   deps: CurrentBodiesDeps,
@@ -110,8 +110,8 @@ async function bodiesOfNow(
 }
 
 /**
- * Finds destinations that get the membership rather than its end. A destination whose filter excludes it gets the end. One
- * that syncs can't reach gets the membership only if it had it before, since changes will follow once it is back.
+ * Finds destinations that get the membership rather than its end. A destination whose filter excludes it gets the end.
+ * One that syncs can't reach gets the membership only if it had it before, since changes will follow once it is back.
  */
 function hearersOf(
   record: AudienceRecord,

@@ -26,14 +26,14 @@ export interface SyncTime {
 /** The audience sync (docs/audiences.md). */
 export interface Sync extends Queries {
   /**
-   * Syncs these audiences and traits, or all, except paused ones. A failure is in its report and doesn't stop the others.
+   * Syncs these audiences and traits, or all, except paused ones. A failure is reported and doesn't stop the others.
    *
    * @throws RollcallError `unknown_audience`; `bad_usage` for another time if one is live
    */
   run(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** Throws what `run` would throw, without running anything. */
   check(keys: readonly string[], time: SyncTime): void;
-  /** The changes that `run` would send, also for named audiences that are paused. Writes nothing. Throws as `run` does. */
+  /** The changes that `run` would send, also for named but paused audiences. Writes nothing. Throws as `run` does. */
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   /** The configured audiences and traits with the JSON types of their values. Checks definitions but runs none. */
   types(): Promise<readonly ComputedType[]>;

@@ -25,8 +25,8 @@ export interface Engine {
   /** The counts of a plan staged earlier; null if there is none of that name. */
   staged(plan: string): Promise<Staged | null>;
   /**
-   * At most `limit` rows of a plan after position `after` (0 for the start), in order. Fewer if values are long, but none
-   * only at its end.
+   * At most `limit` rows of a plan after position `after` (0 for the start), in order. Fewer if values are long, but
+   * none only at its end.
    */
   changes(plan: string, after: number, limit: number): Promise<ChangeBatch>;
   /**
@@ -60,8 +60,8 @@ export interface Engine {
   /** Removes users from the snapshots, plans and histories of these keys, or of every key. */
   forget(users: readonly string[], keys?: readonly string[] | null): Promise<void>;
   /**
-   * Removes what deleted rows left behind in the engine's own files, as far as its database allows: of `all` tables after
-   * `forget`, of `plans` after users were removed from a plan.
+   * Removes what deleted rows left behind in the engine's own files, as far as its database allows: of `all` tables
+   * after `forget`, of `plans` after users were removed from a plan.
    */
   scrub(scope: 'all' | 'plans'): Promise<void>;
   /**
@@ -147,8 +147,8 @@ export interface Staged {
   /** The traits' keys, in order. */
   readonly columns: readonly string[];
   /**
-   * The greatest value of the request's `freshness` column, in milliseconds since 1970; null if it has none. Values more
-   * than 14 hours after `asOf` count only if all are.
+   * The greatest value of the request's `freshness` column, in milliseconds since 1970; null if it has none. Values
+   * more than 14 hours after `asOf` count only if all are.
    */
   readonly newest?: number | null;
   /** The reason why it needs approval, whatever the counts; null if there is none. */

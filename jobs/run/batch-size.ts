@@ -1,4 +1,4 @@
-/** The most characters of values or bodies to collect at once: tens of thousands of usual ones, or a few of the longest. */
+/** The most characters of values or bodies held at once: tens of thousands of usual ones, or a few of the longest. */
 const CHARACTERS = 16_000_000;
 
 /** The end of a portion from `from`: at most `most` texts and no more characters than fit, but at least one text. */

@@ -15,8 +15,8 @@ interface Room {
 }
 
 /**
- * Waits until each destination's queue has room for `wanted` messages, or for a quarter of its capacity. Destinations that
- * take nothing in the meantime are dropped from the run, unless it is their last.
+ * Waits until each destination's queue has room for `wanted` messages, or for a quarter of its capacity. Destinations
+ * that take nothing in the meantime are dropped from the run, unless it is their last.
  */
 export async function waitForRoom(
   { store, config, clock, log, signal, onProgress }: RoomParts,

@@ -7,9 +7,9 @@ const BATCH = 5000;
 type Counts = Pick<Run, 'members' | 'entered' | 'exited'>;
 
 /**
- * Keeps deleted and suppressed users out of what a run has computed. A deletion itself removes what it finds in the engine,
- * but can't see a plan that is still being computed, or rows that were already read. Those are removed here. The store knows
- * users by keyed hashes.
+ * Keeps deleted and suppressed users out of what a run has computed. A deletion itself removes what it finds in the
+ * engine, but can't see a plan that is still being computed, or rows that were already read. Those are removed here.
+ * The store knows users by keyed hashes.
  */
 export class Exclusions {
   /** The epoch that the next step is sent with. */

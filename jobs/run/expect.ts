@@ -5,8 +5,8 @@ import type { Staged } from '../engines/port.ts';
 import { exceeds, shown } from './guard.ts';
 
 /**
- * The reason not to trust a definition's result; null if there is none. Also holds a first sync, whose source may already be
- * empty or old.
+ * The reason not to trust a definition's result; null if there is none. Also holds a first sync, whose source may
+ * already be empty or old.
  *
  * @param counts - without excluded users
  * @param asOf - the run's time, milliseconds since 1970

@@ -4,7 +4,7 @@ import { holdReason } from './guard.ts';
 import type { SubjectDefinition } from './run-context.ts';
 
 /**
- * The reason why a result needs approval before it is sent: it is not credible, or changes too much. Null if it needs none.
+ * The reason why a result needs approval before it is sent: it is not credible, or changes too much. Null if none.
  *
  * @param counts - without excluded users
  * @param asOf - the run's time, milliseconds since 1970

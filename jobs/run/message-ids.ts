@@ -4,8 +4,8 @@ import { hash } from 'node:crypto';
 const HASH_LENGTH = 22;
 
 /**
- * Makes the ids of a run's messages. They are the same when it is repeated. Nobody can predict them, since receivers may also
- * rely on ids that clients choose. A keyed hash stands for the user, since ids outlive a deletion.
+ * Makes the ids of a run's messages. They are the same when it is repeated. Nobody can predict them, since receivers
+ * may also rely on ids that clients choose. A keyed hash stands for the user, since ids outlive a deletion.
  *
  * @param key - the store's hash key
  * @param scope - distinguishes messages of one run about the same subject

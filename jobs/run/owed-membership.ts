@@ -12,8 +12,8 @@ export interface Debt {
 }
 
 /**
- * Debts to destinations in reach that lack the membership, or still have one that has ended for them. Others that are behind
- * stay in `lapsed` until they are in reach.
+ * Debts to destinations in reach that lack the membership, or still have one that has ended for them. Others that are
+ * behind stay in `lapsed` until they are in reach.
  */
 export function debtsOf(record: AudienceRecord, source: string, destinations: readonly Destination[]): readonly Debt[] {
   if (record.version === 0) return [];

@@ -12,8 +12,8 @@ const PAGE = 1000;
 const FIRST_PAGE = 100;
 
 /**
- * Sends changes again that died in delivery, each to its destination, whatever source it was sent as. They have the current
- * value, or `false` if the audience has ended. Resolves to the sequence after them.
+ * Sends changes again that died in delivery, each to its destination, whatever source it was sent as. They have the
+ * current value, or `false` if the audience has ended. Resolves to the sequence after them.
  */
 export async function reoffer(
   context: RunContext,

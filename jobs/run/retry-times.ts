@@ -12,8 +12,8 @@ const ENOUGH = 10;
 const FOR_A_PERSON = new Set(['snapshot_lost', 'snapshot_moved', 'engine_changed', 'column_taken']);
 
 /**
- * The time of the next retry after failures since `tick`, with growing waits; null if no retry is due. Computed from the
- * stored runs, so that all processes agree.
+ * The time of the next retry after failures since `tick`, with growing waits; null if no retry is due. Computed from
+ * the stored runs, so that all processes agree.
  */
 export async function nextTryAt(
   store: Pick<Records, 'runs'>,
@@ -45,7 +45,7 @@ function hasFailed({ state, code }: Pick<Run, 'state' | 'code'>): boolean {
   return state === 'failed' || (UNDER_WAY.has(state) && code !== null);
 }
 
-/** Start of the series of failures that a run now joins. Failed runs carry it on, so only the last one has to be read. */
+/** Start of the series of failures that a run joins. Each failed run records it, so only the last one has to be read. */
 export async function failingSince(store: Pick<Records, 'runs'>, run: Run): Promise<number> {
   const runs = await store.runs({ key: run.key, limit: RECENT });
   const before = runs.find(({ id, ...each }) => id !== run.id && changesMembership(each));
@@ -58,8 +58,8 @@ export function sinceOf({ failingSince, startedAt }: Pick<Run, 'failingSince' | 
 }
 
 /**
- * The run whose failure stands, given runs with the newest first. While a run only computes, the failure before it stands,
- * since it may fail again.
+ * The run whose failure stands, given runs with the newest first. While a run only computes, the failure before it
+ * stands, since it may fail again.
  */
 export function standingFailure(runs: readonly Run[]): Run | null {
   const [last, before] = runs.filter(changesMembership);

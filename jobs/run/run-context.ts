@@ -82,7 +82,7 @@ export interface SyncOrder {
   /** The tick that it serves: nothing is computed if a run began since, unless that failed and is due again. */
   readonly tick?: number | undefined;
   /**
-   * Finds the audience that this one was renamed from, which ends with the first sync. Called once others can see the run.
+   * Finds the audience that this one was renamed from, which ends with the first sync. Called once others see the run.
    *
    * @throws RollcallError `older_configuration` if a newer configuration has that one
    */

@@ -18,8 +18,8 @@ import { recordOf, recordUnopened, stageRun } from './staging.ts';
 import { discardPlan, endInterrupted, rejectRun, unfinishedRuns } from './unfinished-runs.ts';
 
 /**
- * Performs one sync of one subject: finishes what a crash left, then stages, guards, sends, commits and records. Finally
- * catches up destinations that are behind.
+ * Performs one sync of one subject: finishes what a crash left, then stages, guards, sends, commits and records.
+ * Finally catches up destinations that are behind.
  *
  * @param onRun - called with each run that was made or finished
  */

@@ -86,8 +86,8 @@ export class Runner {
   }
 
   /**
-   * Does the work, which passes each run to `onRun` once it is made or finished, and makes its report. Failures are logged
-   * and reported, never thrown.
+   * Does the work, which passes each run to `onRun` once it is made or finished, and makes its report. Failures are
+   * logged and reported, never thrown.
    */
   async report(subject: Subject, work: (onRun: OnRun) => Promise<void>): Promise<SyncReport> {
     const report = await this.during(this.makeReport(subject, work));

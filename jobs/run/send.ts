@@ -25,8 +25,8 @@ const FIRST_WAIT = 100;
 const LONGEST_WAIT = 5000;
 
 /**
- * Streams the rest of a plan into `accept`. Each batch is stored together with the run's cursor, or not at all. Resolves to
- * the destinations that got all of it.
+ * Streams the rest of a plan into `accept`. Each batch is stored together with the run's cursor, or not at all.
+ * Resolves to the destinations that got all of it.
  */
 export async function sendPlan(
   context: RunContext,

@@ -44,8 +44,8 @@ interface Staging extends Pick<SyncOrder, 'asOf' | 'former' | 'renames'> {
 export async function stageRun(context: RunContext, order: Staging, known: AudienceRecord): Promise<Run> {
   const { store, clock, lease, subject } = context;
   const { asOf, debt } = order;
-  // Read first: users whose deletion is unfinished now are left out of the result, and no run that knows of a deletion seems
-  // to have begun before its end.
+  // Read first: users whose deletion is unfinished now are left out of the result, and no run that knows of a deletion
+  // seems to have begun before its end.
   const { settled } = await store.deletions(null);
   const startedAt = clock.now();
   // With a sync, users who stay members would not get their new values.
@@ -96,8 +96,8 @@ async function recordAtStart(
     source: subject.source,
     definitionHash: isFirst(known) ? (subject.definition?.hash ?? known.definitionHash) : known.definitionHash,
     lastRunAt: debt && known.endedAt === null ? known.lastRunAt : startedAt,
-    // Above all that was ever sent: in earlier lives of the audience, and, by the clock, from a former store. A replay after the
-    // audience's end was sent with one above the last.
+    // Above all that was ever sent: in earlier lives of the audience, and, by the clock, from a former store. A replay
+    // after the audience's end was sent with one above the last.
     sequence: Math.max(
       known.endedAt === null ? known.sequence : known.sequence + 1,
       (await store.lastSequence(known.key)) + 1,
@@ -151,8 +151,8 @@ interface Judgement {
 }
 
 /**
- * Holds a run whose source is not credible, that changes too much, or that was renamed. Excluded users are found only by
- * reading the plan, so they are removed from it only if they could matter.
+ * Holds a run whose source is not credible, that changes too much, or that was renamed. Excluded users are found only
+ * by reading the plan, so they are removed from it only if they could matter.
  */
 async function judge(
   context: RunContext,

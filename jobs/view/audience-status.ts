@@ -26,8 +26,8 @@ export interface AudienceStatus {
   readonly engine: string;
   readonly source: string;
   /**
-   * `new`: it has not run yet. `held`, `failed`: its last run was. `unfinished`: a run is under way, or continues with the
-   * next sync. `orphaned`: no longer configured, but not retired.
+   * `new`: it has not run yet. `held`, `failed`: its last run was. `unfinished`: a run is under way, or continues with
+   * the next sync. `orphaned`: no longer configured, but not retired.
    */
   readonly state: 'ok' | 'new' | 'held' | 'failed' | 'unfinished' | 'paused' | 'orphaned';
   /** Members after the last run that was done; null before the first. */
@@ -172,8 +172,8 @@ function scheduleOf({ schedule, timezone }: Computation): string {
 const ticksOf = memoize(({ schedule, timezone }: Computation) => new Ticks(schedule ?? '', timezone), scheduleOf);
 
 /**
- * The overdue tick, if any. A run may take longer than its interval, so one more tick may pass during it. An audience that
- * has not run yet is due since its configuration file was written.
+ * The overdue tick, if any. A run may take longer than its interval, so one more tick may pass during it. An audience
+ * that has not run yet is due since its configuration file was written.
  */
 function overdueSince(
   computation: Computation,

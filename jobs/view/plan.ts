@@ -176,8 +176,8 @@ function postsTo(names: readonly string[], destinations: readonly Destination[],
 }
 
 /**
- * Attempts per millisecond, including waits for retries and slow endpoints, of the run that has the most attempts in the
- * newest part of the attempt log.
+ * Attempts per millisecond, including waits for retries and slow endpoints, of the run that has the most attempts in
+ * the newest part of the attempt log.
  */
 async function measuredRate({ store }: PlanRequest): Promise<number | null> {
   const calls = new Map<string, { count: number; start: number; end: number }>();

@@ -27,7 +27,7 @@ export interface Queries {
    * @throws RollcallError `unknown_audience`, `snapshot_lost`, `engine_changed`
    */
   memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
-  /** Passes users who entered, left or changed by a run, or would by an unfinished one. @throws RollcallError `unknown_run` */
+  /** Passes the changes made by a run, or planned by an unfinished one. @throws RollcallError `unknown_run` */
   changes(run: string, each: (changes: readonly RunChange[]) => Promise<void>): Promise<void>;
   /** A page of them after a place, ordered by user id. @throws RollcallError `unknown_run` */
   changePage(run: string, after: ChangePlace, limit: number): Promise<ChangePage>;

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** Real purchases, 1997-01 to 1998-06, of 23,570 customers; kept beside the checkout. */
+/** Real purchases, 1997-01 to 1998-06, of 23,570 customers, kept next to the checkout. */
 const FILE = fileURLToPath(new URL('../../../shared/data/CDNOW_master.txt', import.meta.url));
 
 export interface Purchase {
@@ -13,12 +13,12 @@ export interface Purchase {
 
 const ALL = process.env['CDNOW'] === 'all';
 
-/** Milliseconds that a test of them may take; all of them take minutes, and longer on a busy machine. */
+/** Milliseconds that a test may take: all purchases take minutes, and longer on a busy machine. */
 export const TIME_LIMIT = ALL ? 1_700_000 : 590_000;
 
 /**
- * The purchases of one customer in so many; of all 23,570 with CDNOW=all (`npm run test:cdnow`), which makes 144,475 messages
- * and takes a minute or two. Null where the file is absent.
+ * The purchases of a sample of customers; of all 23,570 with CDNOW=all (`npm run test:cdnow`), which makes 144,475
+ * messages and takes a minute or two. Null if the file is absent.
  */
 export function readPurchases(oneIn: number): readonly Purchase[] | null {
   const every = ALL ? 1 : oneIn;
@@ -33,7 +33,7 @@ export function readPurchases(oneIn: number): readonly Purchase[] | null {
     });
 }
 
-/** Definitions for Rollcall, over a table `orders` (user_id, day, amount), in words of both engines. */
+/** Definitions for Rollcall, over a table `orders` (user_id, day, amount), in SQL that both engines understand. */
 export const DEFINITIONS = {
   audiences: {
     first_time_buyers: `select user_id from orders where day <= $now group by user_id having min(day) > $now - interval '30 days'`,

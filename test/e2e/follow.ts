@@ -60,7 +60,7 @@ function writeConfig(folder: string, url: string, engine: object): string {
   return file;
 }
 
-/** Syncs as of each date and compares runs and the receiver's state with what plain TypeScript makes of the purchases. */
+/** Syncs as of each date and compares runs and the receiver's state with results of plain TypeScript. */
 export async function follow(t: Test, folder: string, purchases: readonly Purchase[], engine: object): Promise<void> {
   const receiver = startPart<ReceiverQuestion, Learned>(t, 'test/e2e/receiver-part.ts');
   const commands = startPart<CommandQuestion, CommandAnswer>(t, 'test/e2e/sync-part.ts');

@@ -26,7 +26,7 @@ export function startPart<Question extends object, Answer>(t: Test, file: Progra
   };
 }
 
-/** The other side of it. */
+/** Answers the questions, in the other process. */
 export function answer<Question, Answer>(reply: (question: Question) => Answer | Promise<Answer>): void {
   process.on('message', async (question) => process.send?.(await reply(question as Question)));
 }

@@ -2,7 +2,7 @@ import Fastify from 'fastify';
 import { receiver } from '../../receivers/index.ts';
 import { answer } from './part.ts';
 
-/** The app's knowledge from verified messages. */
+/** The app's state from verified messages. */
 export interface Learned {
   readonly url: string;
   /** `key → user → value`, without those who left. */

@@ -6,14 +6,14 @@ export interface CommandQuestion {
   readonly args: readonly string[];
 }
 
-/** How the command ended, and what it wrote. */
+/** The command's exit code and output. */
 export interface CommandAnswer {
   readonly code: number;
   readonly out: string;
   readonly errors: string;
 }
 
-/** Runs commands one after the other, each as a new process would, but for loading the code anew. */
+/** Runs commands one after the other, each as a new process would, but without loading the code again. */
 answer<CommandQuestion, CommandAnswer>(async ({ args }) => {
   const texts = { out: '', errors: '' };
   const into = (name: keyof typeof texts) =>

@@ -3,7 +3,7 @@ import { audience, createRig, destination, type Rig, values } from './helpers/ri
 
 const LIST = "select unnest(['ann', 'bob']) as user_id";
 
-/** A process with schedules after an audience was retired while `mail` was away, which is back by now. */
+/** A process with schedules, after an audience was retired while `mail` was away. It is back now. */
 async function behind(t: Test) {
   const rig = await createRig(t);
   rig.config.destinations = [destination('crm'), destination('mail')];
@@ -30,7 +30,7 @@ async function behind(t: Test) {
   t.teardown(() => sync.stop());
   return {
     rig,
-    /** So many milliseconds have gone by since the last look, or the start. */
+    /** Fires the check that is due after this many milliseconds. */
     async look(ms: number) {
       const due = timers.get(ms);
       timers.delete(ms);
@@ -44,14 +44,14 @@ async function behind(t: Test) {
 
 const heard = async (rig: Rig) => values((await rig.deliver()).get('mail'), 'a');
 
-t.test('a destination that was away is told soon after a start, without a schedule', async (t) => {
+t.test('catches up a returned destination soon after a start, without a schedule', async (t) => {
   const { rig, look } = await behind(t);
   await look(5_000);
   t.same(await heard(rig), { ann: false, bob: false });
   t.same(rig.notices, []);
 });
 
-t.test('an audience that another process has under way is looked at again a minute later', async (t) => {
+t.test('checks an audience that another process is syncing again a minute later', async (t) => {
   const { rig, look } = await behind(t);
   const fence = await rig.store.takeLease('sync:a', 30_000);
   await look(5_000);

@@ -28,7 +28,7 @@ async function members(t: Test, rig: Rig, key: string): Promise<Record<string, u
   return told;
 }
 
-t.test('an audience is left to the newer configuration, forward and back again', async (t) => {
+t.test('leaves an audience to the newer configuration, forward and back', async (t) => {
   const rig = await createRig(t);
   const old = process(rig, { audiences: [audience('big', OLD)] });
   await old.sync.configured();
@@ -54,7 +54,7 @@ t.test('an audience is left to the newer configuration, forward and back again',
   t.same(await members(t, rig, 'big'), {});
 });
 
-t.test('by hand an older configuration is refused as well, and nothing of it is done', async (t) => {
+t.test('refuses manual syncs of an older configuration, and does none of them', async (t) => {
   const rig = await createRig(t);
   const old = process(rig, { audiences: [audience('big', OLD)] });
   await old.sync.configured();
@@ -68,20 +68,20 @@ t.test('by hand an older configuration is refused as well, and nothing of it is 
   t.same(await members(t, rig, 'big'), {});
 });
 
-t.test('two processes of one content run an audience by turns, whatever else differs', async (t) => {
+t.test('lets two processes with equal definitions take turns with an audience', async (t) => {
   const rig = await createRig(t);
   const moved = { ...destination('crm'), secrets: ['another'], endpoints: destination('elsewhere').endpoints };
   const processes = [
     process(rig, { audiences: [audience('big', OLD), audience('small', OLD)] }),
     process(rig, { audiences: [audience('small', OLD), audience('big', OLD)], destinations: [moved] }),
-    // It runs one of them only.
+    // It runs only one of them.
     process(rig, { audiences: [audience('big', OLD), audience('small', OLD, { paused: true })] }),
   ];
   for (const { sync } of processes) await sync.configured();
   for (const { sync } of [...processes, ...processes.toReversed()]) t.same(await codes(sync, ['big']), ['done']);
 });
 
-t.test('what is the same in both configurations is run by both', async (t) => {
+t.test('lets both configurations run what is the same in both', async (t) => {
   const rig = await createRig(t);
   const old = process(rig, { audiences: [audience('same', OLD), audience('big', OLD)] });
   await old.sync.configured();
@@ -92,7 +92,7 @@ t.test('what is the same in both configurations is run by both', async (t) => {
   t.same(await codes(next.sync), ['done', 'done']);
 });
 
-t.test('a destination that an older configuration lacks is no newcomer time and again', async (t) => {
+t.test('backfills a destination that an older configuration lacks only once', async (t) => {
   const rig = await createRig(t);
   const audiences = [audience('big', OLD)];
   const old = process(rig, { audiences });
@@ -109,7 +109,7 @@ t.test('a destination that an older configuration lacks is no newcomer time and 
   t.same((await rig.store.audience('big'))?.destinations, ['crm', 'erp']);
 });
 
-t.test('a renamed audience does not come back under its old name, nor twice under the new one', async (t) => {
+t.test('keeps a renamed audience from returning under its old name, or twice under the new one', async (t) => {
   const rig = await createRig(t);
   const old = process(rig, { audiences: [audience('old_name', OLD)] });
   await old.sync.run();
@@ -148,7 +148,7 @@ t.test('a renamed audience does not come back under its old name, nor twice unde
   );
 });
 
-/** An engine that computes nothing before it is told to. */
+/** An engine that waits for a signal before it computes. */
 function createHalted() {
   const computing = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
@@ -164,7 +164,7 @@ function createHalted() {
   return { open, computing: computing.promise, goOn: goOn.resolve };
 }
 
-/** By audience and user, as the destination knows by now. */
+/** The destination's knowledge by audience and user. */
 async function lastTold(rig: Rig): Promise<Record<string, unknown>> {
   const told = (await rig.deliver()).get('crm') ?? [];
   return Object.fromEntries(
@@ -172,7 +172,7 @@ async function lastTold(rig: Rig): Promise<Record<string, unknown>> {
   );
 }
 
-/** An old process and a newer one begin a definition, of these two users, under two names: the newer name is left. */
+/** An old process and a newer one start a definition of these two users under two names. The newer name is left. */
 async function beginTwice(t: Test, rig: Rig, sql: string, [one, other]: readonly [string, string]): Promise<void> {
   const halted = createHalted();
   const old = process(rig, { audiences: [audience('old_name', sql)] }, halted.open);
@@ -194,16 +194,16 @@ async function beginTwice(t: Test, rig: Rig, sql: string, [one, other]: readonly
   t.same(await next.sync.orphans(), []);
 }
 
-t.test('a definition that two processes begin at once under two names ends under the newer one', async (t) => {
+t.test('ends a definition that two processes start under two names under the newer one', async (t) => {
   await beginTwice(t, await createRig(t), OLD, ['ann', 'bob']);
 });
 
-t.test('so it does where the old name had ended before, with another definition', async (t) => {
+t.test('does so if the old name had ended before, with another definition', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('old_name', OLD)];
   rig.config.destinations = [destination('crm'), destination('mail')];
   await rig.sync.run();
-  // It is remembered for `mail`, which does not hear of its end.
+  // It is remembered for `mail`, which doesn't get its end.
   rig.config.destinations = [destination('crm')];
   await rig.sync.retire('old_name');
   await rig.deliver();
@@ -211,7 +211,7 @@ t.test('so it does where the old name had ended before, with another definition'
   await beginTwice(t, rig, NEW, ['bob', 'cyd']);
 });
 
-t.test('an older configuration begins no audience that a newer one is computing under another name', async (t) => {
+t.test('starts no audience that a newer configuration is computing under another name', async (t) => {
   const rig = await createRig(t);
   const old = process(rig, { audiences: [audience('old_name', OLD)] });
   await old.sync.configured();
@@ -227,7 +227,7 @@ t.test('an older configuration begins no audience that a newer one is computing 
   t.same(await lastTold(rig), { 'new_name ann': true, 'new_name bob': true });
 });
 
-t.test('a reload makes a process the newest again, with what it says now', async (t) => {
+t.test('makes a process the newest again with its reloaded configuration', async (t) => {
   const rig = await createRig(t);
   const config = { ...rig.config, audiences: [audience('big', OLD)] };
   const sync = rig.another({ config: () => config });

@@ -18,7 +18,7 @@ import { audience, createRig, destination, type Rig } from './helpers/rig.ts';
 /** The moments are those of this seed; DELETION_SEED=N repeats a run's, PROPERTY_RUNS=N makes a long one. */
 const SEED = Number(process.env['DELETION_SEED'] ?? randomInt(2 ** 31));
 t.comment(`DELETION_SEED=${SEED}`);
-/** A history takes six times as long where the store is on Postgres. */
+/** A history takes six times as long if the store is on Postgres. */
 const runs = (usual: number) => Number(process.env['PROPERTY_RUNS'] ?? (isOnPostgres ? Math.ceil(usual / 4) : usual));
 
 const USERS = ['a', 'b', 'gone', 'ü "2"', 'z'];
@@ -31,14 +31,14 @@ const withVictim = (users: string[]) => (users.length % 4 === 0 || users.include
 
 const history = fc.record({
   type: fc.constantFrom('DELETE_ONLY' as const, 'SUPPRESS_WITH_DELETE' as const),
-  /** Who is a member before, and then. */
+  /** Members before and after. */
   before: fc.subarray(USERS, { minLength: 1 }).map(withVictim),
   after: fc.subarray(USERS, { minLength: 1 }),
   /** The outcome of the first messages. */
   answers: fc.array(fc.constantFrom('ok', 'dead', 'retry', 'keep'), { minLength: 1, maxLength: 5 }),
   action: fc.constantFrom('run' as const, 'run' as const, 'resync' as const, 'retire' as const),
   isConnectedLater: fc.boolean(),
-  /** At which call of the process that syncs the request is filed and carried out. */
+  /** The calls of the syncing process at which the request is filed and carried out. */
   at: fc.oneof(
     fc.record({ call: fc.constant('any'), nth: fc.integer({ min: 0, max: 60 }) }),
     fc.record({
@@ -46,7 +46,7 @@ const history = fc.record({
       nth: fc.integer({ min: 0, max: 5 }),
     }),
   ),
-  /** Messages in flight meanwhile, and what becomes of them. */
+  /** Messages in flight in the meantime, and their outcome. */
   inFlight: fc.integer({ min: 0, max: 4 }),
   verdict: fc.constantFrom('ok', 'dead', 'retry', 'release'),
   replay: fc.constantFrom('never', 'meanwhile', 'afterwards'),
@@ -100,7 +100,7 @@ class Play {
   private readonly plan: History;
   private readonly key: string;
   private time: number;
-  /** When the request was finished, and what had been posted by then. */
+  /** The time at which the request was finished, and everything posted until then. */
   private finished: { readonly at: number; readonly posts: number } | null = null;
 
   constructor(rig: Rig, open: () => Promise<Engine>, plan: History, key: string) {
@@ -313,7 +313,7 @@ async function survives(t: Test, open: () => Promise<Engine>, numRuns: number): 
   t.ok(histories >= numRuns);
 }
 
-t.test('whenever a user is deleted, nothing that was computed before is sent after, with DuckDB', async (t) => {
+t.test("sends nothing computed before a user's deletion after it, with DuckDB", async (t) => {
   const folder = t.testdir({});
   const file = { type: 'duckdb', path: join(folder, 'engine.duckdb'), memoryLimit: null, threads: 1 } as const;
   const open = () => openDuckdb(file, { folder, clock: systemClock });
@@ -323,7 +323,7 @@ t.test('whenever a user is deleted, nothing that was computed before is sent aft
   await survives(t, open, runs(20));
 });
 
-t.test('whenever a user is deleted, nothing that was computed before is sent after, with Postgres', async (t) => {
+t.test("sends nothing computed before a user's deletion after it, with Postgres", async (t) => {
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();

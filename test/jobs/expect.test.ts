@@ -7,7 +7,7 @@ import { audience, createRig, NO_EXPECT, NO_GUARD, trait, values } from './helpe
 const expecting = (changes: Partial<ExpectConfig>) => ({ expect: { ...NO_EXPECT, ...changes } });
 const HOUR = 3_600_000;
 
-t.test('a source that is old holds the run, the first one too, until it is fresh or a person approves', async (t) => {
+t.test('holds runs, also a first one, until an old source is fresh or a person approves', async (t) => {
   const rig = await createRig(t);
   const sql = "select user_id, seen from read_csv('logins.csv')";
   const freshness = { column: 'SEEN', within: 24 * HOUR };
@@ -34,7 +34,7 @@ t.test('a source that is old holds the run, the first one too, until it is fresh
   ]);
 });
 
-t.test('as of another day, a source is judged by that day', async (t) => {
+t.test('judges a source by the day that is synced as of', async (t) => {
   const rig = await createRig(t);
   const sql = "select 'u' as user_id, timestamp '1998-03-01 00:00:00' as seen";
   rig.config.audiences = [audience('a', sql, expecting({ freshness: { column: 'seen', within: HOUR } }))];
@@ -42,7 +42,7 @@ t.test('as of another day, a source is judged by that day', async (t) => {
   t.match(await rig.sync.plan([], { now: Date.parse('1998-03-01T02:00:00Z') }), [{ held: /is old/ }]);
 });
 
-t.test('a date in the future says nothing of the age of a source', async (t) => {
+t.test('ignores future dates when judging the age of a source', async (t) => {
   const rig = await createRig(t);
   const judged = async (...seen: string[]) => {
     const sql = `select format('u{}', generate_subscripts(list, 1)) as user_id, unnest(list) as seen from (values ([${seen.join(', ')}])) as lists(list)`;
@@ -70,7 +70,7 @@ t.test('a date in the future says nothing of the age of a source', async (t) => 
   t.equal(await judged("'2026-03-01T12:30:00+01:00'"), null);
 });
 
-t.test('a trait does not send the column that says how fresh it is', async (t) => {
+t.test('leaves the freshness column out of a trait', async (t) => {
   const rig = await createRig(t);
   const sql = "select 'u' as user_id, 7 as score, date '2026-03-01' as day";
   rig.config.traits = [trait('points', sql, expecting({ freshness: { column: 'day', within: 24 * HOUR } }))];
@@ -82,7 +82,7 @@ t.test('a trait does not send the column that says how fresh it is', async (t) =
   t.match(await rig.sync.run(), [{ error: { code: 'column_missing', message } }]);
 });
 
-t.test('too few rows hold a run, the first one too', async (t) => {
+t.test('holds a run with too few rows, also the first one', async (t) => {
   const rig = await createRig(t);
   const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
   const last = async (...users: string[]) => {
@@ -95,7 +95,7 @@ t.test('too few rows hold a run, the first one too', async (t) => {
   t.match(await last('1', '1', ''), { state: 'done', members: 1 }, 'rows are counted, not users');
 });
 
-t.test('more changes than expected hold a run: entries, exits and values together', async (t) => {
+t.test('holds a run with too many changes, counting entries, exits and values', async (t) => {
   const rig = await createRig(t);
   const rows = (list: string) => `select * from (values ${list}) as rows(user_id, value)`;
   const last = async (list: string) => {
@@ -109,25 +109,22 @@ t.test('more changes than expected hold a run: entries, exits and values togethe
   });
 });
 
-t.test(
-  'a file that is half written fails the run and says so; nothing is sent, and the next run goes on',
-  async (t) => {
-    const rig = await createRig(t);
-    rig.config.audiences = [audience('a', "select user_id from read_json('users.json')")];
-    const file = join(rig.config.folder, 'users.json');
-    const whole = Array.from({ length: 100 }, (_, user) => JSON.stringify({ user_id: `u${user}` })).join('\n');
-    writeFileSync(file, whole);
-    await rig.sync.run();
-    writeFileSync(file, whole.slice(0, whole.length / 2 - 1));
-    t.match(await rig.sync.run(), [{ error: { code: 'source_incomplete', message: /^a: .*unexpected end of data/ } }]);
-    t.match(await rig.store.runs({ key: 'a', limit: 1 }), [{ state: 'failed', code: 'source_incomplete' }]);
-    t.match(rig.notices, [{ event: 'sync_failed', code: 'source_incomplete' }]);
-    writeFileSync(file, whole);
-    t.match(await rig.sync.run(), [{ runs: [{ state: 'done', entered: 0, exited: 0 }] }]);
-  },
-);
+t.test('fails a run that reads a half-written file, sends nothing, and recovers in the next run', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', "select user_id from read_json('users.json')")];
+  const file = join(rig.config.folder, 'users.json');
+  const whole = Array.from({ length: 100 }, (_, user) => JSON.stringify({ user_id: `u${user}` })).join('\n');
+  writeFileSync(file, whole);
+  await rig.sync.run();
+  writeFileSync(file, whole.slice(0, whole.length / 2 - 1));
+  t.match(await rig.sync.run(), [{ error: { code: 'source_incomplete', message: /^a: .*unexpected end of data/ } }]);
+  t.match(await rig.store.runs({ key: 'a', limit: 1 }), [{ state: 'failed', code: 'source_incomplete' }]);
+  t.match(rig.notices, [{ event: 'sync_failed', code: 'source_incomplete' }]);
+  writeFileSync(file, whole);
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', entered: 0, exited: 0 }] }]);
+});
 
-t.test('a CSV with a header alone fails the run and says why; with its types named it is held as empty', async (t) => {
+t.test('fails a run over a CSV with only a header, and holds it as empty if its types are named', async (t) => {
   const rig = await createRig(t);
   const spenders = (file: string) => `select user_id from ${file} group by 1 having sum(amount) > 50`;
   const header = ['user_id,amount'];
@@ -153,17 +150,14 @@ t.test('a CSV with a header alone fails the run and says why; with its types nam
   t.match(await rig.sync.run(['b']), [{ error: { code: 'sql_failed' } }], 'a mistake beside rows is one of the SQL');
 });
 
-t.test(
-  'what DuckDB reads in another way where a CSV is cut off within a quote is held by what is expected',
-  async (t) => {
-    const rig = await createRig(t);
-    const sql = "select user_id from read_csv('notes.csv') where note not like '\"%'";
-    rig.config.audiences = [audience('a', sql, expecting({ minRows: 90 }))];
-    const rows = Array.from({ length: 100 }, (_, user) => `u${user},"note ${user}"`);
-    rig.write('notes', ['user_id,note', ...rows]);
-    t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 100 }] }]);
-    writeFileSync(join(rig.config.folder, 'notes.csv'), ['user_id,note', ...rows].join('\n').slice(0, -4));
-    const [report] = await rig.sync.run();
-    t.match(report?.runs, [{ state: 'held', reason: /The SQL returned \d+ rows; expect.minRows wants 90/ }]);
-  },
-);
+t.test('holds a run that gets too few rows from a CSV cut off within a quote', async (t) => {
+  const rig = await createRig(t);
+  const sql = "select user_id from read_csv('notes.csv') where note not like '\"%'";
+  rig.config.audiences = [audience('a', sql, expecting({ minRows: 90 }))];
+  const rows = Array.from({ length: 100 }, (_, user) => `u${user},"note ${user}"`);
+  rig.write('notes', ['user_id,note', ...rows]);
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 100 }] }]);
+  writeFileSync(join(rig.config.folder, 'notes.csv'), ['user_id,note', ...rows].join('\n').slice(0, -4));
+  const [report] = await rig.sync.run();
+  t.match(report?.runs, [{ state: 'held', reason: /The SQL returned \d+ rows; expect.minRows wants 90/ }]);
+});

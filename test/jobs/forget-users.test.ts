@@ -6,7 +6,7 @@ const list = (...users: string[]) => `select unnest([${users.map((user) => `'${u
 const REFUSED: Verdict = { kind: 'dead', reason: 'refused', status: 400, firstAt: null };
 const away = (name: string) => ({ ...destination(name), enabled: false });
 
-/** Two destinations, what each believes, and audiences that both were told of. */
+/** Two destinations, the values that each has, and audiences that both were sent. */
 async function createWorld(t: Test) {
   const rig = await createRig(t);
   rig.config.destinations = [destination('crm'), destination('mail')];
@@ -26,7 +26,7 @@ async function createWorld(t: Test) {
   return {
     rig,
     deliver,
-    /** The value that a destination believes in. */
+    /** The value that a destination has. */
     held: (name: string) =>
       Object.fromEntries([...(believed.get(name) ?? [])].filter(([, value]) => value !== false && value !== null)),
     async run(verdict?: (claim: Claim) => Verdict) {
@@ -43,7 +43,7 @@ function tick(rig: Rig): void {
   rig.setTime(new Date(rig.time() + 3_600_000).toISOString());
 }
 
-t.test('a destination that was disabled while an audience was retired hears of its end', async (t) => {
+t.test('sends the end of a retired audience to a destination that was disabled', async (t) => {
   const { rig, run, deliver, held } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1', '2', '3'))];
   rig.config.traits = [trait('n', "select '1' as user_id, 5 as n")];
@@ -70,7 +70,7 @@ t.test('a destination that was disabled while an audience was retired hears of i
   t.same(await rig.store.audiences(), [], 'then it is forgotten');
 });
 
-t.test('a destination that was away while an audience was renamed hears of the end of the former name', async (t) => {
+t.test('sends the end of a former name to a destination that was away during the rename', async (t) => {
   const { rig, run, held } = await createWorld(t);
   rig.config.audiences = [audience('old', list('1', '2'))];
   await run();
@@ -84,7 +84,7 @@ t.test('a destination that was away while an audience was renamed hears of the e
   t.same(held('crm'), held('mail'));
 });
 
-t.test('an audience that comes back before a destination has heard of its end begins anew for all', async (t) => {
+t.test('restarts an audience for all if it returns before a destination got its end', async (t) => {
   const { rig, run, held } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
   await run();
@@ -98,7 +98,7 @@ t.test('an audience that comes back before a destination has heard of its end be
   t.same(held('mail'), { 'a 2': true, 'a 3': true });
 });
 
-t.test('a trait that a definition no longer gives is null for a destination that was away', async (t) => {
+t.test('sends null for a removed trait to a destination that was away', async (t) => {
   const { rig, run, held } = await createWorld(t);
   rig.config.traits = [trait('n', "select unnest(['1', '2']) as user_id, 5 as n, 6 as m")];
   await run();
@@ -112,7 +112,7 @@ t.test('a trait that a definition no longer gives is null for a destination that
   t.same(held('crm'), { 'n 1': 5 });
 });
 
-t.test('a null that died is offered again, also once its trait is gone from the definition', async (t) => {
+t.test('sends a dead null again, even after its trait was removed', async (t) => {
   const { rig, run, held } = await createWorld(t);
   rig.config.traits = [trait('n', "select '1' as user_id, 5 as n, 6 as m")];
   await run();
@@ -122,7 +122,7 @@ t.test('a null that died is offered again, also once its trait is gone from the 
   t.same(held('crm'), { 'n 1': 5 });
 });
 
-t.test('a null that waits is not lost when a newer change of the same user takes its place', async (t) => {
+t.test('keeps a waiting null when a newer change of the same user replaces it', async (t) => {
   const { rig, run, held } = await createWorld(t);
   rig.config.traits = [trait('n', "select '1' as user_id, 5 as n, 6 as m")];
   await run();
@@ -140,7 +140,7 @@ t.test('a null that waits is not lost when a newer change of the same user takes
   t.same((await rig.deliver()).get('crm')?.[0]?.traits, { n: 9 }, 'and it is told no longer than needed');
 });
 
-t.test('a plan says what destinations hear that are behind', async (t) => {
+t.test('includes destinations that are behind in a plan', async (t) => {
   const { rig, run } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1', '2')), audience('b', list('1'))];
   await run();
@@ -162,7 +162,7 @@ t.test('a plan says what destinations hear that are behind', async (t) => {
   t.match(await rig.sync.ended(), [{ key: 'b', lapsed: ['mail'] }]);
 });
 
-t.test('an end that died is offered again', async (t) => {
+t.test('sends a dead end again', async (t) => {
   const { rig, run, deliver, held } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
   await run();
@@ -180,7 +180,7 @@ t.test('an end that died is offered again', async (t) => {
   t.same(await rig.store.audiences(), []);
 });
 
-t.test('an end that died, was replayed and died once more is offered again', async (t) => {
+t.test('sends an end again that died, was replayed and died again', async (t) => {
   const { rig, run, deliver, held } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1'))];
   await run();
@@ -200,7 +200,7 @@ t.test('an end that died, was replayed and died once more is offered again', asy
   t.same(await rig.store.audiences(), [], 'then it is forgotten');
 });
 
-t.test('a changed source leaves no dead letter behind, and why shows them', async (t) => {
+t.test('leaves no dead letters behind when a source changes, and shows them in why', async (t) => {
   const { rig, run, held } = await createWorld(t);
   const both = ['personas', 'shop'];
   rig.config.destinations = [destination('crm', both), destination('mail', both)];
@@ -215,7 +215,7 @@ t.test('a changed source leaves no dead letter behind, and why shows them', asyn
   t.same(await rig.store.deadLetters({ limit: 10 }), []);
 });
 
-t.test('a key that is taken out of the filter of a destination is false for each member, once', async (t) => {
+t.test("sends false for each member once when a destination's filter drops a key", async (t) => {
   const { rig, run, held } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1', '2', '3')), audience('b', list('1'))];
   rig.config.traits = [trait('n', "select '1' as user_id, 5 as n")];
@@ -242,7 +242,7 @@ t.test('a key that is taken out of the filter of a destination is false for each
   t.same(held('mail'), held('crm'));
 });
 
-t.test('a key that is taken out while its destination is away is false once that is back', async (t) => {
+t.test('sends false for a dropped key once its destination is back', async (t) => {
   const { rig, run, held } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
   await run();
@@ -258,7 +258,7 @@ t.test('a key that is taken out while its destination is away is false once that
   t.match(await run(), [], 'and its end tells it nothing');
 });
 
-t.test('changes that died are false for a destination that no longer wants the audience', async (t) => {
+t.test("sends dead changes again as false if the destination's filter drops the audience", async (t) => {
   const { rig, run, held } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
   await run();
@@ -271,7 +271,7 @@ t.test('changes that died are false for a destination that no longer wants the a
   t.same(held('mail'), {});
 });
 
-t.test('a destination without identifies is told nothing, and everything once it wants them', async (t) => {
+t.test('sends everything to a destination once its filter allows identifies', async (t) => {
   const { rig, run, held } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
   await run();

@@ -5,7 +5,7 @@ import { audience, createRig, NO_GUARD, type Rig, values } from './helpers/rig.t
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
 
-t.test('a forgotten user is out of the snapshot, leavers and held plans', async (t) => {
+t.test('removes a forgotten user from the snapshot, leavers and held plans', async (t) => {
   const rig = await createRig(t);
   const guard = { ...NO_GUARD, maxExits: { count: 0 } };
   rig.config.audiences = [audience('a', list('1', '2', '3'), { guard })];
@@ -20,7 +20,7 @@ t.test('a forgotten user is out of the snapshot, leavers and held plans', async 
   t.match(await rig.sync.run(), [{ runs: [{ members: 1, sent: 0 }] }]);
 });
 
-t.test('a user forgotten for one source stays in the audiences that speak as another', async (t) => {
+t.test('keeps a user forgotten for one source in audiences of another', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '2')), audience('b', list('1', '2'))];
   await rig.sync.run();
@@ -31,7 +31,7 @@ t.test('a user forgotten for one source stays in the audiences that speak as ano
   t.match(await rig.sync.why('a', '1'), { member: false, since: null });
 });
 
-t.test('users who are kept out are no members of a run, and none that it sent', async (t) => {
+t.test('counts excluded users neither as members nor as sent', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '2', '3'))];
   await rig.store.suppress(['2'], null, true);
@@ -50,7 +50,7 @@ t.test('users who are kept out are no members of a run, and none that it sent', 
   t.same(values((await rig.deliver()).get('crm'), 'a'), { 1: true, 2: false, 3: true });
 });
 
-t.test('users who are kept out hold no run, and let none pass', async (t) => {
+t.test("doesn't let excluded users hold or pass a run", async (t) => {
   const rig = await createRig(t);
   const guard = { ...NO_GUARD, maxEntries: { count: 1 }, allowEmpty: false };
   rig.config.audiences = [audience('a', list('1', '2', '3', '4', '5'), { guard })];
@@ -76,7 +76,7 @@ t.test('users who are kept out hold no run, and let none pass', async (t) => {
   t.match(await rig.sync.run(), [{ runs: [{ state: 'held', reason: /empty/, members: 0, exited: 3 }] }]);
 });
 
-t.test('the rows that a source must return may be those of users who are kept out', async (t) => {
+t.test('counts rows of excluded users as rows of the source', async (t) => {
   const rig = await createRig(t);
   const { expect } = audience('a', '');
   rig.config.audiences = [audience('a', list('1', '2', '3'), { expect: { ...expect, minRows: 3 } })];
@@ -85,7 +85,7 @@ t.test('the rows that a source must return may be those of users who are kept ou
   t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 1 }] }]);
 });
 
-t.test('users who are kept out are no members of an audience that is sent nowhere', async (t) => {
+t.test('leaves excluded users out of an audience that is sent nowhere', async (t) => {
   const rig = await createRig(t);
   rig.config.destinations = [];
   rig.config.audiences = [audience('a', list('1', '2'))];
@@ -107,7 +107,7 @@ async function takeOut(rig: Rig, sync: Sync, userIds: readonly string[]): Promis
   }
 }
 
-t.test('a user forgotten while a run is sending is not sent any more', async (t) => {
+t.test('stops sending a user who is forgotten during a run', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', "select 'u' || lpad(i::varchar, 5, '0') as user_id from range(12000) as t(i)")];
   let forgetting: Promise<void> | null = null;
@@ -127,7 +127,7 @@ t.test('a user forgotten while a run is sending is not sent any more', async (t)
   t.notOk('u05001' in told || 'u11000' in told);
 });
 
-t.test('an engine that is gone keeps the user in no other, and is named', async (t) => {
+t.test('forgets a user in all other engines, and names one that is gone', async (t) => {
   const rig = await createRig(t);
   const lake = rig.config.engines['lake'];
   if (lake?.type !== 'duckdb') throw new Error('not DuckDB');

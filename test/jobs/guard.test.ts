@@ -4,7 +4,7 @@ import { audience, createRig, destination, NO_GUARD, values } from './helpers/ri
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
 
-t.test('a guard holds a run, ticks do not pile up behind it, and a person approves', async (t) => {
+t.test('holds a run until a person approves, without piling up ticks', async (t) => {
   const rig = await createRig(t);
   const guard = { ...NO_GUARD, maxExits: { percent: 20 }, allowEmpty: false };
   rig.config.audiences = [audience('a', list('1', '2', '3', '4'), { guard })];
@@ -45,7 +45,7 @@ t.test('a guard holds a run, ticks do not pile up behind it, and a person approv
   t.equal(rig.notices.length, 1, 'a late decision is no failed run');
 });
 
-t.test('a destination connected while a run is held gets the membership with its approval', async (t) => {
+t.test('sends the membership to a destination connected while the run was held', async (t) => {
   const rig = await createRig(t);
   const guard = { ...NO_GUARD, maxExits: { count: 0 } };
   rig.config.audiences = [audience('a', list('1', '2'), { guard })];
@@ -63,7 +63,7 @@ t.test('a destination connected while a run is held gets the membership with its
   t.same(values(told.get('mail'), 'a'), { 2: true, 3: true });
 });
 
-t.test('a rejected run is gone, and the next sync computes anew', async (t) => {
+t.test('discards a rejected run, and computes again in the next sync', async (t) => {
   const rig = await createRig(t);
   const guard = { ...NO_GUARD, allowEmpty: false };
   rig.config.audiences = [audience('a', list('1', '2'), { guard })];
@@ -76,7 +76,7 @@ t.test('a rejected run is gone, and the next sync computes anew', async (t) => {
   t.match(await rig.sync.run(), [{ runs: [{ state: 'done', exited: 1, entered: 0 }] }]);
 });
 
-t.test('the time that a person takes to decide is none that the run took', async (t) => {
+t.test("doesn't count the time to a decision as time of the run", async (t) => {
   for (const decide of ['approve', 'reject'] as const) {
     const rig = await createRig(t);
     rig.config.audiences = [audience('a', list('1'), { guard: { ...NO_GUARD, allowEmpty: false } })];
@@ -89,7 +89,7 @@ t.test('the time that a person takes to decide is none that the run took', async
   }
 });
 
-t.test('guards count from minMembers on, by count too, and never at the first sync', async (t) => {
+t.test('applies guards from minMembers on, also by count, but never to a first sync', async (t) => {
   const rig = await createRig(t);
   const guard = { maxExits: { count: 1 }, maxEntries: { count: 1 }, minMembers: 3, allowEmpty: true };
   const sync = async (...users: string[]) => {

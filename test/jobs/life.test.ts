@@ -3,7 +3,7 @@ import { audience, createRig, destination, trait, values } from './helpers/rig.t
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
 
-t.test('a destination connected later gets the whole membership once, and the others nothing extra', async (t) => {
+t.test('sends the whole membership once to a destination connected later, and only to it', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
   await rig.sync.run();
@@ -22,7 +22,7 @@ t.test('a destination connected later gets the whole membership once, and the ot
   t.same([...(await rig.deliver()).values()].flat(), []);
 });
 
-t.test('a destination that was away learns who left meanwhile', async (t) => {
+t.test('sends leavers to a destination that was away', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
   await rig.sync.run();
@@ -35,7 +35,7 @@ t.test('a destination that was away learns who left meanwhile', async (t) => {
   t.same(values((await rig.deliver()).get('crm'), 'a'), { 1: false, 2: true });
 });
 
-t.test('resync tells everybody again, leavers included', async (t) => {
+t.test('sends everybody again on resync, including leavers', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '2', '3'))];
   await rig.sync.run();
@@ -48,7 +48,7 @@ t.test('resync tells everybody again, leavers included', async (t) => {
   t.match(await rig.sync.run(), [{ runs: [{ sent: 0 }] }]);
 });
 
-t.test('retire tells every member false and forgets; starting over is newer than all before', async (t) => {
+t.test('sends false for every member on retire, and restarts with higher sequences', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
   rig.config.traits = [trait('n', "select '1' as user_id, 5 as n")];
@@ -74,7 +74,7 @@ t.test('retire tells every member false and forgets; starting over is newer than
   t.ok(Number(after?.context.personas['sequence']) > Number(before[1]?.context.personas['sequence']));
 });
 
-t.test('a renamed audience retires its old key and fills the new one', async (t) => {
+t.test('retires the old key of a renamed audience and fills the new one', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('old', list('1'))];
   await rig.sync.run();
@@ -96,7 +96,7 @@ t.test('a renamed audience retires its old key and fills the new one', async (t)
   t.same(await rig.sync.orphans(), []);
 });
 
-t.test('a paused audience is left alone, and goes on with what changed meanwhile', async (t) => {
+t.test('skips a paused audience, and later sends what changed', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1'))];
   await rig.sync.run();
@@ -106,7 +106,7 @@ t.test('a paused audience is left alone, and goes on with what changed meanwhile
   t.match(await rig.sync.run(), [{ runs: [{ entered: 1, exited: 1 }] }]);
 });
 
-t.test('a change that died is offered again with the value of now, where it died', async (t) => {
+t.test('sends a dead change again with the current value, to its destination', async (t) => {
   const rig = await createRig(t);
   rig.config.destinations = [destination('crm'), destination('mail')];
   rig.config.audiences = [audience('a', list('1', '2'))];
@@ -131,7 +131,7 @@ t.test('a change that died is offered again with the value of now, where it died
   t.match(await rig.sync.run(), [{ runs: [{ sent: 0 }] }], 'once');
 });
 
-t.test('why tells since which run a user is in, and replays get the value of now', async (t) => {
+t.test("shows the run that set a user's state, and replays the current value", async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
   await rig.sync.run();
@@ -150,7 +150,7 @@ t.test('why tells since which run a user is in, and replays get the value of now
   );
 });
 
-t.test('a destination that drops out of a run that then fails is told everything on its return', async (t) => {
+t.test('sends everything to a destination that dropped out of a failed run and returned', async (t) => {
   const rig = await createRig(t);
   const both = [destination('crm'), destination('mail')];
   rig.config.destinations = both;
@@ -173,7 +173,7 @@ t.test('a destination that drops out of a run that then fails is told everything
   t.equal(Object.keys(values(told.get('mail'), 'a')).length, 12_000);
 });
 
-t.test('the sequence never goes back, also over the end of an audience and a clock that is set back', async (t) => {
+t.test("never lowers the sequence, even after an audience's end or if the clock is set back", async (t) => {
   const rig = await createRig(t);
   const sequences: number[] = [];
   const note = async () => {

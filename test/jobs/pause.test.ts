@@ -4,7 +4,7 @@ import { audience, createRig } from './helpers/rig.ts';
 
 const HOUR = 3_600_000;
 
-t.test('what a person paused is passed over with a word, by schedules and by syncs, until it is resumed', async (t) => {
+t.test('skips and logs an audience that a person paused until it is resumed', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [
     audience('asleep', "select 'u' as user_id", { schedule: '0 * * * *', timezone: 'UTC' }),
@@ -32,7 +32,7 @@ t.test('what a person paused is passed over with a word, by schedules and by syn
   await sync.start();
   t.teardown(() => sync.stop());
   await until(() => said.filter((text) => word.test(text)).length > 2);
-  // A start catches up what was missed, as a tick would.
+  // A start catches up missed ticks, as a tick would.
   await sync.start();
   await until(() => whispered.some((text) => word.test(text)));
   t.equal(said.filter((text) => word.test(text)).length, 3, 'ticks say it once');
@@ -45,7 +45,7 @@ t.test('what a person paused is passed over with a word, by schedules and by syn
   t.match(await sync.run(['asleep']), [{ runs: [{ state: 'done' }] }]);
 });
 
-t.test('what the configuration pauses is planned if it is named, and not synced', async (t) => {
+t.test("plans an audience paused in the configuration if named, but doesn't sync it", async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [{ ...audience('asleep', "select 'u' as user_id"), paused: true }];
   t.match(await rig.sync.plan(['asleep']), [{ key: 'asleep', members: 1, paused: null }]);
@@ -53,7 +53,7 @@ t.test('what the configuration pauses is planned if it is named, and not synced'
   t.same(await rig.sync.run(['asleep']), []);
 });
 
-t.test('what was due and did not begin is overdue, but what is under way is not', async (t) => {
+t.test('reports a due run as overdue unless it is under way', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('hourly', "select 'u' as user_id", { schedule: '0 * * * *', timezone: 'UTC' })];
   const overdue = async () => (await rig.sync.audiences())[0]?.overdueSince ?? null;

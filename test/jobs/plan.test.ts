@@ -6,7 +6,7 @@ import { audience, createRig, destination } from './helpers/rig.ts';
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
 
-t.test('a plan says what would be sent and leaves no trace', async (t) => {
+t.test('plans what would be sent, without a trace', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '1', '2', ''))];
   t.match(await rig.sync.plan(), [
@@ -26,7 +26,7 @@ t.test('a plan says what would be sent and leaves no trace', async (t) => {
   t.match(await rig.sync.run(), [{ runs: [{ entered: 1, exited: 1 }, { action: 'backfill' }] }]);
 });
 
-t.test('the plan of a renamed audience counts those who are told that the old one is over', async (t) => {
+t.test('counts the end of the old name in the plan of a renamed audience', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('old', list('1', '2'))];
   await rig.sync.run();
@@ -34,7 +34,7 @@ t.test('the plan of a renamed audience counts those who are told that the old on
   t.match(await rig.sync.plan(), [{ key: 'new', renamedFrom: 'old', retired: 2, messages: 2, calls: 4 }]);
 });
 
-t.test('a plan counts a batch as one call, and goes by the messages for how long they take', async (t) => {
+t.test('counts a batch as one call, and estimates the time by messages', async (t) => {
   const rig = await createRig(t);
   const plain = destination('crm');
   const [endpoint] = plain.endpoints;
@@ -50,13 +50,13 @@ t.test('a plan counts a batch as one call, and goes by the messages for how long
   t.match(await other.plan(), [{ calls: 2 + 200, estimatedMs: 4000 }], '400 messages took 4 s');
 });
 
-t.test('a plan that fails says of which audience', async (t) => {
+t.test('names the audience of a plan that fails', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('club', list('1'), { engine: 'gone' })];
   await t.rejects(rig.sync.plan(), { code: 'engine_unreachable', message: /^club: .*no engine gone/ });
 });
 
-t.test('a plan tells how long its calls take by those of an earlier run, or that it does not know', async (t) => {
+t.test('estimates the time of calls from an earlier run, or gives none', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select unnest(range(200))::varchar as user_id')];
   await rig.sync.run();

@@ -19,32 +19,29 @@ async function syncTo(rig: Rig, ...users: string[]) {
   return report?.runs[0];
 }
 
-t.test(
-  'each run says who entered and left; one that is held, who would; and still does after a retirement',
-  async (t) => {
-    const rig = await createRig(t);
-    const first = await syncTo(rig, '1', '2', '3');
-    const second = await syncTo(rig, '2', '3', '4');
-    const held = await syncTo(rig, '4', '5');
-    t.same(await changes(rig, first?.id), { 1: 'entered', 2: 'entered', 3: 'entered' });
-    t.same(await changes(rig, second?.id), { 1: 'exited', 4: 'entered' });
-    t.same(await changes(rig, held?.id), { 2: 'exited', 3: 'exited', 5: 'entered' });
-    await rig.sync.reject(held?.id ?? '');
-    t.same(await changes(rig, held?.id), {}, 'nobody by one that was rejected');
-    const retired = (await rig.sync.retire('a')).runs[0];
-    t.same(await changes(rig, retired?.id), { 2: 'exited', 3: 'exited', 4: 'exited' });
-    t.same(await changes(rig, first?.id), { 1: 'entered', 2: 'entered', 3: 'entered' });
-    const anew = await syncTo(rig, '4');
-    t.same(await changes(rig, anew?.id), { 4: 'entered' }, 'a new life has versions of its own');
-    t.same(await changes(rig, first?.id), { 1: 'entered', 2: 'entered', 3: 'entered' });
-    await t.rejects(
-      rig.sync.changes('nope', async () => {}),
-      { code: 'unknown_run' },
-    );
-  },
-);
+t.test('lists who entered and left by each run, or would by a held one, even after retirement', async (t) => {
+  const rig = await createRig(t);
+  const first = await syncTo(rig, '1', '2', '3');
+  const second = await syncTo(rig, '2', '3', '4');
+  const held = await syncTo(rig, '4', '5');
+  t.same(await changes(rig, first?.id), { 1: 'entered', 2: 'entered', 3: 'entered' });
+  t.same(await changes(rig, second?.id), { 1: 'exited', 4: 'entered' });
+  t.same(await changes(rig, held?.id), { 2: 'exited', 3: 'exited', 5: 'entered' });
+  await rig.sync.reject(held?.id ?? '');
+  t.same(await changes(rig, held?.id), {}, 'nobody by one that was rejected');
+  const retired = (await rig.sync.retire('a')).runs[0];
+  t.same(await changes(rig, retired?.id), { 2: 'exited', 3: 'exited', 4: 'exited' });
+  t.same(await changes(rig, first?.id), { 1: 'entered', 2: 'entered', 3: 'entered' });
+  const anew = await syncTo(rig, '4');
+  t.same(await changes(rig, anew?.id), { 4: 'entered' }, 'a new life has versions of its own');
+  t.same(await changes(rig, first?.id), { 1: 'entered', 2: 'entered', 3: 'entered' });
+  await t.rejects(
+    rig.sync.changes('nope', async () => {}),
+    { code: 'unknown_run' },
+  );
+});
 
-t.test('what a run changed is kept as long as runs are, and never of a user who was deleted', async (t) => {
+t.test("keeps a run's changes as long as runs, except those of deleted users", async (t) => {
   const rig = await createRig(t);
   Object.assign(rig.config, { recordRetention: { runs: 30 * 86_400_000, regulations: 0, audit: 0 } });
   await syncTo(rig, '1', '2');
@@ -61,41 +58,38 @@ t.test('what a run changed is kept as long as runs are, and never of a user who 
   t.same(await changes(rig, third?.id), {}, 'forgotten by the next run');
 });
 
-t.test(
-  'why tells each change with its run, its definition, and the attempt that reached each destination',
-  async (t) => {
-    const rig = await createRig(t);
-    rig.config.destinations = [destination('crm'), destination('mail')];
-    const first = await syncTo(rig, '1', '2');
-    await rig.deliver();
-    rig.setTime('2026-03-02T12:00:00Z');
-    const second = await syncTo(rig, '2');
-    await rig.deliver(({ destination: name }) =>
-      name === 'mail' ? { kind: 'dead', reason: 'refused', status: 400, firstAt: rig.time() } : { kind: 'delivered' },
-    );
-    rig.setTime('2026-03-03T12:00:00Z');
-    const story = await rig.sync.why('a', '1');
-    t.match(story, { member: false, since: { id: second?.id }, asOf: null });
-    t.match(story.changes, [
-      { change: 'entered', run: { id: first?.id, definitionHash: first?.definitionHash, first: true } },
-      { change: 'left', run: { id: second?.id, definitionHash: second?.definitionHash } },
-    ]);
-    t.not(first?.definitionHash, second?.definitionHash);
-    t.match(story.changes[1]?.told, [
-      { destination: 'crm', deadLetter: null },
-      { destination: 'mail', deadLetter: { reason: 'refused' } },
-    ]);
-    t.match(await rig.sync.why('a', '1', { at: Date.parse('2026-03-01T18:00:00Z') }), {
-      member: true,
-      since: { id: first?.id },
-      changes: [{ change: 'entered' }],
-      deadLetters: [],
-    });
-    t.match(await rig.sync.why('a', '1', { at: Date.parse('2026-02-01T00:00:00Z') }), { member: false, changes: [] });
-  },
-);
+t.test('explains each change with its run, definition and attempt per destination', async (t) => {
+  const rig = await createRig(t);
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  const first = await syncTo(rig, '1', '2');
+  await rig.deliver();
+  rig.setTime('2026-03-02T12:00:00Z');
+  const second = await syncTo(rig, '2');
+  await rig.deliver(({ destination: name }) =>
+    name === 'mail' ? { kind: 'dead', reason: 'refused', status: 400, firstAt: rig.time() } : { kind: 'delivered' },
+  );
+  rig.setTime('2026-03-03T12:00:00Z');
+  const story = await rig.sync.why('a', '1');
+  t.match(story, { member: false, since: { id: second?.id }, asOf: null });
+  t.match(story.changes, [
+    { change: 'entered', run: { id: first?.id, definitionHash: first?.definitionHash, first: true } },
+    { change: 'left', run: { id: second?.id, definitionHash: second?.definitionHash } },
+  ]);
+  t.not(first?.definitionHash, second?.definitionHash);
+  t.match(story.changes[1]?.told, [
+    { destination: 'crm', deadLetter: null },
+    { destination: 'mail', deadLetter: { reason: 'refused' } },
+  ]);
+  t.match(await rig.sync.why('a', '1', { at: Date.parse('2026-03-01T18:00:00Z') }), {
+    member: true,
+    since: { id: first?.id },
+    changes: [{ change: 'entered' }],
+    deadLetters: [],
+  });
+  t.match(await rig.sync.why('a', '1', { at: Date.parse('2026-02-01T00:00:00Z') }), { member: false, changes: [] });
+});
 
-t.test('why tells values, and knows an audience that was retired, in the configuration or not', async (t) => {
+t.test('explains values, also in a retired audience, configured or not', async (t) => {
   const rig = await createRig(t);
   const value = (number: number) => trait('ltv', `select 'u' as user_id, ${number} as value`);
   rig.config.traits = [value(1)];
@@ -141,33 +135,30 @@ async function paged({ sync }: Rig, run: string | undefined, limit: number, afte
   return found;
 }
 
-t.test(
-  'members, and the changes of a run, come in pages, whether it is done, held, or its audience gone',
-  async (t) => {
-    const rig = await createRig(t);
-    const first = await syncTo(rig, '1', '2', '3');
-    const second = await syncTo(rig, '2', '3', '4');
-    const held = await syncTo(rig, '4', '5');
-    t.same((await rig.sync.memberPage('a', '2', 1)).userIds, ['3']);
-    t.same(await paged(rig, first?.id, 2), ['1 entered', '2 entered', '3 entered']);
-    t.same(await paged(rig, second?.id, 1), ['1 exited', '4 entered']);
-    for (const limit of [1, 2, 9]) t.same(await paged(rig, held?.id, limit), ['2 exited', '3 exited', '5 entered']);
-    t.same(await paged(rig, held?.id, 1, '2'), ['3 exited', '5 entered']);
-    const begun = await rig.sync.changePage(held?.id ?? '', { position: 0, user: '' }, 1);
-    await rig.sync.approve(held?.id ?? '');
-    t.match(await rig.sync.changePage(held?.id ?? '', begun.next ?? { position: 0, user: '' }, 9), {
-      changes: [{ userId: '3' }, { userId: '5' }],
-      next: null,
-    });
-    rig.config.audiences = [];
-    await rig.sync.retire('a');
-    t.same(await paged(rig, second?.id, 1), ['1 exited', '4 entered']);
-    await t.rejects(rig.sync.changePage('nobody', { position: 0, user: '' }, 1), { code: 'unknown_run' });
-    await t.rejects(rig.sync.memberPage('nobody', '', 1), { code: 'unknown_audience' });
-  },
-);
+t.test('pages through members and through changes of a done, held or orphaned run', async (t) => {
+  const rig = await createRig(t);
+  const first = await syncTo(rig, '1', '2', '3');
+  const second = await syncTo(rig, '2', '3', '4');
+  const held = await syncTo(rig, '4', '5');
+  t.same((await rig.sync.memberPage('a', '2', 1)).userIds, ['3']);
+  t.same(await paged(rig, first?.id, 2), ['1 entered', '2 entered', '3 entered']);
+  t.same(await paged(rig, second?.id, 1), ['1 exited', '4 entered']);
+  for (const limit of [1, 2, 9]) t.same(await paged(rig, held?.id, limit), ['2 exited', '3 exited', '5 entered']);
+  t.same(await paged(rig, held?.id, 1, '2'), ['3 exited', '5 entered']);
+  const begun = await rig.sync.changePage(held?.id ?? '', { position: 0, user: '' }, 1);
+  await rig.sync.approve(held?.id ?? '');
+  t.match(await rig.sync.changePage(held?.id ?? '', begun.next ?? { position: 0, user: '' }, 9), {
+    changes: [{ userId: '3' }, { userId: '5' }],
+    next: null,
+  });
+  rig.config.audiences = [];
+  await rig.sync.retire('a');
+  t.same(await paged(rig, second?.id, 1), ['1 exited', '4 entered']);
+  await t.rejects(rig.sync.changePage('nobody', { position: 0, user: '' }, 1), { code: 'unknown_run' });
+  await t.rejects(rig.sync.memberPage('nobody', '', 1), { code: 'unknown_audience' });
+});
 
-t.test('a list of audiences says how each stands, however many runs others had since', async (t) => {
+t.test('lists the status of each audience, however many runs others had since', async (t) => {
   const rig = await createRig(t);
   const busy = (...users: string[]) => audience('busy', list(...users), { schedule: '0 4 * * *' });
   const strict = { guard: { ...NO_GUARD, allowEmpty: false } };
@@ -202,7 +193,7 @@ t.test('a list of audiences says how each stands, however many runs others had s
   ]);
 });
 
-t.test('what fails has failed since the first of the failures in a row, until a run is done', async (t) => {
+t.test('reports failures since the first in a row, until a run is done', async (t) => {
   const rig = await createRig(t);
   const setTo = (sql: string) => {
     rig.config.audiences = [audience('a', sql)];
@@ -237,7 +228,7 @@ t.test('what fails has failed since the first of the failures in a row, until a 
   t.equal(await syncAt('2026-03-01T16:00:00.000Z'), '2026-03-01T16:00:00.000Z', 'another row of failures');
 });
 
-t.test('members come a batch at a time', async (t) => {
+t.test('streams members in batches', async (t) => {
   const rig = await createRig(t);
   rig.config.destinations = [];
   rig.config.audiences = [audience('a', 'select range as user_id from range(20000)')];
@@ -255,7 +246,7 @@ t.test('members come a batch at a time', async (t) => {
   );
 });
 
-t.test('no error shows what a variable put into SQL', async (t) => {
+t.test('hides values of variables in SQL errors', async (t) => {
   const rig = await createRig(t);
   rig.config.hiddenValues = new Map([
     ['hunter2', 'PASSWORD'],
@@ -276,7 +267,7 @@ t.test('no error shows what a variable put into SQL', async (t) => {
   await t.rejects(rig.sync.plan(['file']), { code: 'sql_failed', message: /\$\{PASSWORD\}\.csv/ });
 });
 
-t.test('whatever fails in an engine as it is examined is a failure of the engine', async (t) => {
+t.test('reports any failure of an examination as one of the engine', async (t) => {
   const rig = await createRig(t);
   const [known] = Object.keys(rig.config.engines);
   const sync = rig.another({

@@ -22,7 +22,7 @@ const told = async (rig: Rig, key: string) =>
     key,
   );
 
-t.test('a rename waits for a person, who may agree', async (t) => {
+t.test('holds a rename until a person agrees', async (t) => {
   const rig = await createRenamed(t);
   const [report] = await rig.sync.run();
   t.match(report, {
@@ -45,7 +45,7 @@ t.test('a rename waits for a person, who may agree', async (t) => {
   t.same(await rig.sync.orphans(), []);
 });
 
-t.test('a rename that is rejected ends nothing, and asks again', async (t) => {
+t.test('ends nothing if a rename is rejected, and asks again', async (t) => {
   const rig = await createRenamed(t);
   const [held] = await rig.sync.run();
   await rig.sync.reject(held?.runs[0]?.id ?? '');
@@ -58,7 +58,7 @@ t.test('a rename that is rejected ends nothing, and asks again', async (t) => {
   t.same((await rig.deliver()).get('crm'), []);
 });
 
-t.test('a renamed audience whose source is missing ends nothing', async (t) => {
+t.test('ends nothing if the source of a renamed audience is missing', async (t) => {
   const rig = await createRenamed(t);
   rig.config.folder = `${rig.config.folder}/elsewhere`;
   t.match(await rig.sync.run([], { renames: true }), [{ error: { code: 'sql_failed' } }]);
@@ -66,7 +66,7 @@ t.test('a renamed audience whose source is missing ends nothing', async (t) => {
   t.same((await rig.deliver()).get('crm'), []);
 });
 
-t.test('a renamed audience without members is held, whoever agreed to the name', async (t) => {
+t.test('holds a renamed audience without members even if the rename was approved', async (t) => {
   const rig = await createRenamed(t);
   rig.write('users', ['user_id']);
   const [report] = await rig.sync.run([], { renames: true });
@@ -78,7 +78,7 @@ t.test('a renamed audience without members is held, whoever agreed to the name',
   t.same(await told(rig, 'new'), { ann: true, bob: true });
 });
 
-t.test('a crash between the end of one name and the first sync of the other leaves neither half done', async (t) => {
+t.test('completes a rename after a crash between the end of one name and the first sync of the other', async (t) => {
   const rig = await createRenamed(t);
   const dying = rig.another({
     accept: async (source, messages, options) => {
@@ -95,7 +95,7 @@ t.test('a crash between the end of one name and the first sync of the other leav
   t.same(all, [{ old: false }, { old: false }, { new: true }, { new: true }]);
 });
 
-t.test('a name that goes to and fro, while a destination is away, ends where it was', async (t) => {
+t.test('settles on the last name when a name changes to and fro while a destination is away', async (t) => {
   const rig = await createRenamed(t);
   rig.config.destinations = [destination('crm'), destination('mail')];
   rig.config.audiences = [audience('old', FROM_FILE)];
@@ -118,7 +118,7 @@ t.test('a name that goes to and fro, while a destination is away, ends where it 
   }
 });
 
-t.test('an audience that becomes a trait of the same key, and back, leaves no value of the other kind', async (t) => {
+t.test('clears the old value when an audience becomes a trait of the same key, and back', async (t) => {
   const rig = await createRig(t);
   const state = new Map<string, unknown>();
   const learn = async () => {

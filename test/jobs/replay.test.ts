@@ -34,7 +34,7 @@ async function letters(rig: Rig): Promise<readonly DeadLetter[]> {
   return rig.store.deadLetters({ limit: 10_000 });
 }
 
-/** Syncs that the destination does not hear of. */
+/** Syncs without the destination. */
 async function syncUnheard(rig: Rig): Promise<void> {
   const { destinations } = rig.config;
   rig.config.destinations = [];
@@ -42,7 +42,7 @@ async function syncUnheard(rig: Rig): Promise<void> {
   rig.config.destinations = destinations;
 }
 
-t.test('a thousand dead changes get the values of now with one opening and one look-up per audience', async (t) => {
+t.test('gives a thousand dead changes current values with one opening, and one look-up per audience', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', members(0, 600)), audience('b', members(0, 400))];
   rig.config.traits = [trait('score', `SELECT user_id, 1 AS score FROM (${members(0, 10)})`)];
@@ -71,7 +71,7 @@ t.test('a thousand dead changes get the values of now with one opening and one l
   t.same(await letters(rig), []);
 });
 
-t.test('what is no membership change goes as it is, in its place among the others', async (t) => {
+t.test('replays other messages unchanged and in order', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', members(0, 1))];
   await rig.sync.run();
@@ -80,7 +80,7 @@ t.test('what is no membership change goes as it is, in its place among the other
   t.match(bodies, [null, /"messageId":"m1","userId":"u0","traits":\{"a":true\}/, null]);
 });
 
-t.test('of an audience that is retired nobody is a member, and its traits have no value', async (t) => {
+t.test('replays a retired audience as false, and its traits as null', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', members(0, 1))];
   rig.config.traits = [trait('score', `SELECT user_id, 1 AS score, 'x' AS grade FROM (${members(0, 1)})`)];
@@ -96,7 +96,7 @@ t.test('of an audience that is retired nobody is a member, and its traits have n
   );
 });
 
-t.test('a snapshot that is lost tells nobody that they left', async (t) => {
+t.test('sends no exits if the snapshot is lost', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', members(0, 2))];
   await rig.sync.run();
@@ -105,7 +105,7 @@ t.test('a snapshot that is lost tells nobody that they left', async (t) => {
   t.match(await rig.sync.currentBodies(await letters(rig)), [{ code: 'snapshot_lost' }, { code: 'snapshot_lost' }]);
 });
 
-t.test('an engine that can not be reached keeps only its own letters back', async (t) => {
+t.test("holds back only the letters of an engine that can't be reached", async (t) => {
   const rig = await createRig(t);
   const pond = duckdbAt(join(rig.config.folder, 'pond.duckdb'));
   rig.config.engines = { ...rig.config.engines, pond };
@@ -125,7 +125,7 @@ t.test('an engine that can not be reached keeps only its own letters back', asyn
   t.match(await sync.currentBodies(await letters(rig)), [/"a":true/, /"b":true/], 'the next replay tries again');
 });
 
-t.test('while a run is sending, a replay tells what it brings', async (t) => {
+t.test('replays the values of a run that is being sent', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', members(0, 2))];
   rig.config.traits = [trait('score', `SELECT 'u0' AS user_id, 1 AS score, 'x' AS grade`)];
@@ -155,7 +155,7 @@ t.test('while a run is sending, a replay tells what it brings', async (t) => {
   await running;
 });
 
-t.test('a destination that does not want an audience any more is told that nobody is in it', async (t) => {
+t.test('replays false to a destination whose filter now excludes the audience', async (t) => {
   const rig = await createRig(t);
   rig.config.destinations = [destination('crm'), destination('mail')];
   rig.config.audiences = [audience('a', members(0, 1))];
@@ -188,7 +188,7 @@ t.test('a destination that does not want an audience any more is told that nobod
   );
 });
 
-t.test('a run that ends an audience for one destination says nothing to the others', async (t) => {
+t.test('replays members to others while a run ends the audience for one destination', async (t) => {
   const rig = await createRig(t);
   rig.config.destinations = [destination('crm'), destination('mail')];
   rig.config.audiences = [audience('a', members(0, 1))];

@@ -35,7 +35,7 @@ function manualClock(start: number) {
   };
   return {
     clock,
-    /** Waits for the next try to be planned; resolves to its wait in seconds, and to what lets it come. */
+    /** Waits for the next try to be planned; resolves to its wait in seconds, and a function that starts it. */
     async nextTry() {
       for (;;) {
         const timer = timers.find(({ ms }) => ms % 1000 !== 0);
@@ -50,7 +50,7 @@ function manualClock(start: number) {
   };
 }
 
-t.test('a try whose engine can not be opened is a run, with its phase, time, error and code', async (t) => {
+t.test("records a try whose engine can't be opened as a run with phase, time, error and code", async (t) => {
   const rig = await createRig(t);
   mkdirSync(join(rig.config.folder, 'audiences.duckdb'));
   rig.config.audiences = [audience('a', "select 'u' as user_id")];
@@ -68,7 +68,7 @@ t.test('a try whose engine can not be opened is a run, with its phase, time, err
   t.match(await rig.sync.run(), [{ runs: [{ state: 'done', phase: 'done', first: true, sent: 1 }] }]);
 });
 
-t.test('a scheduled run that fails is tried again, less and less often', async (t) => {
+t.test('retries a failed scheduled run with growing waits', async (t) => {
   const rig = await createRig(t);
   const { clock, nextTry } = manualClock(rig.time());
   let failures = 3;
@@ -99,7 +99,7 @@ t.test('a scheduled run that fails is tried again, less and less often', async (
   t.same([1, 2, 8, 9, 50].map(waitAfter), [5_000, 10_000, 640_000, 900_000, 900_000]);
 });
 
-t.test('what failed before the start is tried at once, and then when it is time', async (t) => {
+t.test('retries what failed before the start at once, then with waits', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select nonsense', { schedule: '0 0 1 12 *' })];
   await rig.sync.run();
@@ -112,7 +112,7 @@ t.test('what failed before the start is tried at once, and then when it is time'
   t.equal((await history(rig, 'a')).length, 2);
 });
 
-t.test('SQL that takes longer than its timeout is cancelled, and the next sync is as if nothing was', async (t) => {
+t.test('cancels SQL after its timeout without affecting the next sync', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', ENDLESS, { timeout: 100 })];
   t.match(await rig.sync.run(), [{ error: { code: 'sql_timeout', message: /^a: .*100 ms/ } }]);
@@ -122,7 +122,7 @@ t.test('SQL that takes longer than its timeout is cancelled, and the next sync i
   t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 1 }] }]);
 });
 
-t.test('a plan and a run that are being computed end when the process stops', async (t) => {
+t.test('ends plans and runs that are being computed when the process stops', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', ENDLESS), audience('b', ENDLESS)];
   const computing = Promise.withResolvers<void>();
@@ -139,7 +139,7 @@ t.test('a plan and a run that are being computed end when the process stops', as
   t.match(await rig.store.audience('a'), { lastRunAt: null }, 'its tick is still due');
 });
 
-t.test('what a killed process was computing has failed, and is computed anew', async (t) => {
+t.test('fails what a killed process was computing, and computes it again', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', "select 'u' as user_id")];
   await rig.sync.run();
@@ -153,7 +153,7 @@ t.test('what a killed process was computing has failed, and is computed anew', a
   t.match(await rig.store.run('killed'), { state: 'failed', code: 'interrupted' });
 });
 
-t.test('an engine runs only so many audiences at once, in the order of coming, and looks beside them', async (t) => {
+t.test('limits concurrent runs per engine, in order of arrival, but not queries', async (t) => {
   const rig = await createRig(t);
   rig.config.engines = { lake: { ...duckdbAt(join(rig.config.folder, 'a.duckdb')), concurrency: 3 } };
   const keys = Array.from({ length: 12 }, (_, n) => `a${n}`);
@@ -198,21 +198,18 @@ async function halfSent(t: Test) {
   return { rig, run: run?.id ?? '' };
 }
 
-t.test(
-  'the rest of a run that can not be finished can be rejected; those who heard of it get what is due',
-  async (t) => {
-    const { rig, run } = await halfSent(t);
-    t.match(await rig.sync.reject(run), { error: null, runs: [{ state: 'rejected', sent: 1000 }] });
-    await t.rejects(rig.sync.reject(run), { code: 'unknown_run' });
-    rig.config.traits = [trait('n', `select i::varchar as user_id, 2 as value from range(10999, 11001) as t(i)`)];
-    t.match(await rig.sync.run(), [{ error: null, runs: [{ entered: 1, exited: 999, changed: 1 }] }]);
-    const told = values((await rig.deliver()).get('crm'), 'n');
-    t.match(told, { 10000: null, 10999: 2, 11000: 2 });
-    t.equal(Object.keys(told).length, 1001);
-  },
-);
+t.test('rejects the rest of an unfinishable run, and sends what is due to those that got a part', async (t) => {
+  const { rig, run } = await halfSent(t);
+  t.match(await rig.sync.reject(run), { error: null, runs: [{ state: 'rejected', sent: 1000 }] });
+  await t.rejects(rig.sync.reject(run), { code: 'unknown_run' });
+  rig.config.traits = [trait('n', `select i::varchar as user_id, 2 as value from range(10999, 11001) as t(i)`)];
+  t.match(await rig.sync.run(), [{ error: null, runs: [{ entered: 1, exited: 999, changed: 1 }] }]);
+  const told = values((await rig.deliver()).get('crm'), 'n');
+  t.match(told, { 10000: null, 10999: 2, 11000: 2 });
+  t.equal(Object.keys(told).length, 1001);
+});
 
-t.test('resync and retire go over a run that can not be finished', async (t) => {
+t.test('replaces an unfinishable run by resync and retire', async (t) => {
   for (const action of ['resync', 'retire'] as const) {
     const { rig, run } = await halfSent(t);
     t.match(await rig.sync[action]('n'), {
@@ -226,7 +223,7 @@ t.test('resync and retire go over a run that can not be finished', async (t) => 
   }
 });
 
-t.test('an audience that never told anybody needs no end', async (t) => {
+t.test('requires no retirement of an audience that was never sent', async (t) => {
   const rig = await createRig(t);
   const expect = { freshness: null, minRows: 2, maxChange: null };
   const shy = audience('shy', "select 'u' as user_id", { expect });
@@ -243,7 +240,7 @@ t.test('an audience that never told anybody needs no end', async (t) => {
   t.same(await orphans(), []);
 });
 
-t.test('a column may not overwrite the trait of another audience', async (t) => {
+t.test('refuses a column that would overwrite the trait of another audience', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('vip', "select 'u' as user_id")];
   const profile = trait('profile', "select 'u' as user_id, 1 as orders, true as vip");

@@ -7,7 +7,7 @@ import { audience, createRig, trait, values } from './helpers/rig.ts';
 
 const MEMBERS = "select user_id from read_csv('members.csv', header = true, all_varchar = true)";
 
-t.test('the first sync tells every member true, later ones only what changed', async (t) => {
+t.test('sends true for every member first, then only changes', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('big_spenders', MEMBERS)];
   rig.write('members', ['user_id', 'a', 'b', 'c']);
@@ -31,7 +31,7 @@ t.test('the first sync tells every member true, later ones only what changed', a
   t.same(values((await rig.deliver()).get('crm'), 'big_spenders'), { a: true }, 'who comes back is told again');
 });
 
-t.test('long values are read, sent and offered again in portions that fit into memory', async (t) => {
+t.test('reads, sends and resends long values in portions that fit into memory', async (t) => {
   const rig = await createRig(t);
   const portions: number[] = [];
   const accept: typeof rig.accept = (source, messages, options) => {
@@ -53,7 +53,7 @@ t.test('long values are read, sent and offered again in portions that fit into m
   t.ok(Math.max(...portions) < 21_000_000, `${portions}`);
 });
 
-t.test('no receiver gets a key named __proto__, wherever a definition has it', async (t) => {
+t.test('never sends a key named __proto__', async (t) => {
   const rig = await createRig(t);
   const traps = `{'__proto__': {'admin': true}, 'kept': [{'__proto__': 1, 'b': 2}]} as struct`;
   const json = `'{"\\u005f_proto__": {"admin": true}, "kept": "__proto__"}'::json as json, 1 as "__proto__"`;
@@ -69,7 +69,7 @@ t.test('no receiver gets a key named __proto__, wherever a definition has it', a
   );
 });
 
-t.test('orders that wait go in the order of coming, each as of when it begins', async (t) => {
+t.test('serves waiting orders in order of arrival, each as of its start', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select 1 as user_id')];
   const sleepers: (() => void)[] = [];
@@ -89,7 +89,7 @@ t.test('orders that wait go in the order of coming, each as of when it begins', 
   void Promise.allSettled(orders).then(() => {
     over = true;
   });
-  // Who came last wakes first.
+  // The last to arrive wakes first.
   await until(() => {
     for (const wake of sleepers.splice(0).toReversed()) wake();
     return over;
@@ -101,7 +101,7 @@ t.test('orders that wait go in the order of coming, each as of when it begins', 
   ]);
 });
 
-t.test('a body says what the design says, with a rising sequence', async (t) => {
+t.test('sends bodies as designed, with a rising sequence', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('big_spenders', MEMBERS)];
   rig.write('members', ['user_id', 'ü"1', 'u2']);
@@ -133,7 +133,7 @@ t.test('a body says what the design says, with a rising sequence', async (t) => 
   t.ok(Number.isSafeInteger(bodies[1].context.personas.sequence));
 });
 
-t.test('ids that can not be used are counted, and so are duplicates', async (t) => {
+t.test('counts unusable ids and duplicates', async (t) => {
   const rig = await createRig(t);
   const sql = `select unnest(['a', 'a', 'A', '1', '1', null, '', '  ', E'\\t']) as user_id`;
   rig.config.audiences = [audience('odd', sql)];
@@ -142,7 +142,7 @@ t.test('ids that can not be used are counted, and so are duplicates', async (t) 
   t.same(Object.keys(values((await rig.deliver()).get('crm'), 'odd')).sort(), ['1', 'A', 'a']);
 });
 
-t.test('a number and its text are one user, over all syncs', async (t) => {
+t.test('treats a number and its text as one user in all syncs', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('n', 'select 1 as user_id')];
   await rig.sync.run();
@@ -151,7 +151,7 @@ t.test('a number and its text are one user, over all syncs', async (t) => {
   t.match(report?.runs, [{ entered: 0, exited: 0, sent: 0 }]);
 });
 
-t.test('the clock alone makes users leave', async (t) => {
+t.test('removes users as time passes', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [
     audience('recent', "select 'u' as user_id where $now < timestamp '1997-02-01' -- not '$now';\n;"),
@@ -162,7 +162,7 @@ t.test('the clock alone makes users leave', async (t) => {
   t.match(after?.runs, [{ entered: 0, exited: 1 }]);
 });
 
-t.test('the line of a run has the fields that scripts read', async (t) => {
+t.test('logs a run with the fields that scripts read', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', "select 'u' as user_id")];
   const [report] = await rig.sync.run();
@@ -194,7 +194,7 @@ t.test('the line of a run has the fields that scripts read', async (t) => {
   t.equal(line.startedAt, '2026-03-01T12:00:00.000Z');
 });
 
-t.test('a computed trait is told when it changes, and null once it is gone', async (t) => {
+t.test('sends a computed trait when it changes, and null once it is gone', async (t) => {
   const rig = await createRig(t);
   const rows = (list: string) => `select * from (values ${list}) as rows(user_id, value)`;
   rig.config.traits = [trait('ltv', rows("('a', 1.5), ('b', 2), ('c', null)"))];
@@ -208,7 +208,7 @@ t.test('a computed trait is told when it changes, and null once it is gone', asy
   t.same(values((await rig.deliver()).get('crm'), 'ltv'), { a: 2.5 });
 });
 
-t.test('several columns are told in one identify, all of them whenever one changed', async (t) => {
+t.test('sends several columns in one identify, all of them whenever one changed', async (t) => {
   const rig = await createRig(t);
   rig.config.traits = [
     trait('profile', "select 'u' as user_id, 3 as orders, true as vip, date '1997-01-01' as since, ['x'] as tags"),
@@ -229,7 +229,7 @@ t.test('several columns are told in one identify, all of them whenever one chang
   t.same(gone?.traits, { orders: null, vip: null });
 });
 
-t.test('a query that fails leaves the snapshot and the other audiences alone', async (t) => {
+t.test('keeps the snapshot and other audiences when a query fails', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('broken', "select 'a' as user_id"), audience('fine', "select 'f' as user_id")];
   await rig.sync.run();
@@ -254,7 +254,7 @@ t.test('a query that fails leaves the snapshot and the other audiences alone', a
   t.match(await rig.sync.run(), [{ runs: [{ members: 1, entered: 0, exited: 0 }] }]);
 });
 
-t.test('a sync that fails tells the runs that it finished before, and names its audience once', async (t) => {
+t.test('reports runs finished before a failure, and names the audience once', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', "select 'u' as user_id")];
   const stopped = rig.another({
@@ -269,7 +269,7 @@ t.test('a sync that fails tells the runs that it finished before, and names its 
   t.match(report?.error, { code: 'sql_failed', message: /^a: (?!a: ).*nonsense/s });
 });
 
-t.test('an audience that nobody configured is refused', async (t) => {
+t.test('refuses an unknown audience', async (t) => {
   const rig = await createRig(t);
   await t.rejects(rig.sync.run(['nope']), { code: 'unknown_audience' });
   await t.rejects(rig.sync.resync('nope'), { code: 'unknown_audience' });

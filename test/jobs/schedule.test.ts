@@ -11,7 +11,7 @@ const at = (iso: string) => Date.parse(iso);
 const missed = (schedule: string, timezone: string | null, last: string, now: string) =>
   new Ticks(schedule, timezone).last(at(last), at(now), 2).length;
 
-t.test('ticks between the last run and now were missed', async (t) => {
+t.test('counts ticks between the last run and now as missed', async (t) => {
   t.equal(missed('0 3 * * *', 'UTC', '2026-03-01T03:00:00Z', '2026-03-02T02:59:59Z'), 0);
   t.equal(missed('0 3 * * *', 'UTC', '2026-03-01T03:00:00Z', '2026-03-02T03:00:00Z'), 1);
   t.equal(missed('0 3 * * *', 'Europe/Berlin', '2026-03-01T03:00:00Z', '2026-03-02T01:59:59Z'), 0);
@@ -22,7 +22,7 @@ t.test('ticks between the last run and now were missed', async (t) => {
   t.equal(missed('* * * * *', 'UTC', '2026-01-01T00:00:00Z', '2026-03-03T03:00:00Z'), 2, 'as far as two');
 });
 
-t.test('schedules of quarters and years have missed nothing before their time', async (t) => {
+t.test('counts no missed ticks of quarterly and yearly schedules before they are due', async (t) => {
   t.equal(missed('0 0 1 1 *', 'UTC', '2026-01-02T00:00:00Z', '2026-12-31T23:59:59Z'), 0);
   t.equal(missed('0 0 1 1 *', 'UTC', '2026-01-02T00:00:00Z', '2027-01-01T00:00:00Z'), 1);
   const quarters = new Ticks('0 0 1 1,4,7,10 *', 'Asia/Kathmandu').last(
@@ -37,7 +37,7 @@ t.test('schedules of quarters and years have missed nothing before their time', 
   t.equal(missed('0 0 29 2 *', 'UTC', '2024-03-01T00:00:00Z', '2032-03-01T00:00:00Z'), 2);
 });
 
-t.test('an hour that the clock repeats has its ticks twice, one that it skips has none', async (t) => {
+t.test('ticks twice in a repeated hour, and never in a skipped one', async (t) => {
   const ticks = (schedule: string, from: string, to: string) =>
     new Ticks(schedule, 'Europe/Berlin').last(at(from), at(to), 9).map((tick) => new Date(tick).toISOString());
   t.same(ticks('15 2 * * *', '2026-10-24T20:00:00Z', '2026-10-25T10:00:00Z'), [
@@ -58,7 +58,7 @@ async function runOf(rig: Rig, key: string) {
   });
 }
 
-t.test('schedules run at their second, and stop', async (t) => {
+t.test('runs schedules at their second, and stops them', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [
     audience('every_second', "select 'u' as user_id", { schedule: '* * * * * *' }),
@@ -76,7 +76,7 @@ t.test('schedules run at their second, and stop', async (t) => {
   t.equal(cron.getTasks().size, 0, 'node-cron keeps nothing: reloads begin schedules anew, again and again');
 });
 
-t.test('what never ran is run at the start, and so is what was missed, once', async (t) => {
+t.test('runs what never ran, or was missed, once at the start', async (t) => {
   const rig = await createRig(t);
   rig.setTime('2026-03-01T12:00:00Z');
   rig.config.audiences = [audience('yearly', "select 'u' as user_id", { schedule: '0 0 1 12 *', timezone: 'UTC' })];
@@ -97,7 +97,7 @@ t.test('what never ran is run at the start, and so is what was missed, once', as
   t.equal((await rig.store.runs({ limit: 10 })).length, 2, 'caught up once');
 });
 
-t.test('a clock that is set back stops no schedule', async (t) => {
+t.test('keeps schedules running when the clock is set back', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('yearly', "select 'u' as user_id", { schedule: '0 0 1 12 *', timezone: 'UTC' })];
   const first = runOf(rig, 'yearly');
@@ -118,7 +118,7 @@ t.test('a clock that is set back stops no schedule', async (t) => {
   t.equal((await rig.store.runs({ limit: 10 })).length, 2);
 });
 
-t.test('ticks during a run make one more run after it, and people are told', async (t) => {
+t.test('follows a run with one more for ticks during it, and notifies people', async (t) => {
   const waiting: (() => void)[] = [];
   let starts = 0;
   let started = () => {};
@@ -171,7 +171,7 @@ t.test('ticks during a run make one more run after it, and people are told', asy
   waiting[1]?.();
 });
 
-t.test('a sync that a start began between two ticks is overdue once it has run for an interval', async (t) => {
+t.test('reports a sync begun at a start as overdue once it has run for an interval', async (t) => {
   let now = at('2026-11-30T12:00:00Z');
   let watch = () => {};
   let looked = () => {};
@@ -191,7 +191,7 @@ t.test('a sync that a start began between two ticks is overdue once it has run f
     },
     log: { debug() {}, info() {}, warn() {}, error() {} },
     async lastRunAt() {
-      // Once what follows from it is done.
+      // Once its consequences are done.
       setImmediate(() => looked());
       return null;
     },
@@ -215,7 +215,7 @@ t.test('a sync that a start began between two ticks is overdue once it has run f
   over.resolve(true);
 });
 
-t.test('looking again at a tick that was served meanwhile says nothing', async (t) => {
+t.test('stays silent about a tick that was served in the meantime', async (t) => {
   // Later than a busy machine needs until its schedule has begun.
   const tick = new Date(Math.ceil(Date.now() / 1000) * 1000 + 3000);
   const [date, time] = [
@@ -271,7 +271,7 @@ t.test('looking again at a tick that was served meanwhile says nothing', async (
   over.resolve(true);
 });
 
-/** Schedules over a sync that never runs, as when another process has the lease; resolves to what people are told. */
+/** Schedules over a sync that never runs, as if another process has the lease; resolves to the notices. */
 async function announced(t: Test, last: string, now: string, schedule: string): Promise<string> {
   const time = at(now);
   const audiences = [audience('late', 'select', { schedule, timezone: 'UTC' })];
@@ -292,7 +292,7 @@ async function announced(t: Test, last: string, now: string, schedule: string): 
   });
 }
 
-t.test('a tick that was missed by more than its interval is announced at the start', async (t) => {
+t.test('announces a tick missed by more than its interval at the start', async (t) => {
   const message = await announced(t, '2026-03-01T03:00:05Z', '2026-03-03T03:00:01Z', '0 3 * * *');
   t.match(message, /late missed a tick.*2026-03-01T03:00:05/);
   const rig = await createRig(t);
@@ -306,13 +306,13 @@ t.test('a tick that was missed by more than its interval is announced at the sta
   t.same(rig.notices, [], 'one missed tick is caught up without a word');
 });
 
-t.test('an audience whose lease another process holds over two ticks is announced', async (t) => {
+t.test('announces an audience whose lease another process holds over two ticks', async (t) => {
   // At the start nothing is missed; the ticks are real ones, later than the time of the clock.
   const before = new Date(Date.now() - 1).toISOString();
   t.match(await announced(t, before, before, '* * * * * *'), /late missed a tick/);
 });
 
-t.test('a schedule goes on after the store was away when it looked', async (t) => {
+t.test('continues a schedule after the store was away', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', "select 'u' as user_id", { schedule: '0 0 1 12 *' })];
   const fence = await rig.store.takeLease('sync:a', 60_000);
@@ -336,7 +336,7 @@ t.test('a schedule goes on after the store was away when it looked', async (t) =
   t.equal(failures, 1);
 });
 
-t.test('a tick that another process serves between the look and the lease is not served again', async (t) => {
+t.test("doesn't repeat a tick that another process serves before the lease is taken", async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', "select 'u' as user_id", { schedule: '0 0 1 12 *' })];
   const { promise: ended, resolve: end } = Promise.withResolvers<void>();
@@ -360,7 +360,7 @@ t.test('a tick that another process serves between the look and the lease is not
   t.equal((await rig.store.runs({ limit: 10 })).length, 1);
 });
 
-t.test('two processes never run one audience at once', async (t) => {
+t.test('never runs one audience in two processes at once', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select unnest(range(20000))::varchar as user_id')];
   const [ours, theirs] = await Promise.all([rig.sync.run(), rig.another().run()]);
@@ -373,7 +373,7 @@ t.test('two processes never run one audience at once', async (t) => {
   );
 });
 
-t.test('a run that was stopped goes on where it was', async (t) => {
+t.test('continues a stopped run where it was', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select unnest(range(20000))::varchar as user_id')];
   let batches = 0;
@@ -436,7 +436,7 @@ function watched(t: Test, schedule: string, start: string) {
     schedules,
     ran,
     nextRun: () => next.promise,
-    /** Half a minute goes by, in which the clock comes to this time. */
+    /** Lets half a minute pass, after which the clock shows this time. */
     async comesTo(time: string) {
       now = at(time);
       steady += 30_000;
@@ -446,7 +446,7 @@ function watched(t: Test, schedule: string, start: string) {
   };
 }
 
-t.test('a clock that is set back while schedules wait has them begin anew', async (t) => {
+t.test('restarts waiting schedules when the clock is set back', async (t) => {
   const { schedules, ran, comesTo, nextRun } = watched(t, '0 0 1 12 *', '2026-03-01T12:00:00Z');
   await schedules.start();
   await comesTo('2026-03-01T12:00:30Z');
@@ -459,7 +459,7 @@ t.test('a clock that is set back while schedules wait has them begin anew', asyn
   t.equal(ran.length, 1);
 });
 
-t.test('a tick in the hour that the clock repeats is taken up although no timer brought it', async (t) => {
+t.test('runs a tick in a repeated hour that no timer fired for', async (t) => {
   const { schedules, ran, comesTo, nextRun } = watched(t, '15 * * * *', '2026-10-25T00:15:01Z');
   await schedules.start();
   await comesTo('2026-10-25T01:14:59Z');

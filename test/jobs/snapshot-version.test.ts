@@ -5,7 +5,7 @@ import { audience, createRig, duckdbAt, NO_GUARD, values } from './helpers/rig.t
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
 
-t.test('a snapshot that is gone fails the sync until a resync', async (t) => {
+t.test('fails syncs after a lost snapshot until a resync', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1'))];
   await rig.sync.run();
@@ -20,7 +20,7 @@ t.test('a snapshot that is gone fails the sync until a resync', async (t) => {
   t.match(await rig.sync.run(), [{ runs: [{ state: 'done', sent: 0 }] }]);
 });
 
-t.test('a store that knows less than the engine fails the sync until a resync', async (t) => {
+t.test('fails syncs of a store that is behind the engine until a resync', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1'))];
   await rig.sync.run();
@@ -33,7 +33,7 @@ t.test('a store that knows less than the engine fails the sync until a resync', 
   t.match(await rig.sync.run(), [{ error: null }]);
 });
 
-t.test('an orphan whose plan is lost can still be retired', async (t) => {
+t.test('retires an orphan whose plan is lost', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1'))];
   const broken = rig.another({ accept: async () => Promise.reject(new Error('the store is gone')) });
@@ -48,7 +48,7 @@ t.test('an orphan whose plan is lost can still be retired', async (t) => {
   t.match(await rig.sync.run(), [{ runs: [{ first: true, sent: 1 }] }]);
 });
 
-t.test('an audience that moved to another engine is refused until it is retired where it lies', async (t) => {
+t.test('refuses an audience that moved to another engine until it is retired in the old one', async (t) => {
   const rig = await createRig(t);
   const other = duckdbAt(join(rig.config.folder, 'other.duckdb'));
   rig.config.engines['other'] = other;
@@ -68,7 +68,7 @@ t.test('an audience that moved to another engine is refused until it is retired 
   t.same(values((await rig.deliver()).get('crm'), 'a'), { 2: true, 3: true });
 });
 
-t.test('a run held before the engine was changed is decided, and told of, where it lies', async (t) => {
+t.test('decides a run held before an engine change in the old engine', async (t) => {
   const rig = await createRig(t);
   const lake = rig.config.engines['lake'];
   if (lake?.type !== 'duckdb') throw new Error('not DuckDB');
@@ -85,7 +85,7 @@ t.test('a run held before the engine was changed is decided, and told of, where 
   t.same(values((await rig.deliver()).get('crm'), 'a'), { 1: false });
 });
 
-t.test('an engine may get another name, and one that is gone leaves only resync', async (t) => {
+t.test('accepts a renamed engine, and allows only resync if the old one is gone', async (t) => {
   const rig = await createRig(t);
   const lake = rig.config.engines['lake'];
   if (lake?.type !== 'duckdb') throw new Error('not DuckDB');

@@ -5,8 +5,8 @@ import { latestStates, readPlan, readSnapshot, tablesOf, writeSnapshot } from '.
 import { literal, whole } from './types.ts';
 
 /**
- * Moves the snapshot to the plan's version. Rows count once the snapshot's row names their version. An interrupted commit
- * is repeated, and writes the same rows.
+ * Moves the snapshot to the plan's version. Rows count once the snapshot's row names their version. An interrupted
+ * commit is repeated, and writes the same rows.
  *
  * @throws RollcallError `snapshot_lost`, `snapshot_moved`
  */

@@ -177,9 +177,9 @@ function newestQuery(statement: string, column: StagedColumn, latest: number): s
 }
 
 /**
- * The query of a plan: (n, user_id, value, was, now, same, rows). One aggregation over the rows of the definition and the
- * snapshot, which can spill to disk, while a join's table would have to fit into memory. Unchanged users are folded into
- * one row without an id, and so are rows without a usable id.
+ * The query of a plan: (n, user_id, value, was, now, same, rows). One aggregation over the rows of the definition and
+ * the snapshot, which can spill to disk, while a join's table would have to fit into memory. Unchanged users are folded
+ * into one row without an id, and so are rows without a usable id.
  */
 function planQuery(request: StageRequest, fresh: string | null, { version }: Snapshot, session: ClickHouse): string {
   const { action, kind, key } = request;

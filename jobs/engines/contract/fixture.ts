@@ -21,7 +21,7 @@ export const STANDARD: Spelling = {
 /** A new engine over an empty database; `reopen` opens the same database again. */
 export interface EngineFixture {
   readonly engine: Engine;
-  /** By default that of most databases. */
+  /** Defaults to that of most databases. */
   readonly spelling?: Spelling;
   reopen(options?: { readonly readOnly: boolean }): Promise<Engine>;
 }

@@ -33,7 +33,7 @@ export const duckdbDialect: SqlDialect = {
   },
 };
 
-/** A plan is written once and read once: compressing columns that differ in each row took a third of the CPU of writing. */
+/** A plan is written once and read once: compressing columns that always differ took a third of the CPU of writing. */
 const PLAN = [
   'n integer USING COMPRESSION uncompressed',
   'user_id varchar USING COMPRESSION uncompressed',

@@ -59,7 +59,7 @@ export async function openDuckdb(
     clock,
   });
   const shared = config.path !== ':memory:';
-  // DuckDB fails all but one of the sessions that create a table at once. A lock of its own doesn't wait for other work.
+  // DuckDB fails all but one of the sessions that create a table at once. A separate lock doesn't wait for other work.
   if (shared && !readOnly && !(await hasRegistry(session))) {
     await withLock(`${config.path}: tables`, 'exclusive', () => createRegistry(session));
   }

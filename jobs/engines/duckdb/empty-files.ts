@@ -4,8 +4,8 @@ import type { SqlSession } from '../sql/session.ts';
 const FILE = /\b(?:from|join)\s+(?:(?<reader>read_\w+)\s*\(\s*\[?\s*)?(?<file>'(?:[^']|'')*')/gi;
 
 /**
- * The explanation if SQL doesn't fit its columns because a file has no rows: DuckDB takes the types of a CSV or JSON file
- * from its rows, and assumes text without any. Null for other failures.
+ * The explanation if SQL doesn't fit its columns because a file has no rows: DuckDB takes the types of a CSV or JSON
+ * file from its rows, and assumes text without any. Null for other failures.
  */
 export async function emptyFile(session: SqlSession, error: Error, sql: string): Promise<string | null> {
   if (!error.message.startsWith('Binder Error')) return null;

@@ -27,8 +27,8 @@ export function eventsOf(session: DuckdbSession, log: LoggedEvents): NonNullable
 }
 
 /**
- * Creates temporary views, which only this session sees, over the log's files and a copy of its tail. Creates only named
- * views and those that they read, since making all of them takes longer than most definitions.
+ * Creates temporary views, which only this session sees, over the log's files and a copy of its tail. Creates only
+ * named views and those that they read, since making all of them takes longer than most definitions.
  */
 async function showEvents(session: DuckdbSession, log: LoggedEvents, views: ReadonlySet<string>): Promise<void> {
   await session.run(`CREATE OR REPLACE TEMP TABLE ${PARTS} (source VARCHAR, bodies VARCHAR)`);

@@ -54,8 +54,8 @@ export async function withLock<T>(path: string, mode: Mode, work: () => Promise<
 
 /**
  * Sessions of one process may work on different keys of a file at once. Work that touches rows of others gets the file
- * exclusively: DuckDB fails one of two writers of the same rows, and a scrub needs the whole file. DuckDB's own lock keeps
- * other processes out.
+ * exclusively: DuckDB fails one of two writers of the same rows, and a scrub needs the whole file. DuckDB's own lock
+ * keeps other processes out.
  */
 export function withFileLock(engine: Engine, path: string): Engine {
   const shared = <T>(work: () => Promise<T>) => withLock(path, 'shared', work);

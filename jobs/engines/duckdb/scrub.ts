@@ -12,8 +12,8 @@ const PATIENCE = 10_000;
 const RETRY = 20;
 
 /**
- * Overwrites what deleted rows left in the file. DuckDB only marks rows as deleted, and freed blocks keep their content.
- * So the tables are rewritten, and all free blocks are filled with noise once.
+ * Overwrites what deleted rows left in the file. DuckDB only marks rows as deleted, and freed blocks keep their
+ * content. So the tables are rewritten, and all free blocks are filled with noise once.
  */
 export async function scrubFile(session: SqlSession, clock: Clock, tables: readonly string[]): Promise<void> {
   for (const table of tables) await rewrite(session, table);
@@ -30,7 +30,7 @@ export async function scrubFile(session: SqlSession, clock: Clock, tables: reado
     );
     await checkpoint(session, clock);
   }
-  // Statistics contain the least and the greatest value of a column. Like comments, they are stored apart from the rows.
+  // Statistics contain the least and greatest value of a column. Like comments, they are stored apart from the rows.
   await session.run(`COMMENT ON TABLE ${FILLER}0 IS '${'x'.repeat((await freeMetadata(session)) + METADATA_BLOCK)}'`);
   await checkpoint(session, clock);
   for (let filler = 0; filler < fillers; filler += 1) await session.run(`DROP TABLE ${FILLER}${filler}`);

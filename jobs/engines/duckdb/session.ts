@@ -81,8 +81,8 @@ function duckdbSession(held: HeldFile, connection: DuckDBConnection): DuckdbSess
 type Query = (sql: string) => Promise<DuckDBResult>;
 
 /**
- * Reads each column as one text, which costs half of reading its values. Null if that fails, for instance because a text
- * or the memory is too small. Reading the values then works, or reports what is wrong.
+ * Reads each column as one text, which costs half of reading its values. Null if that fails, for instance because a
+ * text or the memory is too small. Reading the values then works, or reports what is wrong.
  */
 async function readTexts(query: Query, sql: string): Promise<unknown[][] | null> {
   try {

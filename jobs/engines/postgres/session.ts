@@ -46,7 +46,7 @@ interface SessionOptions {
 }
 
 /**
- * Connects to the customer's database. Behind a pooler, each transaction sets its settings, since it may get any session.
+ * Connects to the customer's database. Behind a pooler, each transaction applies the settings, as it may get any session.
  *
  * @throws RollcallError `engine_unreachable`
  */

@@ -45,7 +45,7 @@ async function overEvents<T>({ events }: SqlDatabase, { sql }: Definition, work:
   }
 }
 
-/** Runs a definition into the table of a plan, and records that. An interrupt doesn't reach the transaction's rollback. */
+/** Runs a definition into the table of a plan, and records that. Interrupts don't reach the transaction's rollback. */
 function stage(database: SqlDatabase, request: StageRequest): Promise<Staged> {
   const { session, tuned } = database;
   const { plan, key, leasedAt, signal } = request;

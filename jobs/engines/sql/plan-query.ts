@@ -19,11 +19,11 @@ export interface Column extends ValueType {
 
 /** The SQL that differs between databases. */
 export interface SqlDialect {
-  /** A condition that holds for text that can't be an id: too long, only white space, or not accepted by other databases. */
+  /** A condition for text that can't be an id: too long, only white space, or not accepted by other databases. */
   unusable(expression: string): string;
   /**
-   * A trait's value as an argument of `jsonObject`, with null for NaN and infinity, also within lists and structs. Null if
-   * JSON has no form for the type.
+   * A trait's value as an argument of `jsonObject`, with null for NaN and infinity, also within lists and structs. Null
+   * if JSON has no form for the type.
    */
   traitValue(column: Column): string | null;
   /** The JSON type of values of a type. */
@@ -40,8 +40,8 @@ export interface SqlDialect {
   /** The beginning of an id that members are indexed by; the whole id if there is no index. */
   prefix(id: string): string;
   /**
-   * Ends a subquery that the planner must not see into: it would expect as many groups as there are unchanged users, and
-   * sort them all.
+   * Ends a subquery that the planner must not see into: it would expect as many groups as there are unchanged users,
+   * and sort them all.
    */
   readonly opaque: string;
   /** Statements that make the table of a plan and fill it with the rows of its query. */
@@ -81,17 +81,17 @@ export function literal(text: string): string {
 }
 
 /**
- * True for the plan of a first snapshot, whose rows have their place in the definition's result. The snapshot is stored in
- * that order, since joins are faster if both sides have a similar order.
+ * True for the plan of a first snapshot, whose rows have their place in the definition's result. The snapshot is stored
+ * in that order, since joins are faster if both sides have a similar order.
  */
 export function hasPlaces(action: Action, fromVersion: number): boolean {
   return fromVersion === 0 && (action === 'sync' || action === 'resync');
 }
 
 /**
- * The query of a plan: (n, user_id, value, was, now, rows), and `place` for a first one. Unchanged users are folded into
- * one row without an id, and so are rows without a usable id. One pass over the data then gives the changes and all
- * counts.
+ * The query of a plan: (n, user_id, value, was, now, rows), and `place` for a first one. Unchanged users are folded
+ * into one row without an id, and so are rows without a usable id. One pass over the data then gives the changes and
+ * all counts.
  */
 export function planQuery(request: StageRequest, fresh: string, tables: KeyTables, dialect: SqlDialect): string {
   const isFirst = tables.members === null && (request.action === 'sync' || request.action === 'resync');
@@ -183,8 +183,8 @@ export function freshAudience(statement: string, userId: string, dialect: SqlDia
 }
 
 /**
- * A trait's definition as (id, value, rows): ids as text, null if unusable. Of several rows of a user the greatest value
- * counts, so that reruns agree. A row whose value is too long counts as one without an id.
+ * A trait's definition as (id, value, rows): ids as text, null if unusable. Of several rows of a user the greatest
+ * value counts, so that reruns agree. A row whose value is too long counts as one without an id.
  */
 export function freshTrait(
   statement: string,

@@ -3,7 +3,7 @@ import type { Snapshot, Staged, StageRequest } from '../port.ts';
 import { literal } from './plan-query.ts';
 import { type SqlDatabase, type SqlSession, transaction } from './session.ts';
 
-/** Past states of members: the versions at which each began and ended, and the time at which the latter was computed. */
+/** Past states of members: the versions at which each began and ended, and the time when the latter was computed. */
 export const HISTORY = 'rollcall.history';
 
 const REGISTRY = [
@@ -118,8 +118,8 @@ export async function dataTables(session: SqlSession): Promise<readonly string[]
 }
 
 /**
- * Locks a plan, or those of these keys, until the transaction ends, so that no snapshot is moved by a plan that users are
- * being removed from.
+ * Locks a plan, or those of these keys, until the transaction ends, so that no snapshot is moved by a plan that users
+ * are being removed from.
  */
 export async function holdPlans(session: SqlSession, condition: string): Promise<void> {
   await session.run(`UPDATE rollcall.plans SET staged = staged${condition}`);

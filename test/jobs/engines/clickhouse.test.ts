@@ -6,7 +6,7 @@ import { systemClock } from '../../../src/kernel/clock.ts';
 
 /* Tests that need a ClickHouse are in test/clickhouse; run them with `npm run test:clickhouse`. */
 
-t.test('without the client, which only this engine needs, it says what to install', async (t) => {
+t.test('says what to install if the client is missing', async (t) => {
   const config = {
     type: 'clickhouse',
     url: 'http://rollcall:secret@127.0.0.1:1',
@@ -17,7 +17,7 @@ t.test('without the client, which only this engine needs, it says what to instal
   await t.rejects(opening, { code: 'engine_unreachable', message: /npm install @clickhouse\/client/ });
 });
 
-t.test('a client is refused that takes statements for done which failed', async (t) => {
+t.test('refuses a client that treats failed statements as done', async (t) => {
   const client = (version: string) => ({
     'package.json': JSON.stringify({ version, main: 'index.js' }),
     'index.js': 'exports.createClient = () => ({ query() { throw new Error("tried") }, close() {} });',
@@ -31,7 +31,7 @@ t.test('a client is refused that takes statements for done which failed', async 
   for (const version of ['1.21.0', '2.0.0']) await t.rejects(opening(version), { message: /tried/ }, version);
 });
 
-t.test('types are known through what is around them', async (t) => {
+t.test('recognizes types within their wrappers', async (t) => {
   t.equal(bare('LowCardinality(Nullable(String))'), 'String');
   t.same(jsonType('Array(Nullable(UInt64))'), { type: 'number', isList: true });
   t.same(jsonType('Array(Array(String))'), { type: 'unknown', isList: true });
@@ -41,7 +41,7 @@ t.test('types are known through what is around them', async (t) => {
   t.equal(jsonText('x', 'Array(AggregateFunction(uniq, UInt8))'), null);
 });
 
-t.test('a backslash escapes in strings and quoted names, and # begins a comment', async (t) => {
+t.test('reads backslash escapes in strings and quoted names, and # comments', async (t) => {
   const sql = "select 'it\\'s; $now' as `a\\`;$now`, $now -- ; $now\n;";
   t.equal(singleStatement(sql, 'NOW', true), "select 'it\\'s; $now' as `a\\`;$now`, NOW -- ; $now\n");
   t.throws(

@@ -5,7 +5,7 @@ import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 
-/** Engines with one fault each, and a case that must find it. */
+/** Engines with one fault each, and the case that must find it. */
 const FAULTS: Readonly<Record<string, (engine: Engine) => Partial<Engine>>> = {
   'later plans have what changed, both ways': () => ({ commit: async () => {} }),
   'a plan is read in parts, from any position': ({ changes }) => ({

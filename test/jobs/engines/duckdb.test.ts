@@ -26,14 +26,14 @@ async function open(t: Test): Promise<EngineFixture> {
 
 engineContract(t, open);
 
-t.test('many sessions that are the first on a file make its tables once', async (t) => {
+t.test('creates the tables of a file once for many first sessions', async (t) => {
   const { reopen } = await open(t);
   const engines = await Promise.all(Array.from({ length: 8 }, () => reopen()));
   await Promise.all(engines.map((engine, n) => settle(engine, { key: `k${n}`, sql: usersSql('a') })));
   t.same(await engines[0]?.snapshot('k7'), { version: 1, members: 1 });
 });
 
-t.test('a file can be opened at the moment at which another session closes it', async (t) => {
+t.test('opens a file while another session closes it', async (t) => {
   const { engine, reopen } = await open(t);
   await engine.close();
   for (let times = 0; times < 25; times += 1) {
@@ -44,7 +44,7 @@ t.test('a file can be opened at the moment at which another session closes it', 
   }
 });
 
-t.test('a scrub waits for a read of another session that goes on', async (t) => {
+t.test("delays a scrub until another session's read ends", async (t) => {
   const folder = t.testdir({});
   const config = { type: 'duckdb', path: join(folder, 'audiences.duckdb'), memoryLimit: null, threads: 1 } as const;
   const waiting = Promise.withResolvers<void>();
@@ -65,7 +65,7 @@ t.test('a scrub waits for a read of another session that goes on', async (t) => 
   t.match(await engine.snapshot('k'), { members: 10_000 });
 });
 
-t.test('a closed file is whole, free for other processes, and its instance opens the next file', async (t) => {
+t.test('leaves a closed file complete and free, and opens the next one in the same instance', async (t) => {
   const { engine, reopen } = await open(t);
   await settle(engine, { key: 'k', sql: usersSql('a', 'b') });
   t.ok(readdirSync(t.testdirName).some((name) => name.endsWith('.wal')));
@@ -83,7 +83,7 @@ t.test('a closed file is whole, free for other processes, and its instance opens
   t.same([made.args(), ended.args()], [[], []]);
 });
 
-t.test('an instance whose folder for temporary files was used is not taken for another file', async (t) => {
+t.test("uses a new file's own temporary folder after another file has spilled", async (t) => {
   const folder = t.testdir({});
   const config = { type: 'duckdb', memoryLimit: '24MB', threads: 1 } as const;
   const previewed = async (file: string, sql: string) => {
@@ -100,7 +100,7 @@ t.test('an instance whose folder for temporary files was used is not taken for a
   t.same(await previewed('b.duckdb', asking), { spilled: false, users: [join(folder, 'b.duckdb.tmp')] });
 });
 
-t.test('what a run has read of files is not kept for the next', async (t) => {
+t.test("doesn't cache files that a run has read", async (t) => {
   const { engine, reopen } = await open(t);
   const parquet = join(t.testdirName, 'users.parquet');
   const maker = await DuckDBInstance.create(':memory:');
@@ -118,7 +118,7 @@ t.test('what a run has read of files is not kept for the next', async (t) => {
   t.equal(await kept(await reopen()), 0);
 });
 
-t.test('a file may be called as Rollcall or DuckDB call things of their own', async (t) => {
+t.test('accepts file names that Rollcall or DuckDB use themselves', async (t) => {
   const folder = t.testdir({});
   const taken = ['rollcall', 'Rollcall', 'memory', 'main', 'temp', 'system', 'pg_catalog', 'information_schema'];
   for (const name of [...taken, '', "it's", 'a.b', 'ünï "code"']) {
@@ -133,7 +133,7 @@ t.test('a file may be called as Rollcall or DuckDB call things of their own', as
   }
 });
 
-t.test('what does not fit into memory is spilled beside the file, also where there is none yet', async (t) => {
+t.test('spills to disk next to the file, even before it exists', async (t) => {
   const folder = t.testdir({});
   const sql = `select current_setting('temp_directory') as user_id`;
   for (const [path, expected] of [
@@ -148,7 +148,7 @@ t.test('what does not fit into memory is spilled beside the file, also where the
   }
 });
 
-t.test('a file that is open here with other settings is waited for, except by who only reads', async (t) => {
+t.test('waits for a file that is open with other settings, unless it only reads', async (t) => {
   const folder = t.testdir({});
   const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '256MB', threads: 1 } as const;
   const first = await openDuckdb(config, { folder, clock });
@@ -166,7 +166,7 @@ t.test('a file that is open here with other settings is waited for, except by wh
   await (await waiting).close();
 });
 
-t.test('files named in SQL are looked up in the folder of the configuration', async (t) => {
+t.test("resolves files in SQL against the configuration's folder", async (t) => {
   const folder = t.testdir({ 'people.csv': 'user_id\n007\n8\n' });
   const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '512MB', threads: 1 } as const;
   const engine = await openDuckdb(config, { folder, clock });
@@ -179,7 +179,7 @@ t.test('files named in SQL are looked up in the folder of the configuration', as
   ]);
 });
 
-t.test('a preview over no file makes none', async (t) => {
+t.test('creates no file for a preview', async (t) => {
   const folder = t.testdir({});
   const path = join(folder, 'absent.duckdb');
   const engine = await openDuckdb(
@@ -191,7 +191,7 @@ t.test('a preview over no file makes none', async (t) => {
   t.notOk(existsSync(path));
 });
 
-t.test('a file that another process holds is waited for, then its holder is named', async (t) => {
+t.test('waits for a file that another process holds, then names the holder', async (t) => {
   const folder = t.testdir({});
   const path = join(folder, 'held.duckdb');
   const holder = join(folder, 'holder.mjs');
@@ -219,13 +219,13 @@ t.test('a file that another process holds is waited for, then its holder is name
   await engine.close();
 });
 
-t.test('what can not be opened is said', async (t) => {
+t.test("reports a file that can't be opened", async (t) => {
   const folder = t.testdir({ 'not.duckdb': 'this is no database, whatever its name says; but long enough to be read' });
   const config = { type: 'duckdb', path: join(folder, 'not.duckdb'), memoryLimit: null, threads: 1 } as const;
   await t.rejects(openDuckdb(config, { folder, clock }), { code: 'engine_unreachable', message: /not\.duckdb/ });
 });
 
-t.test('NaN and infinity are null wherever DuckDB can hide them, and text stays as it is', async (t) => {
+t.test('sends null for NaN and infinity at any depth, and leaves text unchanged', async (t) => {
   const { engine } = await open(t);
   const values = {
     'list of structs': [`[{ a: 'nan'::double, b: ['inf'::float] }]`, [{ a: null, b: [null] }]],
@@ -261,7 +261,7 @@ t.test('NaN and infinity are null wherever DuckDB can hide them, and text stays 
   }
 });
 
-t.test('nothing is loaded from the network because some SQL names it', async (t) => {
+t.test('loads nothing from the network for names in SQL', async (t) => {
   const { engine } = await open(t);
   const sql = "select current_setting('autoinstall_known_extensions')::varchar as user_id";
   const { plan } = await engine.stage(request({ sql }));
@@ -271,7 +271,7 @@ t.test('nothing is loaded from the network because some SQL names it', async (t)
 liesInOrder(t, open);
 readsLittleOfLongValues(t, open);
 
-t.test('an id that other databases would not take is none', async (t) => {
+t.test('leaves out ids that other databases would reject', async (t) => {
   const { engine } = await open(t);
   const sql = "select user_id from (values ('a' || chr(0)), (chr(0)), ('b')) as list(user_id)";
   t.match(await engine.stage(request({ sql })), { members: 1, invalid: 2 });
@@ -281,7 +281,7 @@ t.test('an id that other databases would not take is none', async (t) => {
   t.match(await engine.stage(request({ sql, toVersion: 2 })), { members: 1, exited: 1, invalid: 2 });
 });
 
-t.test('a plan is read in order, however much of it at once, and with whatever text it has', async (t) => {
+t.test('reads a plan in order, in any page size and with any text', async (t) => {
   const { engine } = await open(t);
   const odd = ['"', '\\', '\n-', 'é😀', '\u2028-', 'null'];
   const sql = `select format('u{}', hash(i)) as user_id, i as value from range(200000) as numbers(i)

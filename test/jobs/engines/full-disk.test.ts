@@ -30,7 +30,7 @@ t.teardown(() => {
   second?.remove();
 });
 
-t.test('a disk that is full fails the run, leaves the snapshot, and a later run goes on', { skip }, async (t) => {
+t.test('fails a run on a full disk, keeps the snapshot, and continues later', { skip }, async (t) => {
   const folder = first?.folder ?? '';
   const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '256MB', threads: 1 } as const;
   const open = () => openDuckdb(config, { folder, clock: systemClock });
@@ -42,7 +42,7 @@ t.test('a disk that is full fails the run, leaves the snapshot, and a later run 
   t.match(await engine.stage(request({ toVersion: 2, sql: usersSql('b', 'c') })), { entered: 1, exited: 1 });
 });
 
-t.test('a disk that fills up between stage and commit leaves the plan and the snapshot', { skip }, async (t) => {
+t.test('keeps plan and snapshot if the disk fills up between stage and commit', { skip }, async (t) => {
   const folder = second?.folder ?? '';
   const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '256MB', threads: 1 } as const;
   const open = () => openDuckdb(config, { folder, clock: systemClock });
@@ -54,7 +54,7 @@ t.test('a disk that fills up between stage and commit leaves the plan and the sn
   try {
     writeFileSync(ballast, Buffer.alloc(2 ** 25));
   } catch {
-    // It took what was left.
+    // The file took the rest of the disk.
   }
   await t.rejects(engine.commit(plan), { code: 'engine_failed' });
   await engine.close().catch(() => {});

@@ -28,9 +28,9 @@ async function open(t: Test): Promise<EngineFixture> {
   return { engine: await reopen(), reopen };
 }
 
-t.test('the engine of the documentation does what every engine has to', async (t) => engineContract(t, open));
+t.test('runs the contract suite on the engine of the documentation', async (t) => engineContract(t, open));
 
-t.test('an audience is synced in an engine that the configuration names', async (t) => {
+t.test('syncs an audience in a configured engine module', async (t) => {
   const options = { path: 'lake.duckdb' };
   const rig = await createRig(t, { engine: { type: 'module', module, options, concurrency: 1 } });
   rig.config.audiences = [audience('a', "select 'u' as user_id")];
@@ -38,7 +38,7 @@ t.test('an audience is synced in an engine that the configuration names', async 
   t.equal((await rig.deliver()).get('crm')?.length, 1);
 });
 
-t.test('a module that is none is said', async (t) => {
+t.test('reports an invalid module', async (t) => {
   const folder = t.testdir({ 'none.mjs': 'export const a = 1', 'half.mjs': 'export const openEngine = () => ({})' });
   const config = { type: 'module', options: {} } as const;
   for (const [file, message] of [

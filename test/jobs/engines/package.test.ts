@@ -23,7 +23,7 @@ export async function check(open: () => Promise<EngineFixture>): Promise<void> {
 createSqlEngine({ dialects: [] });
 `;
 
-t.test('an author of engines can use the package as it is published', async (t) => {
+t.test('works as a published package for engine authors', async (t) => {
   // Outside the checkout, whose node_modules would be found otherwise.
   const dir = await mkdtemp(join(tmpdir(), 'rollcall-package-'));
   t.after(() => rm(dir, { recursive: true }));
@@ -37,17 +37,17 @@ t.test('an author of engines can use the package as it is published', async (t) 
   for (const file of ['README.md', 'LICENSE', 'CHANGELOG.md']) await cp(join(root, file), join(installed, file));
   await writeFile(join(dir, 'package.json'), '{"private":true,"type":"module"}');
 
-  t.test('it runs without any other package', async (t) => {
+  t.test('runs without any other package', async (t) => {
     await writeFile(join(dir, 'app.js'), APP);
     t.equal((await clean(process.execPath, ['app.js'], dir)).stdout, 'function true\n');
   });
 
-  t.test('its types are found, and right also without skipLibCheck', async (t) => {
+  t.test('has correct types, also without skipLibCheck', async (t) => {
     await writeFile(join(dir, 'typed.ts'), TYPED);
     t.equal(await typeErrors(dir, 'typed.ts'), '');
   });
 
-  t.test('publint and are-the-types-wrong find nothing', async (t) => {
+  t.test('passes publint and are-the-types-wrong', async (t) => {
     const [{ filename }] = JSON.parse((await clean('npm', ['pack', '--json'], installed)).stdout);
     await t.resolves(clean(bin('publint'), ['--strict', filename], installed));
     await t.resolves(clean(bin('attw'), [filename, '--profile', 'esm-only'], installed));

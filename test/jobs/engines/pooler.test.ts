@@ -37,7 +37,7 @@ async function behindPgbouncer(): Promise<void> {
     });
   }
 
-  await t.test('SQL is cancelled through the pooler, and nobody else’s is', async (t) => {
+  await t.test('cancels SQL through the pooler without touching that of others', async (t) => {
     const pooler = await startPgbouncer(server.port, 'transaction', 2);
     t.teardown(() => pooler.stop());
     const { engine, url } = await fixture(pooler)(t);
@@ -63,7 +63,7 @@ async function behindPgbouncer(): Promise<void> {
     t.same(left.rows, [], 'and no setting stays in the session');
   });
 
-  await t.test('definitions see the event log and run in UTC, whatever session they get', async (t) => {
+  await t.test('shows definitions the event log and UTC in any session', async (t) => {
     const pooler = await startPgbouncer(server.port, 'transaction', 1);
     t.teardown(() => pooler.stop());
     const url = pooler.through(await server.database());

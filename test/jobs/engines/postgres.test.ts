@@ -25,14 +25,14 @@ engineContract(t, open);
 liesInOrder(t, open);
 readsLittleOfLongValues(t, open);
 
-t.test('many sessions that are the first on a database make its tables once', async (t) => {
+t.test('creates the tables of a database once for many first sessions', async (t) => {
   const { reopen } = await open(t);
   const engines = await Promise.all(Array.from({ length: 8 }, () => reopen()));
   await Promise.all(engines.map((engine, n) => settle(engine, { key: `k${n}`, sql: usersSql('a') })));
   t.same(await engines[0]?.snapshot('k7'), { version: 1, members: 1 });
 });
 
-t.test('ids are compared by their bytes, whatever their collation says', async (t) => {
+t.test('compares ids by their bytes, whatever their collation', async (t) => {
   const url = await server.database();
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -50,7 +50,7 @@ t.test('ids are compared by their bytes, whatever their collation says', async (
   }
 });
 
-t.test('a text tells how fresh a source is, with its offset', async (t) => {
+t.test('reads freshness from text with an offset', async (t) => {
   const { engine } = await open(t);
   const staged = await engine.stage(
     request({ sql: "select 'a' as user_id, '2026-03-01T12:30:00+02:00' as seen", freshness: 'seen' }),
@@ -58,13 +58,13 @@ t.test('a text tells how fresh a source is, with its offset', async (t) => {
   t.equal(staged.newest, Date.parse('2026-03-01T10:30:00Z'));
 });
 
-t.test('a database that does not answer is said to be unreachable', async (t) => {
+t.test('reports a database that does not answer as unreachable', async (t) => {
   const url = 'postgres://rollcall:secret@127.0.0.1:1/nothing';
   await t.rejects(openPostgres({ type: 'postgres', url }), { code: 'engine_unreachable', message: /127\.0\.0\.1:1/ });
   await openPostgres({ type: 'postgres', url }).catch(({ message }) => t.notMatch(message, /secret/));
 });
 
-t.test('a user who may not create schemas works in the one that an administrator made', async (t) => {
+t.test("uses an administrator's schema if the user may not create one", async (t) => {
   const url = new URL(await server.database());
   const admin = new pg.Client({ connectionString: url.href });
   await admin.connect();
@@ -81,24 +81,21 @@ t.test('a user who may not create schemas works in the one that an administrator
   t.same(await engine.snapshot('club'), { version: 1, members: 1 });
 });
 
-t.test(
-  'a database whose transactions are serializable unless they say otherwise gives runs none of those',
-  async (t) => {
-    const url = await server.database();
-    const admin = new pg.Client({ connectionString: url });
-    await admin.connect();
-    t.teardown(() => admin.end());
-    await admin.query(
-      `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = serializable`,
-    );
-    const engine = await openPostgres({ type: 'postgres', url });
-    t.teardown(() => engine.close());
-    const { plan } = await engine.stage(request({ sql: `select current_setting('transaction_isolation') as user_id` }));
-    t.same((await engine.changes(plan, 0, 1)).userIds, ['read committed']);
-  },
-);
+t.test('overrides a serializable default isolation level', async (t) => {
+  const url = await server.database();
+  const admin = new pg.Client({ connectionString: url });
+  await admin.connect();
+  t.teardown(() => admin.end());
+  await admin.query(
+    `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = serializable`,
+  );
+  const engine = await openPostgres({ type: 'postgres', url });
+  t.teardown(() => engine.close());
+  const { plan } = await engine.stage(request({ sql: `select current_setting('transaction_isolation') as user_id` }));
+  t.same((await engine.changes(plan, 0, 1)).userIds, ['read committed']);
+});
 
-t.test('settings of a database change neither what SQL means nor what values are told', async (t) => {
+t.test('overrides database settings that would change SQL or values', async (t) => {
   const url = await server.database();
   const admin = new pg.Client({ connectionString: url });
   await admin.connect();
@@ -113,7 +110,7 @@ t.test('settings of a database change neither what SQL means nor what values are
   t.same(told(await engine.changes(plan, 0, 1)), [['a\\', { text: ';\\t', long: '1 day 02:00:00' }]]);
 });
 
-t.test('a server says what would keep runs from working', async (t) => {
+t.test('reports problems of a server that would stop runs', async (t) => {
   const { engine, reopen } = await open(t);
   t.match(await engine.examine?.(1_000), [{ state: 'warning', message: /\d+ connections free, .* up to 1000/ }, {}]);
   await settle(engine, { sql: usersSql('a') });
@@ -128,7 +125,7 @@ t.test('a server says what would keep runs from working', async (t) => {
   t.match(await reader.examine?.(1), [{ state: 'failed', message: /write \(default_transaction_read_only\)/ }, {}]);
 });
 
-t.test('a server that goes down between stage and commit leaves plan and snapshot', { skip: notOurs }, async (t) => {
+t.test('keeps plan and snapshot if the server goes down between stage and commit', { skip: notOurs }, async (t) => {
   const { engine, reopen } = await open(t);
   await settle(engine, { sql: usersSql('a', 'b') });
   const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('b', 'c', 'd') }));
@@ -141,7 +138,7 @@ t.test('a server that goes down between stage and commit leaves plan and snapsho
   t.same(await again.snapshot('club'), { version: 2, members: 3 });
 });
 
-t.test('a full disk is no fault of the SQL', async (t) => {
+t.test('blames a full disk on the engine, not on the SQL', async (t) => {
   const url = new URL(await server.database());
   const client = new pg.Client({ connectionString: url.href });
   await client.connect();
@@ -155,7 +152,7 @@ t.test('a full disk is no fault of the SQL', async (t) => {
   t.same(await full.snapshot('club'), { version: 1, members: 1 });
 });
 
-t.test('a connection that breaks during a run is said, and the next one goes on', async (t) => {
+t.test('reports a connection that breaks during a run, and continues in the next run', async (t) => {
   const { engine, reopen } = await open(t);
   await settle(engine, { sql: usersSql('a') });
   const other = await reopen();
@@ -164,7 +161,7 @@ t.test('a connection that breaks during a run is said, and the next one goes on'
   t.match(await engine.stage(request({ toVersion: 2, sql: usersSql('a', 'b') })), { entered: 1, before: 1 });
 });
 
-t.test('SQL is cancelled where the server takes no more connections, too', async (t) => {
+t.test('cancels SQL even if the server takes no more connections', async (t) => {
   const url = new URL(await server.database());
   const admin = new pg.Client({ connectionString: url.href });
   await admin.connect();

@@ -54,15 +54,14 @@ export interface Rig {
   readonly log: JobLog;
   /** Held, failed and overdue runs, as logged. */
   readonly notices: Notice[];
-  /** Told of every step of every run; tests replace it. */
+  /** Called with each step of each run; tests replace it. */
   onProgress(step: Progress): void;
   time(): number;
-  /** Sets the time that the clock tells. */
-  /** Lets the time go by until then; a time before now sets the clock back. */
+  /** Lets time pass until then; an earlier time sets the clock back. */
   setTime(iso: string): void;
   /** Writes `FILE.csv` with these rows, which definitions read. */
   write(file: string, rows: readonly string[]): void;
-  /** Posts everything pending; answers with what each destination was sent, in order. */
+  /** Posts everything pending; resolves to the messages of each destination, in order. */
   deliver(verdict?: (claim: Claim) => Verdict): Promise<Map<string, Told[]>>;
   /** Another process on the same store and engine. */
   another(changes?: Partial<SyncOptions>): Sync;
@@ -138,7 +137,7 @@ export async function createRig(
   return rig;
 }
 
-/** By path, each with the folder of its SQL. */
+/** Engines by path, each with the folder of its SQL. */
 const kept = new Map<string, { readonly folder: string; readonly engine: Promise<Engine> }>();
 
 /**
@@ -230,7 +229,7 @@ function computation(key: string, sql: string) {
   };
 }
 
-/** `user: value` of one trait, of those told. */
+/** `user: value` of one trait, from the messages sent. */
 export function values(told: readonly Told[] | undefined, key: string): Record<string, unknown> {
   return Object.fromEntries((told ?? []).map(({ userId, traits }) => [userId, traits[key]]));
 }
