@@ -10,7 +10,7 @@ import { chatBody } from './format.ts';
 export const ALERT_SOURCE = 'rollcall:alerts';
 const destinationOf = ({ name }: AlertHook) => `${ALERT_SOURCE}:${name}`;
 
-/** Alerts that one announcement speaks of; more are counted. */
+/** Alerts that one announcement lists. The rest are only counted. */
 const LISTED = 20;
 
 /** The hooks as destinations: announcements are signed, retried and kept like any other message. */
@@ -19,14 +19,14 @@ export function alertDestinations({ hooks }: AlertsConfig): readonly Destination
     const name = destinationOf(hook);
     return {
       ...{ name, enabled: true, sources: [ALERT_SOURCE], secrets: hook.secret === null ? [] : [hook.secret] },
-      // The hooks of chats have what admits to them in their path.
+      // The path of a chat's hook is its credential.
       endpoints: [{ id: endpointId(name, hook.url), url: hook.url, headers: {}, isSecret: true }],
       ...{ require: 'any', ratePerSecond: null },
     };
   });
 }
 
-/** Alerts of one kind that go out in one announcement. */
+/** Alerts of one kind that are announced together. */
 export interface Announcement {
   readonly id: string;
   readonly isOver: boolean;
@@ -40,8 +40,8 @@ interface AnnouncementOptions {
 }
 
 /**
- * An announcement as a message for one hook; null where it speaks of nothing but that hook, which hears nothing of itself.
- * The same announcement has the same message id: what was accepted before a crash is not sent again.
+ * An announcement as a message for one hook; null if all its alerts are about that hook, which is not alerted about itself.
+ * An announcement keeps its message id, so that one accepted before a crash is not sent again.
  */
 export function announcementMessage(
   hook: AlertHook,

@@ -3,11 +3,11 @@ import type { Concern } from '../concern.ts';
 import type { AlertRules } from '../config/config.ts';
 import type { Alert } from '../store/port.ts';
 
-/** For how long a concern must be gone before people hear that it is over. */
+/** A concern must be gone for this long before its end is announced. */
 export const SETTLES = 60_000;
-/** An alert that opens again within this time after its end is restless: each time, its end is awaited twice as long. */
+/** An alert that reopens within this time after its end is flapping: each time, its end must last twice as long. */
 export const RESTLESS = 60 * 60_000;
-/** Announcements of one kind that go out within the time; later ones wait, and go together. */
+/** Announcements of one kind within `WITHIN`. Later ones wait and are sent together. */
 const ANNOUNCEMENTS = 5;
 export const WITHIN = 5 * 60_000;
 
@@ -17,18 +17,17 @@ interface Moment {
   readonly newId: () => string;
 }
 
-/** The alerts to write. */
 interface Changes {
   readonly changed: readonly Alert[];
-  /** Ids of concerns that never lasted long enough for an announcement. */
+  /** Ids of alerts that ended before they were announced. */
   readonly gone: readonly string[];
 }
 
 /**
- * Compares the concerns of now with those known before: which begin, last or end, and which announcements people get.
+ * Compares the current concerns with the known alerts: which begin, last or end, and which announcements to send.
  *
- * @param known - what is not over, and what was closed within the last hour
- * @param ageOf - for how long a concern has held, in milliseconds, as far as it says
+ * @param known - alerts that are not over, or were closed within the last hour
+ * @param ageOf - milliseconds for which a concern has held; 0 if it does not say
  */
 export function compare(
   known: readonly Alert[],
@@ -48,7 +47,7 @@ export function compare(
     const concern = alert.closedAt === null ? holding.get(keyOf(alert.about)) : undefined;
     return concern ? hold(alert, concern, rules, moment) : rest(alert, rules, moment);
   });
-  const told = tell(next, moment);
+  const told = announce(next, moment);
   const before = new Map(known.map((alert) => [alert.id, JSON.stringify(alert)]));
   return {
     changed: told.filter((alert) => before.get(alert.id) !== JSON.stringify(alert)),
@@ -67,25 +66,25 @@ function begin(about: Concern, known: readonly Alert[], age: number, { now, newI
   };
 }
 
-/** It holds, and opens once it has for long enough. */
+/** Keep the alert of a concern that holds. Open it once the concern has held for long enough. */
 function hold(alert: Alert, about: Concern, rules: AlertRules, { now }: Moment): Alert {
   const hasLasted = now - alert.firstAt >= rules[about.kind].after;
   return { ...alert, about, goneAt: null, openedAt: alert.openedAt ?? (hasLasted ? now : null) };
 }
 
-/** It holds no longer, and closes once it has not for long enough. */
+/** Keep the alert of a concern that no longer holds. Close it once the concern has been gone for long enough. */
 function rest(alert: Alert, rules: AlertRules, { now }: Moment): Alert {
   if (alert.closedAt !== null) return alert;
   const goneAt = alert.goneAt ?? now;
   const patience = Math.min(RESTLESS, SETTLES * 2 ** alert.flaps);
   if (now - goneAt < patience) return { ...alert, goneAt };
-  // A rule that is switched off announces no end either.
+  // A rule that is switched off does not announce ends either.
   const isOver = alert.opening === null || !rules[alert.about.kind].isOn;
   return { ...alert, goneAt, closedAt: now, isOver };
 }
 
-/** Gives alerts without an announcement one: one for all of a kind, and not too many of them. */
-function tell(alerts: readonly Alert[], moment: Moment): readonly Alert[] {
+/** Assign announcements to alerts that are due one: one per kind, up to the limit. */
+function announce(alerts: readonly Alert[], moment: Moment): readonly Alert[] {
   const opening = announcementsFor(
     alerts,
     'opening',

@@ -1,18 +1,18 @@
 import type { AlertHook } from '../config/config.ts';
 
-/** One of the alerts that an announcement speaks of. */
+/** One alert of an announcement. */
 interface Item {
   readonly message: string;
-  /** Where it is looked at; null where the pages' address is not known. */
+  /** The page about it; null if the pages' address is not known. */
   readonly link: string | null;
 }
 
 /** An announcement as people read it. */
 interface AnnouncementText {
-  /** How long it lasted stands in it, where it is over. */
+  /** Says how long the alert lasted, if it is over. */
   readonly title: string;
   readonly items: readonly Item[];
-  /** Alerts beyond those. */
+  /** Number of alerts that `items` leaves out. */
   readonly more: number;
   readonly isOver: boolean;
 }
@@ -20,7 +20,7 @@ interface AnnouncementText {
 /** Characters of a message that are shown in a chat: an engine's error may be long. */
 const MESSAGE = 300;
 
-/** An announcement as a chat's hook takes it. */
+/** An announcement in the format of a chat's hook. */
 export function chatBody(format: Exclude<AlertHook['format'], 'json'>, announcement: AnnouncementText): object {
   const forms = { slack, discord, teams };
   return forms[format](announcement);
@@ -43,7 +43,7 @@ function discord({ title, items, more, isOver }: AnnouncementText): object {
   const lines = items.map(({ message, link }) => `- ${plain(short(message))}${link ? ` [Look](${link})` : ''}`);
   const description = cut([...lines, ...furtherOnes(more)].join('\n'), 4_096);
   return {
-    // Names of ours may look like mentions.
+    // Our names may look like mentions.
     allowed_mentions: { parse: [] },
     embeds: [{ title: cut(title, 256), description, color: isOver ? GREEN : RED }],
   };
@@ -62,7 +62,7 @@ function teams({ title, items, more, isOver }: AnnouncementText): object {
 }
 
 const furtherOnes = (more: number) => (more > 0 ? [`And ${more} more.`] : []);
-/** Marks of Markdown in foreign text are text. */
+/** Escape Markdown in foreign text. */
 const plain = (text: string) => text.replaceAll(/[\\`*_{}[\]()#+!|<>~@]/g, '\\$&');
 const short = (text: string) => cut(text.split('\n', 1)[0] ?? '', MESSAGE);
 

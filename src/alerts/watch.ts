@@ -23,19 +23,19 @@ interface WatchParts {
   readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
   readonly accept: Accept;
   readonly config: () => AlertsConfig;
-  /** All that needs a person now, given what did when it was last looked. */
+  /** Everything that needs a person now. `before` is the result of the last check. */
   readonly concerns: (before: readonly Concern[]) => Promise<readonly Concern[]>;
 }
 
 const LEASE = 'alerts';
 export const LOOK_EVERY = 5_000;
 const PRUNE_EVERY = 60 * 60_000;
-/** Rows pruned at once. */
+/** Rows pruned in one transaction. */
 const STEP = 1_000;
 
 /**
- * Looks every few seconds at what needs a person, and tells the hooks what began and what is over. One process does, of all
- * that share a store; what it knows is in the store, so that another goes on where it ended.
+ * Checks every few seconds what needs a person, and notifies the hooks of alerts that open or close. Of the processes that
+ * share a store, one does this at a time. Its state is in the store, so that another process can take over.
  */
 export class AlertWatch {
   private readonly parts: WatchParts;
@@ -52,14 +52,14 @@ export class AlertWatch {
   start(): void {
     if (this.stopped) return;
     this.looking = this.look().catch((error) =>
-      this.parts.log.warn({ err: error }, 'Could not check for alerts; trying again'),
+      this.parts.log.warn({ err: error }, 'Could not check for alerts; retrying'),
     );
     void this.looking.then(() => {
       if (!this.stopped) this.cancel = this.parts.clock.after(LOOK_EVERY, () => this.start());
     });
   }
 
-  /** One look, for a process that does not stay: announces what has lasted long enough, unless another process looks. */
+  /** Check once, for a process that soon ends. Does nothing if another process holds the lease. */
   async once(): Promise<void> {
     await this.look().catch((error) => this.parts.log.warn({ err: error }, 'Could not check for alerts'));
     await this.giveUp();
@@ -104,7 +104,7 @@ export class AlertWatch {
   private readonly ageOf = ({ since }: Concern): number =>
     since === null ? 0 : Math.max(0, this.parts.clock.now() - Date.parse(since));
 
-  /** After a crash between accepting and saving, the same ids are accepted again, which changes nothing. */
+  /** After a crash between accepting and saving, the same ids are accepted again, and are ignored as duplicates. */
   private async send(announcement: Announcement, settings: AlertsConfig, fence: Fence): Promise<void> {
     const { accept, store, clock, log } = this.parts;
     const [title] = announcement.alerts.map(({ about }) => about.message);
@@ -134,7 +134,7 @@ export class AlertWatch {
   }
 }
 
-/** Announcements to send, grouped as they were decided on. */
+/** Announcements that are not sent yet, each with its alerts. */
 function announcements(alerts: readonly Alert[]): readonly Announcement[] {
   return (['opening', 'closing'] as const).flatMap((when) => {
     const unsent = alerts.filter((alert) => alert[when]?.sent === false);

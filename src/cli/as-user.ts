@@ -7,7 +7,7 @@ interface Deed {
   readonly target: string | null;
 }
 
-/** Does what the user of the machine asked for, and writes it into the audit log. */
+/** Do the work in the name of the machine's user, and record it in the audit log. */
 export function asUser<T>(
   { audit }: Pick<App, 'audit'>,
   { action, target }: Deed,
@@ -17,11 +17,11 @@ export function asUser<T>(
   return audit.during({ who: cliUser(), action, target }, work, outcomeOf);
 }
 
-/** How a sync ended, as the audit log says it. */
+/** Outcome of a sync for the audit log. */
 export const syncOutcome = ({ error, runs }: SyncReport): string =>
   error?.code ?? (runs.at(-1)?.state === 'held' ? 'run_held' : 'done');
 
-/** Their name in the audit log. */
+/** Name of the machine's user in the audit log. */
 export const cliUser = (): string => `cli:${userName()}`;
 
 /** A user of a container may have no name. */

@@ -3,10 +3,10 @@ import { systemClock } from '../kernel/clock.ts';
 import type { Records } from '../store/port.ts';
 
 const POLL_INTERVAL = 100;
-/** Polls after which the rest is left to the next start. */
+/** Polls before undelivered alerts are left to the next start. */
 const PATIENCE = 50;
 
-/** Waits until alerts are delivered; if they can't be, not for long. */
+/** Wait until alerts are delivered, for a limited time. */
 export async function awaitRunAlerts(store: Pick<Records, 'backlog'>, signal: AbortSignal): Promise<void> {
   for (let polls = 0; polls < PATIENCE && !signal.aborted; polls += 1) {
     const backlogs = await store.backlog();

@@ -2,8 +2,8 @@
 import { complaintAbout } from './node-version.ts';
 
 /*
- * The file that npm installs as `rollcall`. It imports the program only once it knows that this Node can: an older one would end in a
- * syntax error somewhere.
+ * The file that npm installs as `rollcall`. It checks the version of Node before it imports the program, since an older one
+ * would fail with a syntax error somewhere.
  */
 const complaint = complaintAbout(process.versions.node);
 if (complaint !== null) {
@@ -11,7 +11,7 @@ if (complaint !== null) {
   process.exitCode = 1;
 } else {
   const { emitWarning } = process;
-  // Node 22 calls its SQLite experimental, which is no news to whoever runs a command.
+  // Node 22 warns that its SQLite is experimental, which does not help users of a command.
   process.emitWarning = (warning, ...rest: unknown[]) => {
     const [type] = rest as [string | { readonly type?: string } | undefined];
     const name = typeof type === 'object' ? type.type : type;

@@ -17,25 +17,25 @@ export interface Captured {
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The parsed JSON, or the text itself where it is not JSON. */
+  /** The parsed JSON, or the text if it is not JSON. */
   readonly body: unknown;
   readonly signature: 'verified' | 'unsigned' | SignatureFault | StandardFault;
   readonly status: number;
 }
 
 interface CaptureOptions {
-  /** Requests are verified with these; none takes unsigned ones. */
+  /** Secrets to verify requests with. Without any, signatures are not checked. */
   readonly secrets: readonly string[];
   readonly bodyLimit: number;
   /** Milliseconds before each answer. */
   readonly delay: number;
-  /** The status for a request that is in order. */
+  /** The status for a valid request. */
   readonly answer: () => number;
   readonly onRequest: (request: Captured) => void;
   readonly clock: Clock;
 }
 
-/** A server that takes any request, prints it and answers as it was set up to. */
+/** A server that accepts any request, reports it and answers as configured. */
 export function createCapture(options: CaptureOptions): Server {
   return createServer((request, response) => {
     receive(request, response, options).catch(() => request.destroy());
@@ -62,7 +62,7 @@ async function receive(request: IncomingMessage, response: ServerResponse, optio
   else response.once('close', options.clock.after(options.delay, send));
 }
 
-/** The bytes, or null as soon as they are too many. */
+/** The body, or null as soon as it exceeds the limit. */
 async function read(request: IncomingMessage, limit: number): Promise<Buffer | null> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -74,7 +74,7 @@ async function read(request: IncomingMessage, limit: number): Promise<Buffer | n
   return Buffer.concat(chunks);
 }
 
-/** Every signature that is there has to be right; without any, `X-Signature` is missing. */
+/** Every signature present must be right. Without any, `X-Signature` is reported as missing. */
 function check(raw: Buffer | null, headers: IncomingHttpHeaders, secrets: readonly string[]): Captured['signature'] {
   if (secrets.length === 0 || raw === null) return 'unsigned';
   const text = (name: string) => (headers[name] === undefined ? undefined : String(headers[name]));

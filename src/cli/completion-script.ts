@@ -3,7 +3,7 @@ import type { Command, Option } from 'commander';
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];
 
-/** A command by what is typed, with what may follow. */
+/** A command's path, and the words that may follow it. */
 interface Entry {
   readonly path: string;
   readonly description: string;
@@ -12,7 +12,7 @@ interface Entry {
   readonly choices: readonly string[];
 }
 
-/** A script that completes commands, options and their choices; made of the program itself. */
+/** A script that completes commands, options and their choices, generated from the program. */
 export function completionScript(program: Command, shell: Shell): string {
   const entries = entriesOf(program, '');
   if (shell === 'fish') return fish(entries);
@@ -20,7 +20,7 @@ export function completionScript(program: Command, shell: Shell): string {
   return shell === 'zsh' ? `${ZSH}${script}` : script;
 }
 
-/** zsh takes bash's script once its own completion is there, which not every `.zshrc` begins with. */
+/** zsh runs bash's script once its own completion is loaded, which some `.zshrc` files do not do. */
 const ZSH = `(( $+functions[compdef] )) || { autoload -U compinit && compinit -i }
 autoload -U +X bashcompinit && bashcompinit
 `;
@@ -42,7 +42,7 @@ const flags = ({ short, long }: Option) => [short, long].filter((flag) => flag !
 const takesValue = ({ required, optional }: Option) => required || optional;
 const takesFile = ({ flags }: Option) => /file>/.test(flags);
 
-/** After an option with choices these are completed; after one that takes a file, files; after others nothing. */
+/** Completes an option's choices after that option, files after an option for a file, and nothing after others. */
 function bash(entries: readonly Entry[]): string {
   const paths = entries.filter(({ path }) => path !== '').map(({ path }) => path);
   const words = entries.map(({ path, subcommands, options, choices }) => {
@@ -80,7 +80,7 @@ complete -o default -F _rollcall rollcall
 function bashValues(option: Option): string {
   const { argChoices } = option;
   if (argChoices) return `COMPREPLY=( $(compgen -W '${argChoices.join(' ')}' -- "$current") )`;
-  // Where there is no compopt, as in zsh, files are offered all the same.
+  // Without compopt, as in zsh, files are offered all the same.
   return takesFile(option) ? 'COMPREPLY=( $(compgen -f -- "$current") )' : 'compopt +o default 2>/dev/null';
 }
 
@@ -117,7 +117,7 @@ function fish(entries: readonly Entry[]): string {
   return `# Made by \`rollcall completion\`.\n${lines.join('\n')}\n`;
 }
 
-/** Where the words so far are this command's, and not one of its subcommands'. */
+/** True if the words so far name this command, and none of its subcommands. */
 function fishCondition({ path, subcommands }: Entry): string {
   if (path === '') return '__fish_use_subcommand';
   const seen = path.split(' ').map((word) => `__fish_seen_subcommand_from ${word}`);

@@ -4,9 +4,9 @@ import { RollcallError } from '../kernel/errors.ts';
 import type { Terminal } from './output/terminal.ts';
 
 /**
- * Asks before something that can't be taken back; without a terminal it wants `--yes`.
+ * Ask before something that can't be undone. Without a terminal, `--yes` is required.
  *
- * @throws RollcallError `bad_usage` where nobody can be asked
+ * @throws RollcallError `bad_usage` if nobody can be asked
  */
 export async function confirm(terminal: Terminal, question: string, yes = false): Promise<boolean> {
   if (yes) return true;
@@ -17,16 +17,16 @@ export async function confirm(terminal: Terminal, question: string, yes = false)
   return answer;
 }
 
-/** Whether somebody is there to answer. */
+/** True if a person can be asked. */
 export function canAsk({ stdin, stderr }: Terminal): boolean {
   return stdin?.isTTY === true && stderr.isTTY === true;
 }
 
 /**
- * Asks one question after the other, again where the answer is neither yes nor no; an empty one is the default. Ctrl-D is a
- * no where that is the default; elsewhere it is no answer.
+ * Ask one question after the other. An empty answer is the default, and one that is neither yes nor no is asked again. Ctrl-D
+ * means no if that is the default. Otherwise it interrupts.
  *
- * @throws RollcallError `stopping` where a person ends it instead
+ * @throws RollcallError `stopping` if the person interrupts
  */
 export async function ask(
   { stdin, stderr, signal }: Terminal,
@@ -36,13 +36,13 @@ export async function ask(
   const lines = createInterface({ input: stdin ?? Readable.from([]), output: stderr, signal });
   const answers: boolean[] = [];
   let interrupted = false;
-  // While it reads, Ctrl-C is a key and no signal.
+  // While readline reads, Ctrl-C is a key, not a signal.
   lines.once('SIGINT', () => {
     interrupted = true;
     lines.close();
   });
   try {
-    // Lines typed ahead answer the questions to come.
+    // Lines typed ahead answer later questions.
     const typed = lines[Symbol.asyncIterator]();
     while (answers.length < questions.length) {
       stderr.write(`${questions[answers.length]} ${byDefault ? '[Y/n]' : '[y/N]'} `);

@@ -1,17 +1,17 @@
-/** Rows asked for at once: with --json no more than these are in memory, however many are wanted. */
+/** Rows per page. With --json no more than these are in memory, whatever the limit. */
 const ROWS = 1_000;
 
 interface Page<Row, Cursor> {
-  /** May be few or none where more follow. */
+  /** May be few or none even if more follow. */
   readonly rows: readonly Row[];
   /** Null after the last page. */
   readonly next: Cursor | null;
 }
 
 /**
- * Shows rows page by page, up to a limit.
+ * Show rows page by page, up to a limit.
  *
- * @returns how many it showed, and whether there are more
+ * @returns the number shown, and true if there are more
  */
 export async function eachPage<Row, Cursor>(
   limit: number,
@@ -21,7 +21,7 @@ export async function eachPage<Row, Cursor>(
 ): Promise<{ readonly shown: number; readonly isMore: boolean }> {
   let shown = 0;
   for (let cursor: Cursor | null = null; !signal.aborted; ) {
-    // One more than is shown tells whether there are more.
+    // Ask for one more than is shown, to see if there are more.
     const page = await ask(Math.min(ROWS, limit - shown + 1), cursor);
     const rows = page.rows.slice(0, limit - shown);
     if (rows.length > 0) await show(rows);

@@ -8,7 +8,7 @@ const error = z.object({
   message: z.string(),
 });
 
-/** The error that a service answered with; null if what answered speaks no such language. */
+/** The error that a service answered with; null if the answer is not of Rollcall's form. */
 export function errorIn(answer: string): { readonly code: ErrorCode; readonly message: string } | null {
   try {
     return error.parse(JSON.parse(answer));

@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import type { Destination, Wants } from '../destination.ts';
 
-/** The filters of a destination. A part that is not named is not filtered. */
+/** The filters of a destination. Absent parts are not filtered. */
 interface Filter extends Wants {
   readonly destination: string;
 }

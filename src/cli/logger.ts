@@ -5,9 +5,9 @@ import { RollcallError } from '../kernel/errors.ts';
 import { forScreen, type Terminal } from './output/terminal.ts';
 
 /**
- * Logs to stderr: lines for people on a terminal, JSON for machines.
+ * Log to stderr: lines for people on a terminal, JSON otherwise.
  *
- * @param untold - events that are left out
+ * @param untold - events to leave out
  */
 export function createLogger(level: string, { stderr }: Terminal, untold: readonly string[] = []): Logger {
   const isRead = stderr.isTTY === true;
@@ -39,7 +39,7 @@ export function createLogger(level: string, { stderr }: Terminal, untold: readon
   return pino(options, pretty({ destination, translateTime: 'SYS:HH:MM:ss', ignore: 'stage', singleLine: true }));
 }
 
-/** What people want to know of a run; `rollcall runs RUN` has the rest. */
+/** The fields of a run that people want to see. `rollcall runs RUN` has the rest. */
 function inShort({
   event,
   id,
@@ -55,7 +55,7 @@ function inShort({
   return { event, id, members, entered, exited, changed, sent, ...failure, ...(reason === null ? {} : { reason }) };
 }
 
-/** What has a code says itself what to do; where it was thrown helps nobody. */
+/** Coded errors explain themselves: omit the stack. */
 function withoutNeedlessStack(error: Error): object {
   const shown = pino.stdSerializers.err(error);
   if (!(error instanceof RollcallError) || error.code === 'internal_error') return shown;

@@ -3,7 +3,7 @@ import { hint } from './options.ts';
 import { note, type Terminal } from './output/terminal.ts';
 import type { AppCommandOptions } from './with-app.ts';
 
-/** Names audiences that nobody configures any more, and whose end nobody has announced. */
+/** Name audiences that are no longer configured and not retired yet. */
 export async function noteOrphans(
   { sync }: App,
   terminal: Terminal,

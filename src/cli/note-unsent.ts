@@ -2,7 +2,7 @@ import { type Destination, shownUrl } from '../destination.ts';
 import { hint } from './options.ts';
 import { note, type Terminal } from './output/terminal.ts';
 
-/** Outcomes and reasons with which nothing is sent, and nobody else can say why. */
+/** Outcomes for which Rollcall itself refused to send, and their reasons. */
 const UNSENT = [
   ['address_refused', 'resolves to an address that network.allow does not permit'],
   ['tls_untrusted', 'has a certificate that is not trusted'],
@@ -10,12 +10,12 @@ const UNSENT = [
 
 interface Shown {
   readonly destination: string;
-  /** Known of an attempt. */
+  /** Set for an attempt; absent for a dead letter. */
   readonly endpoint?: string;
   readonly why: string;
 }
 
-/** Names the URLs to which nothing was sent for what they are, and the command that looks closer. */
+/** Name the URLs that Rollcall refuses to send to, and the command that explains why. */
 export function noteUnsent(
   terminal: Terminal,
   options: { readonly config: string },

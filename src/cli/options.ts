@@ -8,7 +8,7 @@ const DEFAULT_CONFIG = 'rollcall.yaml';
 export const configOption = () =>
   orVariable(new Option('-c, --config <file>', 'configuration file').default(DEFAULT_CONFIG), 'ROLLCALL_CONFIG');
 
-/** An option that an environment variable can give; one that is set but empty counts as not set. */
+/** An option with an environment variable as its default. An empty variable counts as not set. */
 export function orVariable(option: Option, variable: string): Option {
   return isSetEmpty(variable) ? option : option.env(variable);
 }
@@ -26,7 +26,6 @@ export function inShell(word: string): string {
 
 export const jsonOption = () => new Option('--json', 'print one JSON object per line; logs stay on stderr');
 
-/** For commands that ask a running service. */
 export const tokenOption = () =>
   orVariable(new Option('--token <token>', 'admin token; that of the configuration unless given'), 'ROLLCALL_TOKEN');
 
@@ -49,23 +48,23 @@ export function milliseconds(text: string): number {
   throw new InvalidArgumentError('It must be a number with a unit: ms, s, m, h, d or w, such as 6s.');
 }
 
-/** Milliseconds since 1970 of an ISO 8601 date or date-time, in UTC unless it says otherwise. */
+/** Milliseconds since 1970 of an ISO 8601 date or date-time, in UTC unless it has an offset. */
 export function instantOption(text: string): number {
   const time = isoInstant(text);
   if (time !== null) return time;
   throw new InvalidArgumentError('It must be an ISO 8601 date or date-time, such as 1998-03-01T00:00:00Z.');
 }
 
-/** For options that may be given several times. */
+/** Collects the values of an option that may be given several times. */
 export function collect(value: string, previous: readonly string[] = []): readonly string[] {
   return [...previous, notEmpty(value)];
 }
 
-/** What options and arguments take that say nothing else: an empty text is a variable that a script has not set. */
+/** The default parser of options and arguments. An empty text is probably a variable that a script has not set. */
 export function notEmpty(text: string): string {
   if (text === '') throw new InvalidArgumentError('It must not be empty.');
   return text;
 }
 
-/** For a place in a list; an empty one is its beginning. */
+/** Parser of a place in a list. An empty one is the beginning. */
 export const placeOption = (text: string): string => text;

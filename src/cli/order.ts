@@ -5,9 +5,10 @@ import { reportRuns, TOLD } from './output/report-runs.ts';
 import { type AppCommandOptions, type OpenedApp, withApp } from './with-app.ts';
 
 /**
- * Does one thing to one audience, sends what comes of it, and reports it as a sync does; null where nothing was done.
+ * Carry out an order for one audience, deliver its messages, and report it as a sync does. `work` returns null if nothing
+ * was done.
  *
- * @param afterwards - what is to be said after the report
+ * @param afterwards - prints notes after the report
  */
 export async function order(
   options: AppCommandOptions,

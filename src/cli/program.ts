@@ -82,7 +82,7 @@ const COMMANDS = [
   addCompletion,
 ];
 
-/** Runs one command line to its exit code. */
+/** Run one command line. Resolves to its exit code. */
 export async function runProgram(args: readonly string[], terminal: Terminal): Promise<number> {
   let code: number = EXIT.done;
   const program = buildProgram(terminal, (outcome) => {
@@ -96,7 +96,6 @@ export async function runProgram(args: readonly string[], terminal: Terminal): P
   }
 }
 
-/** All commands, as one command line. */
 export function buildProgram(terminal: Terminal, setExitCode: CliContext['setExitCode']): Command {
   const program = new SuggestingCommand('rollcall')
     .description('Keeps audiences in sync with your own apps, and forwards every message as a signed webhook.')
@@ -113,14 +112,14 @@ export function buildProgram(terminal: Terminal, setExitCode: CliContext['setExi
   return program;
 }
 
-/** What ends a command with 2. */
+/** Error codes that exit with 2. */
 export const USAGE_CODES = new Set([
   ...['bad_configuration', 'bad_usage', 'unknown_audience', 'unknown_run', 'event_log_stays'],
   ...['unauthorized', 'forbidden'],
 ]);
 const STOPPED = new Set(['stopping', 'store_closed', 'interrupted']);
 
-/** A failure because a person ended the command; whatever waits for something then says so in Node's words. */
+/** True for failures that follow from an interruption. Aborted waits throw Node's AbortError. */
 const isStop = (error: unknown) =>
   error instanceof RollcallError ? STOPPED.has(error.code) : error instanceof Error && error.name === 'AbortError';
 
@@ -130,7 +129,7 @@ const INTERRUPTED =
 function explain(error: unknown, terminal: Terminal, json: boolean): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.done;
-    // The message has been printed by now.
+    // Commander has printed the message.
     if (json) printJson(terminal, { error: { code: 'bad_usage', message: error.message.replace(/^error: /, '') } });
     return EXIT.usage;
   }

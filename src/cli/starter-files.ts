@@ -1,16 +1,15 @@
 import { VERSION } from '../kernel/version.ts';
 
-/** The files of a new project. */
+/** Choices for the files of a new project. */
 export interface Starter {
-  /** Whether to bring orders and an audience over them. */
+  /** Include orders and an audience over them. */
   readonly sample: boolean;
-  /** Whether to bring an app that receives webhooks. */
+  /** Include an app that receives webhooks. */
   readonly receiver: boolean;
   /** Port of the service. */
   readonly port: number;
   /** Port of the receiver app. */
   readonly receiverPort: number;
-  /** Makes a secret. */
   readonly secret: () => string;
 }
 
@@ -23,7 +22,7 @@ export function starterFiles(starter: Starter): ReadonlyMap<string, string> {
     files.set('receiver/package.json', RECEIVER_PACKAGE);
     files.set('receiver/tsconfig.json', RECEIVER_TSCONFIG);
   }
-  // Last, as it says that there is a project: what could not be written in one go can be written by the next.
+  // Last, because it marks the project as complete: until it exists, `init` can be run again.
   files.set('rollcall.yaml', configuration(starter));
   return files;
 }

@@ -3,8 +3,8 @@ import { closestMatch } from 'leven';
 import { notEmpty } from './options.ts';
 
 /**
- * A command that helps with misspelt subcommands. Where one of them runs by itself, commander takes them for arguments. It
- * refuses empty values of options and arguments, unless they have a parser of their own.
+ * A command that suggests corrections of misspelt subcommands, which commander takes for arguments if there is a default
+ * subcommand. It refuses empty values of options and arguments, unless they have a parser of their own.
  */
 export class SuggestingCommand extends Command {
   override createCommand(name?: string): SuggestingCommand {
@@ -31,12 +31,12 @@ export class SuggestingCommand extends Command {
     return closestMatch(this.args[0] ?? '', names, { maxDistance: 2 });
   }
 
-  /** The command that has subcommands: this one, or the one that this one stands for. */
+  /** The command with the subcommands: this one, or its parent if this is the parent's default. */
   private group(): Command {
     return this.commands.length > 0 || !this.parent?.parent ? this : this.parent;
   }
 
-  /** What can be typed here. */
+  /** The commands that can be typed here. */
   private usages(): readonly string[] {
     const group = this.group();
     const commands = group.commands.length > 0 ? group.commands : [group];
@@ -44,7 +44,7 @@ export class SuggestingCommand extends Command {
   }
 }
 
-/** Its name behind those of its parents. */
+/** The command's name, with those of its parents in front. */
 function pathOf(command: Command): string {
   return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name();
 }

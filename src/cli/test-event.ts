@@ -4,12 +4,12 @@ import type { TestResult } from '../deliver/test-event.ts';
 import type { Destination } from '../destination.ts';
 import { systemClock } from '../kernel/clock.ts';
 
-/** The destinations that `rollcall test` takes, hooks of alerts included. */
+/** The destinations that `rollcall test` accepts, alert hooks included. */
 export function testable({ destinations, alerts }: Config): readonly Destination[] {
   return [...destinations, ...alertDestinations(alerts)];
 }
 
-/** Posts a test event to each endpoint of a destination; to a hook of alerts, an alert that there is not. */
+/** Post a test event to each endpoint of a destination, or a made-up alert to an alert hook. */
 export async function testDestination(
   destination: Destination,
   { network, serviceName, alerts }: Pick<Config, 'network' | 'serviceName' | 'alerts'>,

@@ -1,8 +1,8 @@
 import type { ComputedType } from '../../jobs/index.ts';
 
 /**
- * A TypeScript declaration that tells the receiver kit which audiences and traits there are: a handler for another one
- * then does not compile.
+ * A TypeScript declaration that names the audiences and traits for the receiver kit, so that a handler for another one does
+ * not compile.
  */
 export function typesFile(types: readonly ComputedType[]): string {
   const audiences = types.filter(({ kind }) => kind === 'audience').map(({ key }) => JSON.stringify(key));

@@ -8,7 +8,7 @@ interface Names {
   readonly source?: string;
 }
 
-/** Where nothing was found, a mistyped name may be why; a store also knows names that are gone from the configuration. */
+/** Point out names that are not configured, in case one is mistyped. The store may still know removed names. */
 export function noteUnknown(terminal: Terminal, config: Config, { destination, endpoint, source }: Names): void {
   const { destinations, sources } = config;
   const given: readonly (readonly [what: string, name: string | undefined, known: readonly string[]])[] = [

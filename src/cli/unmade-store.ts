@@ -4,19 +4,19 @@ import type { Config } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { linked, markerOf } from '../store/sqlite/files.ts';
 
-/** Whether the next start makes the store: a log without its file, or an empty file that was in use, is a loss, and no new store. */
+/** True if the next start creates the store. A log without its file, or an empty file that was in use, is data loss. */
 export function isUnmade({ store }: Pick<Config, 'store'>): boolean {
   if (!store.url.startsWith('sqlite:') || store.url === 'sqlite::memory:') return false;
   const path = linked(store.url.slice('sqlite:'.length));
   return isBlank(path) && !existsSync(`${path}-wal`) && isWritable(dirname(path));
 }
 
-/** For commands that write nothing: a store that is not there yet is an empty one, and stays unmade. */
+/** For commands that only read: treat a missing store as empty, without creating it. */
 export function withoutMakingStore(config: Config): Config {
   return isUnmade(config) ? { ...config, store: { ...config.store, url: 'sqlite::memory:' } } : config;
 }
 
-/** What a command says that has nothing to look at. */
+/** The error of a command that needs an existing store. */
 export function noStore({ store }: Pick<Config, 'store'>): RollcallError {
   const path = store.url.slice('sqlite:'.length);
   return new RollcallError(

@@ -6,13 +6,12 @@ import type { Terminal } from './output/terminal.ts';
 
 const TRY_EVERY = 2_000;
 
-/** Whether a start failed for want of space only. */
 export function isFull(error: unknown): error is RollcallError {
   return error instanceof RollcallError && error.code === 'store_full';
 }
 
 /**
- * Waits until the store can be opened, or the command has to end. Where `collects`, clients are asked meanwhile to come again.
+ * Wait until the store can be opened, or the command is interrupted. If `collects`, ask clients to retry in the meantime.
  */
 export async function untilRoom(
   config: Config,

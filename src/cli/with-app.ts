@@ -9,7 +9,7 @@ import { configOption, jsonOption } from './options.ts';
 import type { Terminal } from './output/terminal.ts';
 import { isUnmade, noStore } from './unmade-store.ts';
 
-/** Options of every command that works on the store. */
+/** Options of every command that uses the store. */
 export interface AppCommandOptions {
   readonly config: string;
   readonly json?: boolean;
@@ -25,13 +25,13 @@ export function addAppOptions(command: Command): Command {
 
 export interface OpenAppOptions {
   readonly terminal: Terminal;
-  /** Logs at the configured level even if nobody asks. */
+  /** Logs at the configured level even without --verbose. */
   readonly talkative?: boolean;
-  /** Events that are logged only if somebody asks, because the command tells them itself. */
+  /** Events that are logged only with --verbose, because the command reports them itself. */
   readonly untold?: readonly string[];
-  /** Makes the store where there is none; other commands say that there is none. */
+  /** Creates a missing store. Other commands fail. */
   readonly makesStore?: boolean;
-  /** Adapts the configuration for this command, now and at every reload. */
+  /** Adapts the configuration for this command, at the start and at every reload. */
   readonly adapt?: (config: Config) => Config;
   readonly onProgress?: (progress: Progress) => void;
 }
@@ -44,7 +44,7 @@ export interface OpenedApp {
   readonly reload: () => Promise<void>;
 }
 
-/** Reads the configuration, builds the service, does the work, and closes what it opened whatever happens. */
+/** Read the configuration, build the service, do the work, and always close what was opened. */
 export async function withApp<T>(
   options: AppCommandOptions,
   {
@@ -57,7 +57,7 @@ export async function withApp<T>(
   }: OpenAppOptions,
   work: (opened: OpenedApp) => Promise<T>,
 ): Promise<T> {
-  // Loaded only here: commands that do without the service start in half the time.
+  // Loaded only here: commands that need no service start in half the time.
   const [{ App }, { loadConfig }, { createLogger }] = await Promise.all([
     import('../app.ts'),
     import('../config/load.ts'),
@@ -66,7 +66,7 @@ export async function withApp<T>(
   const file = resolve(options.config);
   const config = adapt(loadConfig(options.config));
   if (!makesStore && isUnmade(config)) throw noStore(config);
-  // SQL may name files; they resolve as all paths of the configuration do.
+  // Files named in SQL resolve as all paths of the configuration do.
   process.chdir(config.folder);
   const asked = talkative || options.verbose || config.logLevel === 'silent';
   const log = asked ? createLogger(config.logLevel, terminal) : createLogger('error', terminal, untold);
@@ -77,12 +77,12 @@ export async function withApp<T>(
     closing ??= app.close();
     return closing;
   };
-  // It may have been interrupted while all that was loaded.
+  // The signal may have arrived while the modules were loading.
   if (terminal.signal.aborted) {
     await close();
     throw new RollcallError('stopping', 'Interrupted.');
   }
-  // Work under way stops at its next safe point, and goes on at the next start.
+  // Work under way stops at its next safe point and continues at the next start.
   const interrupt = () => void close().catch((error) => log.error({ err: error }, 'Rollcall did not stop cleanly'));
   terminal.signal.addEventListener('abort', interrupt, { once: true });
   const onCrash = (error: unknown) =>
@@ -98,10 +98,10 @@ export async function withApp<T>(
   }
 }
 
-/** How long a service that can't go on may take to answer what is under way and to close, in milliseconds. */
+/** Milliseconds that a failed service gets to answer open requests and close. */
 const LAST_MOMENTS = 5_000;
 
-/** Closes in order; of a service that has failed, what does not end soon ends with the process. */
+/** Close in order, but do not wait for long if the service has failed. */
 async function closeInTime(app: App, close: () => Promise<void>): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>();
   let timer: NodeJS.Timeout | undefined;

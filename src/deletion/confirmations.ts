@@ -7,14 +7,14 @@ interface ConfirmationParts {
   readonly log: { warn(details: object, message: string): void };
 }
 
-/** The request and the user's place in it, as `Regulations` names its notices. */
+/** The message id of a notice of `Regulations`: the request and the user's index in it. */
 const NOTICE = /^([0-9a-f-]{36})-(\d+)$/;
 const TRY_AGAIN = 5_000;
-/** Written at once; kept while the store is away. */
+/** Confirmations written in one transaction, and kept in memory while the store is not available. */
 const STEP = 1_000;
 const KEPT = 100_000;
 
-/** Writes down which destinations took which notices of deletions. All other deliveries cost it one comparison. */
+/** Records which destinations accepted which deletion notices. Costs every other delivery one comparison. */
 export class Confirmations {
   private readonly parts: ConfirmationParts;
   private waiting: NoticeConfirmation[] = [];
@@ -34,7 +34,7 @@ export class Confirmations {
     void this.flush();
   }
 
-  /** Resolves once all is written, or can't be for now. */
+  /** Resolves once everything is written, or the store has failed. */
   flush(): Promise<void> {
     this.writing ??= this.write().finally(() => {
       this.writing = null;
@@ -50,7 +50,7 @@ export class Confirmations {
       try {
         await store.confirmNotices(part);
       } catch (error) {
-        log.warn({ err: error }, 'Confirmations of deletions could not be stored; trying again');
+        log.warn({ err: error }, 'Could not store confirmations of deletions; retrying');
         this.cancel = clock.after(TRY_AGAIN, () => void this.flush());
         return;
       }

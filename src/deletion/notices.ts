@@ -1,18 +1,18 @@
 import { type Destination, isOwnSource } from '../destination.ts';
 import type { Regulation, Told, ToldPage } from '../store/port.ts';
 
-/** A destination, as far as notices go by it; those that only other processes know included. */
+/** The part of a destination that decides about notices. It may be known to other processes only. */
 export type Connected = Pick<Destination, 'name' | 'sources'>;
 
-/** Notices that go from one source to the same destinations. */
+/** Notices from one source to the same destinations. */
 interface Notices {
   readonly source: string;
   readonly to: readonly string[];
-  /** Places in the request's `userIds`. */
+  /** Indexes into the request's `userIds`. */
   readonly users: readonly number[];
 }
 
-/** Groups what was found by source and destination, with places for ids. */
+/** Group the findings by source and destination, with indexes in place of user ids. */
 export function withUsers(found: ToldPage['told'], userIds: readonly string[]): readonly Told[] {
   const places = new Map(userIds.map((user, place) => [user, place]));
   const told = new Map<string, { source: string; destination: string; users: Set<number> }>();
@@ -28,9 +28,9 @@ export function withUsers(found: ToldPage['told'], userIds: readonly string[]): 
 }
 
 /**
- * Destinations that get notices, by source. A destination that is connected to an affected source, enabled or not, hears of
- * all users. One that is no longer connected or configured hears of those that the source told it of. People's hooks hear of
- * nobody.
+ * Destinations that get notices, by source. A destination that is connected to an affected source, enabled or not, gets
+ * notices of all users. One that is no longer connected or configured gets those of the users that the source sent it.
+ * Alert hooks get none.
  */
 export function destinationsOf(
   { sources: scope, userIds, told }: Pick<Regulation, 'sources' | 'userIds' | 'told'>,
@@ -41,7 +41,7 @@ export function destinationsOf(
   const notices: Notices[] = [];
   for (const source of new Set([...sources, ...(told ?? []).map((each) => each.source)])) {
     if (!isMeant(source)) continue;
-    // A source that is gone from the configuration notifies only destinations that heard of the user before.
+    // A source that is no longer configured notifies only destinations that already know the user.
     const connected = destinations.filter((each) => sources.includes(source) && each.sources.includes(source));
     const names = [...new Set(connected.map(({ name }) => name))];
     const others = (told ?? []).filter((each) => each.source === source && !names.includes(each.destination));
@@ -50,7 +50,7 @@ export function destinationsOf(
   return notices;
 }
 
-/** A user has one message per source: a second one would be taken for a repetition. */
+/** One message per user and source: a second one would have the same id and be dropped as a duplicate. */
 function bySameDestinations(
   source: string,
   names: readonly string[],

@@ -34,19 +34,19 @@ export interface RegulationParts {
     | 'releaseLease'
   >;
   readonly accept: (source: string, messages: readonly Message[], options: AcceptOptions) => Promise<unknown>;
-  /** Gives back the deliveries that this process has claimed and not begun, if it delivers: only what waits in the store is erased. */
+  /** Release the deliveries that this process has claimed and not begun: only those waiting in the store are erased. */
   readonly giveBack?: () => Promise<void>;
   readonly sources: () => readonly Source[];
   readonly destinations: () => readonly Destination[];
-  /** The destinations that live processes know: in a rolling update, more than this one's. */
+  /** Destinations known to all live processes: in a rolling update, more than this one's. */
   readonly elsewhere: () => Promise<readonly Connected[]>;
-  /** Users among these whom the audiences of these sources (of all when null) know, and the destinations that heard of them. */
+  /** Which of these users are in audiences of these sources (null for all), and the destinations that know them. */
   readonly toldByEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<ToldPage['told']>;
-  /** Takes users out of the event log and its files; several requests share one rewriting. */
+  /** Erase users from the event log. Several requests share one rewrite of its files. */
   readonly eraseFromLog?: (
     requests: readonly { readonly users: readonly string[]; readonly sources: readonly string[] | null }[],
   ) => Promise<void>;
-  /** Takes users out of the snapshots and plans of those audiences, and out of the engines' files. */
+  /** Erase users from the snapshots and plans of those audiences, and from the engines' files. */
   readonly forgetInEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<void>;
   readonly clock: Clock;
   readonly log: { error(details: object, message: string): void };
@@ -55,8 +55,8 @@ export interface RegulationParts {
 /** Notices per transaction. */
 const NOTICES = 500;
 /**
- * How long to wait for what is being posted about a user, in milliseconds. An attempt takes 5 s at most, but another
- * process may have some hundred deliveries in hand for a slow endpoint.
+ * Milliseconds to wait for deliveries about a user that are in flight. An attempt takes 5 s at most, but another process
+ * may have claimed some hundred deliveries for a slow endpoint.
  */
 const IN_FLIGHT_WAIT = 10 * 60_000;
 const IN_FLIGHT_STEP = 250;
@@ -69,23 +69,22 @@ const SUPPRESSES: Partial<Record<RegulationType, boolean>> = {
   UNSUPPRESS: false,
 };
 
-/** The right to carry requests out, over all processes. */
 const LEASE = 'regulations';
-/** How often a process that has something to do asks for it. */
+/** Milliseconds between tries to get the lease. */
 const LEASE_STEP = 1_000;
 
-/** Why a piece of work ends early: the process does, or another has taken over. */
+/** Thrown when this process stops, or another has taken over. */
 class Stopped extends Error {}
 
 /**
- * Carries deletion requests out, the oldest first, in one process at a time. A process that is late must not suppress a
- * user who was let in again. Every step can be repeated, so a crash anywhere does no harm.
+ * Carries out deletion requests, oldest first, in one process at a time: a late process must not suppress a user who was
+ * admitted again. Every step can be repeated, so a crash anywhere does no harm.
  */
 export class Regulations {
   private readonly parts: RegulationParts;
   private readonly stopping = new AbortController();
   private work = Promise.resolve();
-  /** Whether a look at the open requests is still to come. */
+  /** True while a pass over the open requests is scheduled. */
   private willLook = false;
   private lease: Lease<Fence> | null = null;
   /** Requests whose users are still in the event log. */
@@ -95,7 +94,7 @@ export class Regulations {
     this.parts = parts;
   }
 
-  /** Resolves to the request's id once it is durable; the work goes on in the background. */
+  /** Resolves to the request's id once it is durable. The work continues in the background. */
   async file(request: RegulationRequest): Promise<string> {
     const { clock, store } = this.parts;
     const id = clock.uuid();
@@ -117,18 +116,18 @@ export class Regulations {
     return this.parts.store.regulation(id);
   }
 
-  /** Takes up what a stopped or killed process left unfinished. */
+  /** Resume requests that a stopped or killed process left unfinished. */
   async resume(): Promise<void> {
     if ((await this.parts.store.openRegulations()).length > 0) this.begin();
   }
 
-  /** Resolves once nothing is being worked on; what is unfinished stays for the next start. */
+  /** Resolves once no work is under way. Unfinished requests are left to the next start. */
   async close(): Promise<void> {
     this.stopping.abort(new Stopped());
     await this.work;
   }
 
-  /** Has all open requests looked at; what is filed after that look is seen by one more. */
+  /** Schedule a pass over all open requests. Requests filed after it has read them get another pass. */
   private begin(): void {
     if (this.willLook) return;
     this.willLook = true;
@@ -144,8 +143,8 @@ export class Regulations {
       this.awaitingLog = open.filter(({ type, userIds }) => deletes(type) && userIds.length > 0);
       for (const regulation of open) await this.carryOut(regulation);
     } catch (error) {
-      // Open requests stay open, and are looked for again.
-      if (!(error instanceof Stopped)) log.error({ err: error }, 'Could not look for deletion requests');
+      // Open requests stay open for the next pass.
+      if (!(error instanceof Stopped)) log.error({ err: error }, 'Could not read the open deletion requests');
     } finally {
       this.willLook = false;
       await this.lease?.release();
@@ -178,7 +177,7 @@ export class Regulations {
       if (error instanceof Stopped) throw error;
       this.parts.log.error({ err: error, regulation: regulation.id }, 'The deletion request failed');
       await this.end(regulation.id, 'FAILED').catch(() => {
-        // The store is what fails: the request stays open, and the next start takes it up.
+        // The store has failed: the request stays open, and the next start resumes it.
       });
     }
   }
@@ -201,7 +200,7 @@ export class Regulations {
     const suppress = SUPPRESSES[type];
     if (suppress !== undefined) await this.retried(() => store.suppress(userIds, sources, suppress));
     let notices: Regulation['notices'];
-    // Without its users it was taken up after all but the last step.
+    // A request without users has only its last step left.
     if (deletes(type) && userIds.length > 0) {
       const known = await this.findTold(regulation);
       const unlogged = await this.eraseFromLog(known);
@@ -211,12 +210,12 @@ export class Regulations {
       notices = await this.notify(known);
       if (!unlogged || !forgotten || !erased) await this.save({ ...known, partial: true }, 'RUNNING');
     }
-    // The ids go first: what is removed last is what the record itself left in the files.
+    // Scrub last, so that the ids of the record itself are removed from the files too.
     await this.retried(() => store.stripRegulation(id, notices));
     await this.retried(() => store.scrub());
   }
 
-  /** Destinations that heard of the users have to be known before these are taken out, and to outlive a crash. */
+  /** Find and store the destinations that know the users. Once the users are erased, nobody could say. */
   private async findTold(regulation: Regulation): Promise<Regulation> {
     if (regulation.told !== null) return regulation;
     const { store } = this.parts;
@@ -234,7 +233,7 @@ export class Regulations {
     return known;
   }
 
-  /** Together with all that are to come: files are rewritten once. */
+  /** Erase the users of all open requests together, so that the files are rewritten only once. */
   private async eraseFromLog({ id }: Regulation): Promise<boolean> {
     const { eraseFromLog } = this.parts;
     const requests = this.awaitingLog;
@@ -245,28 +244,28 @@ export class Regulations {
       return true;
     } catch (error) {
       if (error instanceof Stopped) throw error;
-      this.parts.log.error({ err: error, regulation: id }, 'Users could not be erased from the event log');
+      this.parts.log.error({ err: error, regulation: id }, 'Could not erase users from the event log');
       return false;
     }
   }
 
-  /** An engine that can't be reached must not keep the notices from the receivers. */
+  /** False on failure: an unreachable engine must not hold back the notices. */
   private async forgetInEngines({ id, userIds, sources }: Regulation): Promise<boolean> {
     try {
       await this.retried(() => this.parts.forgetInEngines(userIds, sources));
       return true;
     } catch (error) {
       if (error instanceof Stopped) throw error;
-      this.parts.log.error({ err: error, regulation: id }, 'Users could not be erased from an engine');
+      this.parts.log.error({ err: error, regulation: id }, 'Could not erase users from an engine');
       return false;
     }
   }
 
-  /** Waits until nothing is in flight, since a post that fails comes back. False if that takes too long. */
+  /** Erase until nothing is in flight, since a failed post is queued again. False if that takes too long. */
   private async eraseFromStore(regulation: Regulation): Promise<boolean> {
     const { clock, log } = this.parts;
     const deadline = clock.monotonic() + IN_FLIGHT_WAIT;
-    // Once more when nothing is in flight: what expired or was queued again meanwhile changed its table behind our back.
+    // Pass again once nothing is in flight: deliveries that expired or were requeued in between have changed tables.
     for (let calm = 0; calm < 2; ) {
       if ((await this.erasePass(regulation)) === 0) {
         calm += 1;
@@ -274,7 +273,7 @@ export class Regulations {
       }
       calm = 0;
       if (clock.monotonic() >= deadline) {
-        log.error({ regulation: regulation.id }, 'Messages about these users are still being posted');
+        log.error({ regulation: regulation.id }, 'Gave up waiting for messages about these users that are in flight');
         return false;
       }
       await this.sleep(IN_FLIGHT_STEP);
@@ -295,8 +294,8 @@ export class Regulations {
   }
 
   /**
-   * One notice per affected source and user, with ids that make a repetition a duplicate; resolves to how many each
-   * destination gets.
+   * Send one notice per affected source and user, with ids that make a repetition a duplicate. Resolves to the number for
+   * each destination.
    */
   private async notify(regulation: Regulation): Promise<Readonly<Record<string, number>>> {
     const { id, createdAt, userIds } = regulation;

@@ -6,7 +6,7 @@ import { RollcallError } from '../kernel/errors.ts';
 import { type Confirmed, REGULATION_TYPES, type Regulation, type RegulationType } from '../store/port.ts';
 import { subjectIds } from './subjects.ts';
 
-/** A deletion request as somebody files it. */
+/** A deletion request as it is filed. */
 export interface RegulationRequest {
   readonly type: RegulationType;
   /** Null for every source. */
@@ -20,10 +20,10 @@ export interface RegulationsOptions {
   /** Throws a RollcallError for requests that may not pass. */
   readonly guard: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
   readonly hasSource: (id: string) => boolean;
-  /** Resolves to the request's id once it is durable; the work goes on in the background. */
+  /** Resolves to the request's id once it is durable. The work continues in the background. */
   readonly fileRegulation: (request: RegulationRequest, by: FastifyRequest) => Promise<string>;
   readonly findRegulation: (id: string) => Promise<Regulation | null>;
-  /** Notices that each destination took. */
+  /** Notices that each destination has accepted. */
   readonly confirmed?: (id: string) => Promise<readonly Confirmed[]>;
 }
 
@@ -67,7 +67,7 @@ const found = z.object({
 export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, options) => {
   app.setErrorHandler(answerError);
   app.removeContentTypeParser('text/plain');
-  // The schemas are for the documentation; bodies are checked with zod.
+  // The schemas serve the documentation only. Bodies are checked with zod.
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);
   app.addHook('onRequest', options.guard);
@@ -104,7 +104,7 @@ export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, o
   );
 };
 
-/** Without the user ids: they are to be forgotten. */
+/** Omits the user ids: they have to be forgotten. */
 function shown(regulation: Regulation, confirmed: readonly Confirmed[]) {
   const { id, type, status, sources, subjects, createdAt, finishedAt, by, notices } = regulation;
   return {

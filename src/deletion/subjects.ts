@@ -1,9 +1,9 @@
 import * as z from 'zod';
 
-/** Users in a request at most. */
+/** The most users that one request may have. */
 export const MAX_USERS = 5_000;
 
-/** The users of a request. An id of blanks is nobody's: audiences count it as invalid. */
+/** The users of a request. Blank ids are rejected: audiences count them as invalid too. */
 export const subjectIds = z
   .array(
     z

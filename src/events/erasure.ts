@@ -5,16 +5,16 @@ import { Workbench } from '../store/events/parquet.ts';
 import { personOf } from '../store/events/person.ts';
 import { announceAndWrite, type Sealed } from './sealing.ts';
 
-/** Users to take out of the log. */
+/** Users to erase from the log. */
 export interface Erasure {
   readonly users: readonly string[];
-  /** Only what came from these; from any when null. */
+  /** Only events from these sources; null for all. */
   readonly sources: readonly string[] | null;
-  /** Only what was received by then, in milliseconds since 1970; all when absent. */
+  /** Only events received up to this time, in milliseconds since 1970; absent for all. */
   readonly until?: number;
 }
 
-/** Rewrites the files that have anything of these users, without it. */
+/** Rewrite the files that have events of these users, without those events. */
 export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): Promise<void> {
   const { log, folder, clock, fence } = sealed;
   const { files } = await log.state();
@@ -44,7 +44,7 @@ export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): 
   }
 }
 
-/** The files in which a condition holds for any event. */
+/** The files in which a condition holds for at least one event. */
 async function filesWith(
   bench: Workbench,
   files: readonly LogFile[],

@@ -15,30 +15,30 @@ interface KeeperParts {
     Store,
     'events' | 'trustsClocks' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey'
   >;
-  /** Has all that live audiences keep of the log built again. */
+  /** Rebuilds the state of all live audiences from the log. */
   readonly live: { rebuildAll(): Promise<void> };
   readonly clock: Clock;
   readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
-  /** Absolute folder of the files. */
+  /** Absolute path of the files' folder. */
   readonly folder: string;
-  /** How long events are kept, in milliseconds. */
+  /** Milliseconds for which events are kept. */
   readonly keep: () => number;
-  /** Called when something failed in the background. */
+  /** Called when background work has failed. */
   readonly onFailure?: () => void;
 }
 
 const LOOK_EVERY = 5_000;
-/** Days that are over are dropped so often, and partitions made for those to come. */
+/** Interval at which expired days are dropped and partitions made for coming ones. */
 const DAYS_EVERY = 3_600_000;
-/** For how long files that were replaced stay, for SQL that reads them, in milliseconds of store time. */
+/** Milliseconds of store time for which replaced files are kept, for SQL that still reads them. */
 const GRACE = 10 * 60_000;
-/** How long whoever deletes waits for another process to end what it does. */
+/** Milliseconds that a deletion waits for the lease of another process. */
 const PATIENCE = 30 * 60_000;
 const ASK_EVERY = 500;
 
 /**
- * Looks after the event log in the background: seals its tail into files, merges small files, drops days that are over,
- * and deletes users. Any process may, one at a time.
+ * Maintains the event log in the background: seals its tail into files, merges small files, drops expired days and erases
+ * users. Any process may do so, one at a time.
  */
 export class EventLogKeeper {
   private readonly parts: KeeperParts;
@@ -52,14 +52,14 @@ export class EventLogKeeper {
     this.parts = parts;
   }
 
-  /** Looks once, then every few seconds. */
+  /** Check now, then every few seconds. */
   async start(): Promise<void> {
     await this.look();
     if (this.stopping.signal.aborted) return;
     this.cancel = this.parts.clock.after(LOOK_EVERY, () => void this.start());
   }
 
-  /** Seals what is in the tail, unless another process is at it. */
+  /** Stop, and seal the tail unless another process holds the lease. */
   async stop(): Promise<void> {
     this.stopping.abort();
     this.cancel();
@@ -67,13 +67,13 @@ export class EventLogKeeper {
       const { events } = this.parts.store;
       if (events.kind === 'files' && (await events.state()).tail.last > 0)
         await this.withLease((sealed) => sealTail(sealed));
-    }, 'The event log was not sealed at the end; the next start does it');
+    }, 'Could not seal the event log while stopping; the next start does it');
   }
 
   /**
-   * Takes users out of the log and its files; several requests share one rewriting.
+   * Erase users from the log. Several requests share one rewrite of its files.
    *
-   * @throws RollcallError `store_busy` when another process is at the log for too long
+   * @throws RollcallError `store_busy` when another process holds the log's lease for too long
    */
   async erase(requests: readonly Erasure[]): Promise<void> {
     const { store, clock, folder } = this.parts;
@@ -110,7 +110,7 @@ export class EventLogKeeper {
         await this.withLease((sealed) => compact(sealed, this.today(), () => this.stopping.signal.aborted));
       }
       await this.removeLeftovers(events, GRACE);
-    }, 'The event log could not be looked after; it is tried again');
+    }, 'Could not maintain the event log; retrying');
   }
 
   private today(): string {
@@ -121,7 +121,7 @@ export class EventLogKeeper {
     return nextMerge(files, this.today()) !== null;
   }
 
-  /** Carries out again the deletions that a restored backup lacks. */
+  /** Repeat the deletions that a restored backup lacks. */
   private async restore(events: EventLog): Promise<void> {
     const { folder, store, live } = this.parts;
     const onErased = () => live.rebuildAll();
@@ -165,7 +165,7 @@ export class EventLogKeeper {
     this.daysAt = clock.monotonic();
   }
 
-  /** Removes files from the disk that are not part of the log. @param grace - those that were, only if so long ago */
+  /** Remove files that are not part of the log. @param grace - milliseconds for which replaced files are kept */
   private async removeLeftovers(events: FileLog, grace: number): Promise<void> {
     const { store, folder } = this.parts;
     const now = store.time.now();
@@ -183,7 +183,7 @@ export class EventLogKeeper {
     return this.leased((fence) => work({ log, folder, clock, fence }), patience);
   }
 
-  /** Resolves to whether it could: another process may be at it. */
+  /** Resolves to false, without doing the work, if another process holds the lease. */
   private async leased(work: (fence: Fence) => Promise<void>, patience = 0): Promise<boolean> {
     const { store, clock } = this.parts;
     const lease = await waitForLease(store, clock, EVENT_LOG_LEASE, { patience, askEvery: ASK_EVERY });
@@ -196,7 +196,7 @@ export class EventLogKeeper {
     }
   }
 
-  /** One thing after another; what fails is logged. */
+  /** Run pieces of work one after the other, and log failures. */
   private during(work: () => Promise<unknown>, failure: string): Promise<void> {
     const done = this.work.then(work).then(
       () => {},

@@ -13,12 +13,12 @@ interface Note {
   readonly hashes: readonly string[];
 }
 
-/** That the notes were carried out again in a database that was restored. */
+/** Records that the notes were applied to a restored database. */
 interface Mark {
   readonly restored: string;
 }
 
-/** Deleted users, as keyed hashes, in a file beside the log: a restored backup knows nothing of later deletions. */
+/** Deleted users, as keyed hashes, in a file next to the log: a restored backup lacks later deletions. */
 export class NotesFile {
   private readonly folder: string;
 
@@ -34,12 +34,12 @@ export class NotesFile {
     return (await this.lines()).some((line) => 'restored' in line && line.restored === restored);
   }
 
-  /** Durable once it resolves. */
+  /** Resolves once the lines are durable. */
   async append(lines: readonly (Note | Mark)[]): Promise<void> {
     await mkdir(this.folder, { recursive: true });
     const file = await open(join(this.folder, FILE), 'a');
     try {
-      // On a line of its own, even after one that was cut off.
+      // Begin a new line, in case the last one was cut off.
       await file.write(`\n${lines.map((line) => JSON.stringify(line)).join('\n')}\n`);
       await file.sync();
     } finally {
@@ -56,7 +56,7 @@ export class NotesFile {
   }
 }
 
-/** Numbered from `first` on. */
+/** Notes of some requests, numbered from `first`. */
 export function notesOf(requests: readonly Erasure[], first: number, key: string, at: number): readonly Note[] {
   return requests.map(({ users, sources }, index) => ({
     ...{ n: first + index, at, sources },
@@ -64,7 +64,7 @@ export function notesOf(requests: readonly Erasure[], first: number, key: string
   }));
 }
 
-/** The deletions that notes ask for, of users whose ids are known. Events from after a deletion stay. */
+/** The deletions that notes stand for, of users whose ids are known. Events received after a deletion stay. */
 export function erasuresOf(notes: readonly Note[], ids: readonly string[], key: string): readonly Erasure[] {
   const idOf = new Map(ids.map((id) => [userHash(key, '', id).toString('base64url'), id]));
   return notes
@@ -72,7 +72,7 @@ export function erasuresOf(notes: readonly Note[], ids: readonly string[], key: 
     .filter(({ users }) => users.length > 0);
 }
 
-/** Nothing of a line that was cut off: then its deletion was not over. */
+/** Parse a line. One that was cut off is skipped: its deletion had not finished. */
 function lineOf(line: string): readonly (Note | Mark)[] {
   try {
     const read = JSON.parse(line) as Partial<Note & Mark> | null;

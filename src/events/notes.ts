@@ -6,7 +6,7 @@ import { type Erasure, eraseUsers } from './erasure.ts';
 import { erasuresOf, NotesFile, notesOf } from './notes-file.ts';
 import type { Sealed } from './sealing.ts';
 
-/** Deletions in a log of files. Store and file number them, so that a store that was put back knows which it lacks. */
+/** Notes deletions in a log of files. Store and file both number them: a restored store is behind the file. */
 export class DeletionNotes {
   private readonly file: NotesFile;
   private readonly log: FileLog;
@@ -23,12 +23,12 @@ export class DeletionNotes {
     await this.log.deleted(last + requests.length);
   }
 
-  /** Whether the store does not know of all of them. */
+  /** True if the store lacks deletions that the file has. */
   async isBehind(): Promise<boolean> {
     return (await this.last()) > (await this.log.deletions());
   }
 
-  /** Carries out those that the store does not know of, once more. @param onErased - for whoever computes from the log */
+  /** Repeat the deletions that the store lacks. @param onErased - rebuilds what is computed from the log */
   async apply(sealed: Sealed, key: string, onErased: () => Promise<void>): Promise<void> {
     const known = await this.log.deletions();
     const missing = (await this.file.notes()).filter(({ n }) => n > known);
@@ -47,7 +47,7 @@ export class DeletionNotes {
   }
 }
 
-/** Notes deletions in a log that is a table: the process that carried them out keeps them, beside the database. */
+/** Note deletions in a log that is a table, in a file of the process that carried them out. */
 export async function noteInTable(
   folder: string,
   requests: readonly Erasure[],
@@ -58,10 +58,10 @@ export async function noteInTable(
 }
 
 /**
- * Carries out again, once, what was noted of deletions, in a database that was restored from a copy. Those before the copy
- * find nothing.
+ * Repeat the noted deletions, once, in a database that was restored from a copy. Deletions from before the copy find
+ * nothing.
  *
- * @param onErased - for whoever computes from the log
+ * @param onErased - rebuilds what is computed from the log
  */
 export async function applyToRestored(
   folder: string,

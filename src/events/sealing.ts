@@ -5,13 +5,13 @@ import type { FileLog, LogFile, LogState } from '../store/event-log.ts';
 import { type PlannedFile, Workbench } from '../store/events/parquet.ts';
 import type { Fence } from '../store/port.ts';
 
-/** Characters of bodies in one file at most, and in the tail before it is sealed. */
+/** The most characters of bodies in one file, and in the tail before it is sealed. */
 const SEAL_AT = 32_000_000;
-/** The oldest event of the tail is never older, in milliseconds. */
+/** Milliseconds after which the oldest event of the tail is sealed. */
 const SEAL_AFTER = 15 * 60_000;
-/** Files of a size that are merged into one of the next. */
+/** Files of about one size that are merged into one. */
 const FAN_IN = 8;
-/** Files with at least this many events are left as they are. */
+/** Files with at least this many events are not merged. */
 const LARGE = 4_000_000;
 
 export interface Sealed {
@@ -21,13 +21,13 @@ export interface Sealed {
   readonly fence: Fence;
 }
 
-/** Whether the tail must become files now. @param now - by the store's clock */
+/** Tells if the tail must be sealed now. @param now - by the store's clock */
 export function isDue({ tail }: LogState, now: number): boolean {
   if (tail.since === null) return false;
   return tail.bytes >= SEAL_AT || now - tail.since >= SEAL_AFTER || dayOf(tail.since) < dayOf(now);
 }
 
-/** Makes files of the tail as it is, a bounded part at a time. */
+/** Seal the current tail into files, a bounded part at a time. */
 export async function sealTail({ log, folder, clock, fence }: Sealed): Promise<void> {
   const { tail } = await log.state();
   for (let after = 0; after < tail.last; ) {
@@ -51,7 +51,7 @@ export async function sealTail({ log, folder, clock, fence }: Sealed): Promise<v
   }
 }
 
-/** Writes files that the store knows of before: should the process end, they are leftovers. */
+/** Write files after announcing them to the store: if the process crashes, they are known as leftovers. */
 export async function announceAndWrite(
   { log, fence }: Pick<Sealed, 'log' | 'fence'>,
   bench: Workbench,
@@ -65,7 +65,7 @@ export async function announceAndWrite(
   return bench.write(planned);
 }
 
-/** The files that should become one: of one source and day, and of about one size. All of a day that is over. */
+/** The next files to merge: of one source and day, and of about one size. Of a past day, all of them. */
 export function nextMerge(files: readonly LogFile[], today: string): readonly LogFile[] | null {
   for (const [, group] of Map.groupBy(files, ({ source, day }) => `${day} ${source}`)) {
     const small = group.filter(({ events }) => events < LARGE).sort((a, b) => a.events - b.events);
@@ -82,7 +82,7 @@ export function nextMerge(files: readonly LogFile[], today: string): readonly Lo
   return null;
 }
 
-/** As many as make one large file. */
+/** The first files that together make one large file. */
 function upTo(files: readonly LogFile[]): readonly LogFile[] | null {
   let total = 0;
   const some = files.filter(({ events }) => {
@@ -92,7 +92,7 @@ function upTo(files: readonly LogFile[]): readonly LogFile[] | null {
   return some.length > 1 ? some : null;
 }
 
-/** Merges small files until none are left, or `isOver` says so. */
+/** Merge small files until none are left or `isOver` returns true. */
 export async function compact(
   { log, folder, clock, fence }: Sealed,
   today: string,

@@ -5,19 +5,19 @@ import { Workbench } from '../store/events/parquet.ts';
 
 /** Size and span of the event log. */
 export interface LogSummary {
-  /** All of them, those in the tail included. */
+  /** Number of events, including the tail. */
   readonly events: number;
-  /** On disk, without the tail. */
+  /** Bytes on disk, without the tail. */
   readonly bytes: number;
-  /** First and last day of receipt, YYYY-MM-DD in UTC; of what is sealed, where there are files. */
+  /** First and last day of receipt, YYYY-MM-DD in UTC. In a log of files, only sealed events count. */
   readonly from: string | null;
   readonly to: string | null;
-  /** Sealed files, and events that wait to be sealed; null where the log is a table. */
+  /** Sealed files, and events waiting to be sealed; null if the log is a table. */
   readonly files: number | null;
   readonly unsealed: number | null;
 }
 
-/** A file that is not as the store has it. */
+/** A file that differs from its record in the store. */
 export interface LogFault {
   readonly file: string;
   /** `missing`, `size`, `unreadable` or `events`. */
@@ -39,7 +39,7 @@ export async function summaryOf(events: EventLog): Promise<LogSummary> {
 }
 
 /**
- * Reads every file of the log whole.
+ * Read every file of the log in full, and report those that are damaged.
  *
  * @param token - makes names that no other file has
  * @param onFile - called after each
@@ -62,7 +62,7 @@ export async function verifyFiles(
   } finally {
     await bench.close();
   }
-  // Files that were replaced meanwhile are nobody's loss.
+  // Ignore files that were replaced in the meantime.
   const still = new Set((await log.state()).files.map(({ name }) => name));
   return faults.filter(({ file }) => still.has(file));
 }

@@ -38,7 +38,7 @@ async function approve(run: string, options: ApproveOptions, context: CliContext
   });
 }
 
-/** A run that is not held is for the sync to refuse. */
+/** True also for a run that is not held, which the sync then refuses. */
 async function mayApprove(
   run: string,
   { store }: OpenedApp['app'],

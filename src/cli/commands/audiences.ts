@@ -157,7 +157,7 @@ function liveText({ lag, progress, hold }: NonNullable<AudienceStatus['live']>):
 
 const BARS = '▁▂▃▄▅▆▇█';
 
-/** Sizes as bars, from the smallest to the greatest of them. */
+/** Sizes as bars, scaled from the smallest to the largest. */
 export function sparkline(sizes: readonly number[]): string {
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   const step = (most - least) / (BARS.length - 1);

@@ -50,10 +50,10 @@ async function audit({ who, action, since, limit, ...options }: AuditOptions, { 
   });
 }
 
-/** Records among which a name is looked for that was probably meant. */
+/** Records searched for a name that was probably meant. */
 const LOOKED_AT = 1_000;
 
-/** The end of the sentence. */
+/** The end of the sentence, with a suggestion if a name may be misspelt. */
 function misspelt(given: { who?: string; action?: string }, records: readonly AuditRecord[]): string {
   for (const name of ['action', 'who'] as const) {
     const known = new Set(records.map((record) => record[name]));

@@ -53,7 +53,7 @@ async function run(folder: string, options: AppCommandOptions, { terminal }: Cli
 
 type Duckdb = Extract<EngineConfig, { type: 'duckdb' }>;
 
-/** A process that reads a DuckDB file keeps all others from writing to it. */
+/** The engines' DuckDB files. Whoever reads such a file keeps all other processes from writing to it. */
 async function engineFiles({ engines, folder }: Config): Promise<readonly EngineFile[]> {
   const { openEngine } = await import('../../../jobs/engines/open.ts');
   const embedded = Object.values(engines).filter((engine): engine is Duckdb => engine.type === 'duckdb');

@@ -83,7 +83,7 @@ async function check({ config: file, json }: { config: string; json?: boolean },
   }
 }
 
-/** Whom alerts go to, and what of. */
+/** The hooks and rules of alerts. */
 function alertsOf({ hooks, rules }: AlertsConfig) {
   return {
     notify: hooks.map(({ name, format, url, secret }) => ({
@@ -120,7 +120,7 @@ async function reload({ config: file, json, token: given }: ReloadOptions, { ter
   else print(terminal, 'The service has applied the configuration.');
 }
 
-/** In the service's words, where it is one that speaks. */
+/** The service's own error, if the answer has one. */
 async function refusal(status: number, answer: string, url: string): Promise<RollcallError> {
   const { errorIn } = await import('../error-answer.ts');
   const error = errorIn(answer);
@@ -128,7 +128,7 @@ async function refusal(status: number, answer: string, url: string): Promise<Rol
   return new RollcallError(error.code, `The service did not apply it: ${error.message}`);
 }
 
-/** A service that listens on every address is asked on this machine's own. */
+/** A service that listens on every address is reached at the loopback address. */
 function localUrl({ host, port }: Config['listen']): string {
   const everywhere = new Map([
     ['0.0.0.0', '127.0.0.1'],

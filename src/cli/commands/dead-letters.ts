@@ -20,7 +20,7 @@ import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 const PAGE = 500;
-/** How often a line tells how far it is, where there is no bar; milliseconds. */
+/** Milliseconds between progress lines, without a terminal. */
 const REPORT_EVERY = 5_000;
 
 interface LetterOptions extends AppCommandOptions {
@@ -198,7 +198,7 @@ async function drop(ids: readonly string[], options: ChosenOptions, context: Cli
   });
 }
 
-/** A bar on a terminal, elsewhere a line now and then. */
+/** Shows a bar on a terminal, or a line now and then. */
 function watchProgress(terminal: Terminal, what: string) {
   const bars = createProgress(terminal);
   let saidAt = systemClock.monotonic();
@@ -214,7 +214,7 @@ function watchProgress(terminal: Terminal, what: string) {
   };
 }
 
-/** The letters that were asked for, a page at a time; those that die again meanwhile are left out. */
+/** The chosen letters, page by page. Letters that die again in the meantime are left out. */
 function choose(store: Pick<Records, 'deadLetters'>, ids: readonly string[], options: ChosenOptions) {
   const filter = filterOf(options);
   if (ids.length === 0 && Object.keys(filter).length === 0 && !options.all) {
@@ -236,7 +236,7 @@ function choose(store: Pick<Records, 'deadLetters'>, ids: readonly string[], opt
         after = page.at(-1)?.id;
       }
     },
-    /** Tells what was asked for and not found, or not reached. */
+    /** Report ids that were not found, or how to continue after an interruption. */
     conclude(config: Config, { terminal, setExitCode }: CliContext): void {
       if (terminal.signal.aborted) {
         const again = `--until ${new Date(until).toISOString()}`;

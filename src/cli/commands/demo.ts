@@ -39,7 +39,7 @@ export function addDemo(program: Command, context: CliContext): void {
 async function demo(folder: string, options: DemoOptions, { terminal, setExitCode }: CliContext): Promise<void> {
   const { once = false, port, json = false } = options;
   const { signal } = terminal;
-  // Loaded only here: it brings the whole service, which no other command waits for.
+  // Loaded only here: it imports the whole service, which other commands should not wait for.
   const { runShop } = await import('../../../examples/shop/run.ts');
   const result = await runShop({
     folder: resolve(folder),

@@ -98,7 +98,7 @@ async function drop(names: readonly string[], options: DropOptions, context: Cli
   });
 }
 
-/** @throws RollcallError `bad_usage` where one is not gone: then none is dropped */
+/** @throws RollcallError `bad_usage` if one is still in use: then none is dropped */
 async function chosen(names: readonly string[], { app, config }: OpenedApp): Promise<readonly DestinationStatus[]> {
   const statuses = await destinationStatuses(app.store, config);
   return [...new Set(names)].map((name) => goneDestination(statuses, name));

@@ -42,7 +42,7 @@ With --json a finding is {"check","state","message"}; state is one of ok, warnin
 something failed, 2 if the configuration did.`;
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', failed: 'FAILED  ' };
-/** The clocks of machines differ by less. */
+/** Milliseconds by which the clocks of machines may differ. */
 const SKEW = 5_000;
 
 interface DoctorOptions extends AppCommandOptions {
@@ -98,7 +98,7 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
   for (const each of config.warnings) yield warning('configuration', showMistake(each));
   for (const filter of filtersOf(config)) yield ok(filter.destination, describeFilter(filter));
   yield* connections(config);
-  // Before the store is opened, which needs them.
+  // Before opening the store, which needs the folders.
   yield* examineFolders(config);
   const found: Finding[] = [];
   try {
@@ -157,7 +157,7 @@ async function* examineStore(opened: OpenedApp, options: DoctorOptions): AsyncGe
   yield* concerns(opened, options);
 }
 
-/** What needs a person, if it is not checked above. */
+/** Concerns that are not checked above. */
 async function* concerns({ app }: OpenedApp, options: DoctorOptions): AsyncGenerator<Finding> {
   for (const { kind, subject, message } of (await app.standing()).concerns) {
     const command = RULES[kind].command?.(subject);
@@ -178,7 +178,7 @@ async function* clock({ app }: OpenedApp): AsyncGenerator<Finding> {
   }
 }
 
-/** Settings that are allowed but hardly anybody wants. */
+/** Valid settings that are probably mistakes. */
 function* connections({ destinations, sources, audiences, traits, alerts }: Config): Generator<Finding> {
   const connected = new Set(destinations.flatMap((each) => (each.enabled ? each.sources : [])));
   for (const { id } of sources) if (!connected.has(id)) yield warning(id, 'no enabled destination gets its messages');

@@ -200,7 +200,6 @@ async function attempts(options: AttemptOptions, { terminal }: CliContext): Prom
   });
 }
 
-/** An attempt with its time as people and scripts read it. */
 function attemptTable(records: readonly AttemptRecord[], terminal: Terminal): string {
   const colour = stateColours(terminal);
   const header = ['at', 'destination', 'endpoint', 'type', 'user', 'outcome', 'status', 'ms', 'delivery', 'answer'];
@@ -220,7 +219,7 @@ function attemptTable(records: readonly AttemptRecord[], terminal: Terminal): st
   return table(header, rows, { width: terminal.stdout.columns, flexible });
 }
 
-/** The start of what was answered, in one line and without what would steer a terminal; else why nothing was. */
+/** The start of the answer in one line, without control characters, or the reason for having none. */
 function answer({ response, error, status }: AttemptRecord): string {
   const text = response ?? (status === null ? (error ?? '') : '');
   const line = text

@@ -10,9 +10,9 @@ import { count, note, print, printJson } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
 const POLL_INTERVAL = 100;
-/** Polls without any change before the rest is left to the next start. */
+/** Polls without a change before the rest is left to the next start. */
 const PATIENCE = 50;
-/** Attempts looked at per user: more than destinations and endpoints make in a moment. */
+/** Attempts read per user: more than there are destinations and endpoints. */
 const ATTEMPTS = 1000;
 const RE_ENTRY =
   'Audiences take the user in again as long as their data has the user: take the user out of the data too, or add --type SUPPRESS_WITH_DELETE.';
@@ -75,7 +75,7 @@ async function forget(users: readonly string[], options: ForgetOptions, context:
   });
 }
 
-/** The request, once it is carried out or the command is interrupted. */
+/** Wait until the request is carried out or the command is interrupted. */
 async function awaitRegulation(id: string, { app }: OpenedApp, signal: AbortSignal): Promise<Regulation> {
   for (;;) {
     const regulation = await app.regulations.find(id);
@@ -86,7 +86,7 @@ async function awaitRegulation(id: string, { app }: OpenedApp, signal: AbortSign
   }
 }
 
-/** Waits until each notice was posted once, or nothing has moved for some seconds: then the next start goes on. */
+/** Wait until each notice was posted once. After some seconds without a change, leave the rest to the next start. */
 async function awaitNotices(
   { id, type, sources, subjects, createdAt }: Regulation,
   { app, config }: OpenedApp,
@@ -99,10 +99,10 @@ async function awaitNotices(
   const open = new Set(Array.from({ length: subjects }, (_, place) => place));
   for (let unchanged = 0; open.size > 0 && unchanged < PATIENCE && !signal.aborted; unchanged += 1) {
     for (const place of open) {
-      // The attempts of notices name nobody.
+      // Attempts of notices have no user id, so find them by message id.
       const attempts = await app.store.attempts({ messageId: `${id}-${place}`, since: createdAt, limit: ATTEMPTS });
       const posted = new Set(attempts.map(({ delivery }) => delivery));
-      // They go out in order, so that the first one missing tells enough.
+      // Notices are sent in order: after the first missing one, no later one is complete.
       if (posted.size < expected) break;
       open.delete(place);
       unchanged = 0;

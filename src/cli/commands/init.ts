@@ -47,7 +47,7 @@ export function addInit(program: Command, context: CliContext): void {
 
 async function init(folder: string, options: InitOptions, { terminal }: CliContext): Promise<void> {
   const root = resolve(folder);
-  // A link that leads nowhere is there too.
+  // lstat also finds a dangling link.
   if (writing(() => lstatSync(join(root, 'rollcall.yaml'), { throwIfNoEntry: false }))) {
     throw new RollcallError('bad_usage', `${root} has a rollcall.yaml already. Name another folder.`);
   }
@@ -62,7 +62,7 @@ async function init(folder: string, options: InitOptions, { terminal }: CliConte
   print(terminal, `\n${nextSteps(folder, starter)}`);
 }
 
-/** The files that were written. */
+/** Write the files that are missing, and return their paths. */
 function writeStarter(root: string, starter: Starter): readonly string[] {
   mkdirSync(root, { recursive: true });
   const written = ignore(join(root, '.gitignore')) ? ['.gitignore'] : [];
@@ -70,7 +70,7 @@ function writeStarter(root: string, starter: Starter): readonly string[] {
   return written;
 }
 
-/** Asks the person at the terminal; flags and `--yes` ask nothing. */
+/** Ask the person at the terminal for choices that no flag makes, unless `--yes` is given. */
 async function answered(options: InitOptions, terminal: Terminal): Promise<Starter> {
   const wanted = { sample: options.sample, receiver: options.receiver };
   if (!options.yes && !options.json && canAsk(terminal)) {
@@ -91,11 +91,11 @@ const QUESTIONS = {
   receiver: 'Bring an app that receives the webhooks?',
 };
 
-/** False where there is such a file already, which stays as it is. */
+/** False if the file exists, which stays as it is. */
 function write(path: string, text: string): boolean {
   mkdirSync(dirname(path), { recursive: true });
   try {
-    // Secrets are for nobody else on this machine.
+    // Other users of this machine must not read the secrets.
     writeFileSync(path, text, { flag: 'wx', mode: path.endsWith('.env') ? 0o600 : 0o644 });
     return true;
   } catch (error) {
@@ -104,9 +104,9 @@ function write(path: string, text: string): boolean {
   }
 }
 
-/** Adds the variables that the file of an app lacks or has empty; false where it has all. */
+/** Add the variables that are missing or empty in an app's file. False if there are none. */
 function define(path: string, wanted: string): boolean {
-  // As the service reads it: a mark at its start is no part of a name, and nothing is added to another encoding.
+  // Read it as the service does: a byte order mark is not part of a name, and other encodings are refused.
   const text = readUtf8(path, path);
   const known = parseEnv(text);
   const isMissing = (line: string) => line !== '' && !known[line.slice(0, line.indexOf('='))];
@@ -123,7 +123,7 @@ function ignore(path: string): boolean {
   );
 }
 
-/** Adds what is missing to a file that has this text; false where nothing is. */
+/** Append missing lines to a file that has this text. False if there are none. */
 function append(path: string, text: string, missing: readonly string[]): boolean {
   if (missing.length === 0) return false;
   const separator = text === '' || text.endsWith('\n') ? '' : '\n';

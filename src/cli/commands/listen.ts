@@ -18,7 +18,7 @@ interface ListenOptions {
   readonly json?: boolean;
 }
 
-/** Answers on purpose badly: this status, to this share of the requests. */
+/** Answers this share of the requests with this status, on purpose. */
 interface FailureShare {
   readonly status: number;
   readonly share: number;

@@ -23,7 +23,7 @@ interface MembersOptions extends AppCommandOptions {
   readonly limit?: number;
 }
 
-/** Members asked for at once where they come in order. */
+/** Members per page. */
 const PAGE = 5_000;
 
 export function addMembers(program: Command, context: CliContext): void {
@@ -38,7 +38,7 @@ export function addMembers(program: Command, context: CliContext): void {
 
 async function members(key: string, options: MembersOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
-    // An audience has none.
+    // Only traits have columns.
     const columns = (await app.store.audience(key))?.columns ?? [];
     let header = options.csv ? [['user_id', ...columns].map(csvField).join(',')] : [];
     const write = async (lines: readonly string[]) => {

@@ -76,7 +76,7 @@ async function messages(options: MessageOptions, { terminal }: CliContext): Prom
   await withApp(options, { terminal }, async ({ app, config }) => {
     const found: MessageRecord[] = [];
     let dead: MessageRecord | undefined;
-    // Page by page, since each looks at a bounded part of what there is.
+    // Page by page, since each search reads a bounded part of the store.
     const ask = async (limit: number, cursor: string | null) => {
       const { messages: rows, next } = await app.store.messagePage({ ...filterOf(options), limit }, cursor);
       return { rows, next };

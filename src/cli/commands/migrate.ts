@@ -77,7 +77,7 @@ async function migrate({ config: file, json }: MigrateOptions, { terminal }: Cli
   else print(terminal, applied.length > 0 ? `Applied: ${applied.join(', ')}.` : 'The tables are up to date.');
 }
 
-/** The versions applied by it; SQLite's are applied by opening it. */
+/** Apply migrations and return their versions. Opening an SQLite store applies them. */
 async function applyMigrations(config: StoreConfig, onWait: () => void): Promise<readonly number[]> {
   const { url } = config;
   if (!url.startsWith('sqlite:')) {
@@ -90,7 +90,7 @@ async function applyMigrations(config: StoreConfig, onWait: () => void): Promise
   return [];
 }
 
-/** People's words for the rows of a table; other tables hold bookkeeping. */
+/** Names for the rows of tables that people know. Other tables hold bookkeeping. */
 const ROWS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   delivery: ['pending delivery', 'pending deliveries'],
   dead_letter: ['dead letter', 'dead letters'],

@@ -69,7 +69,7 @@ async function plan(
         if (!options.json) print(terminal, describePlan(each, paused, options));
         if (each.renamedFrom) renamed.push(each.renamedFrom);
       } catch (error) {
-        // One failure says nothing of the others; Ctrl-C is for all.
+        // One failure does not end the others, but Ctrl-C does.
         if (terminal.signal.aborted || !(error instanceof RollcallError) || error.code === 'unknown_audience')
           throw error;
         printError(terminal, { code: error.code, message: error.message, key }, options.json);
@@ -81,7 +81,7 @@ async function plan(
   });
 }
 
-/** Destinations that will hear, once they are back, that an audience is over. */
+/** Print the destinations that will be notified, once they are back, that an audience has ended. */
 function printEnded({ key, kind, lapsed }: AudienceRecord, { json }: PlanOptions, terminal: Terminal): void {
   if (json) printJson(terminal, { key, kind, ended: true, away: lapsed });
   else if (lapsed.length > 0) {
@@ -126,7 +126,7 @@ function unfinishedLine({ run, state, reason }: SyncPlan['unfinished'][number], 
   return `the run ${run} is held, so that a sync sends nothing: ${reason ?? ''} ${decide}`;
 }
 
-/** Characters of a value that are shown; --json has whole bodies. */
+/** Characters of a value that are shown. --json has whole bodies. */
 const SAMPLE_WIDTH = 80;
 
 function sampleLine(body: string): string {

@@ -42,7 +42,7 @@ async function retire(key: string, options: RetireOptions, context: CliContext):
   });
 }
 
-/** Nobody has to agree where no destination would hear of it. */
+/** True without asking if no destination would be notified. */
 async function mayRetire(
   key: string,
   { store }: OpenedApp['app'],

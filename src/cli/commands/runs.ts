@@ -31,9 +31,9 @@ A change is {"run","key","change","userId","traits"}: change is entered, exited 
 computed trait. Changes are a stream in no order, kept as long as runs are (runs.keep). With -n or --after they are in
 the order of the users' ids, as bytes. Exit codes: 0 done, 2 there is no such run or audience.`;
 
-/** Runs that are shown, unless told otherwise. */
+/** The default number of runs shown. */
 const LIMIT = 20;
-/** Changes asked for at once where they come in order. */
+/** Changes per page. */
 const PAGE = 5_000;
 
 export function addRuns(program: Command, context: CliContext): void {
@@ -122,7 +122,7 @@ async function inOrder(
 }
 
 /**
- * A name that nothing has is a mistake; an audience that has not run yet is none.
+ * Explain an empty list. An unknown name is a mistake; an audience that has not run yet is not.
  *
  * @throws RollcallError `unknown_run`
  */

@@ -13,7 +13,7 @@ SIGHUP, or rollcall config reload, applies a changed configuration file.
 With --json it prints {"address"} once it is ready, null if it does not collect. Logs are JSON unless stderr is a
 terminal.`;
 
-/** Wherever schedules run, nobody may be there to be asked. */
+/** For commands that run schedules, when nobody may be there to ask. */
 export const renamesOption = () =>
   new Option('-y, --yes', 'end renamed audiences under their former names; they are held for approval otherwise');
 
@@ -39,7 +39,7 @@ export function addServe(program: Command, context: CliContext): void {
     .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: false }, context));
 }
 
-/** Runs until it has to end. */
+/** Run until interrupted. */
 export async function serve(
   options: ServeOptions,
   roles: Roles,
@@ -47,7 +47,7 @@ export async function serve(
   adapt: OpenAppOptions['adapt'] = (config) => config,
 ): Promise<void> {
   const { terminal } = context;
-  // The working directory changes with the first try.
+  // The first try changes the working directory.
   const config = resolve(options.config);
   const hangUps = new HangUps();
   try {
@@ -66,7 +66,7 @@ export async function serve(
   }
 }
 
-/** SIGHUP, from the beginning to the end: where nobody listens, it ends the process. */
+/** Handles SIGHUP from start to end: without a listener, it would end the process. */
 class HangUps {
   private asked = false;
   private answer: (() => void) | null = null;
@@ -79,7 +79,7 @@ class HangUps {
     process.on('SIGHUP', this.hear);
   }
 
-  /** Answers those to come, and one that came before. */
+  /** Call `answer` for each later SIGHUP, and for one that has arrived before. */
   answerWith(answer: () => void): void {
     this.answer = answer;
     if (this.asked) this.hear();
@@ -114,13 +114,13 @@ async function serveUntilEnd(
   });
 }
 
-/** For people as it is; where the log is JSON, as a line of it, whatever is logged else. */
+/** Print a note on a terminal, or log it as a JSON line at any log level. */
 function tell({ log }: OpenedApp, terminal: Terminal, text: string): void {
   if (terminal.stderr.isTTY === true) note(terminal, text);
   else log.child({}, { level: 'info' }).info(text);
 }
 
-/** A mistake in the changed file is no reason to stop with what was right. */
+/** A mistake in the changed file is logged, and the old configuration stays in force. */
 async function reload({ reload: apply, log }: OpenedApp): Promise<void> {
   try {
     await apply();

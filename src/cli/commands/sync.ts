@@ -80,7 +80,7 @@ async function syncOnce(keys: readonly string[], options: SyncCommandOptions, co
   }
 }
 
-/** Says which paused audiences are passed over, asked for by name or not. */
+/** Name the paused audiences that were skipped. */
 async function notePaused(
   keys: readonly string[],
   reports: readonly SyncReport[],
@@ -104,7 +104,7 @@ const approveAsUser = (app: OpenedApp['app'], run: string) =>
 const outcomeOf = (reports: readonly SyncReport[]) =>
   reports.map(syncOutcome).find((outcome) => outcome !== 'done') ?? 'done';
 
-/** On a terminal, what is held for its new name is asked about at once; elsewhere it stays held. */
+/** Ask about runs that are held for a rename. Without a terminal they stay held. */
 async function agreedTo(
   reports: readonly SyncReport[],
   { app }: OpenedApp,

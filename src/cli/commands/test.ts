@@ -58,7 +58,7 @@ async function test(name: string, options: TestOptions, { terminal, setExitCode 
   }
 }
 
-/** The answer to a batch may reject what its status takes. */
+/** The status, and the error if the answer to a batch rejects what its status accepts. */
 function cameBack(status: number | null, error: string | null): string {
   if (status === null) return String(error);
   return error === null || error === `status_${status}` ? String(status) : `${status} ${error}`;
@@ -67,7 +67,7 @@ function cameBack(status: number | null, error: string | null): string {
 /** Characters of an answer that are shown. */
 const WIDTH = 200;
 
-/** Without what would steer a terminal. */
+/** The start of a text in one line, without control characters. */
 function oneLine(text: string): string {
   return text
     .slice(0, WIDTH)

@@ -29,7 +29,7 @@ export function addTypes(program: Command, context: CliContext): void {
 }
 
 async function types(options: TypesOptions, { terminal }: CliContext): Promise<void> {
-  // The work is done in the configuration's folder.
+  // `withApp` changes the working directory.
   const output = options.output === undefined ? null : resolve(options.output);
   const found = await withApp(options, { terminal, adapt: withoutMakingStore }, ({ app }) => app.sync.types());
   const text = options.json ? found.map((each) => `${JSON.stringify(each)}\n`).join('') : typesFile(found);

@@ -12,10 +12,10 @@ import { type Finding, failed, ok, warning } from './finding.ts';
 
 const TIMEOUT = 5_000;
 const DAY = 86_400_000;
-/** A certificate that ends sooner should have been renewed by now. */
+/** A certificate that expires sooner should have been renewed by now. */
 const SOON = 14 * DAY;
 
-/** Looks up each endpoint's name, vets its addresses, and looks at its certificate; no request is sent. */
+/** Resolve each endpoint's name, and check its addresses and certificate. Sends no request. */
 export async function* examineEndpoints(
   destinations: readonly Destination[],
   network: NetworkConfig,

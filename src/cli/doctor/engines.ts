@@ -5,7 +5,7 @@ import { count } from '../output/terminal.ts';
 import type { OpenedApp } from '../with-app.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
 
-/** Opens each engine, asks for its state, and runs the definitions as `rollcall plan` does, which leaves no trace. */
+/** Open each engine, read its state, and run the definitions as `rollcall plan` does, without writing anything. */
 export async function* examineEngines({ app, config }: OpenedApp): AsyncGenerator<Finding> {
   const unusable = new Set<string>();
   for (const name of Object.keys(config.engines)) {

@@ -1,6 +1,6 @@
 import type { Remark } from '../../kernel/remark.ts';
 
-/** One thing that was looked at: what is wrong, and what to do about it. */
+/** The result of one check: what is wrong, and what to do about it. */
 export interface Finding extends Remark {
   readonly check: string;
 }

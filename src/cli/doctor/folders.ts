@@ -7,11 +7,11 @@ import { linked } from '../../store/sqlite/files.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
 
 const GIGABYTE = 2 ** 30;
-/** Below the first a disk is nearly full, below the second it is as good as full. */
+/** Free bytes below which a disk is nearly full, and as good as full. */
 const LITTLE = GIGABYTE;
 const NOTHING = GIGABYTE / 10;
 
-/** The folders that this configuration writes to, with their rights and the room on their disks. */
+/** Check the folders that this configuration writes to: their rights, and the free space of their disks. */
 export async function* examineFolders(config: Config): AsyncGenerator<Finding> {
   const uses = new Map<string, string[]>();
   const use = (what: string, folder: string) => uses.set(folder, [...(uses.get(folder) ?? []), what]);
@@ -35,7 +35,7 @@ function* filesOf({ store, engines }: Config): Generator<readonly [string, strin
   }
 }
 
-/** What is there of a folder that is made with its first file. */
+/** The nearest existing parent of a folder that is created with its first file. */
 function madeIn(folder: string): string {
   return existsSync(folder) || dirname(folder) === folder ? folder : madeIn(dirname(folder));
 }

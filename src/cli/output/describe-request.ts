@@ -5,7 +5,7 @@ import { count } from './terminal.ts';
 /** Headers that say nothing about the message. */
 const PLUMBING = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding', 'accept']);
 
-/** A request for people: a line of summary, the headers, the body. */
+/** Describe a request for people: a summary line, the headers, the body. */
 export function describeRequest(request: Captured, colour: boolean): string {
   const { green, red, dim, bold } = pc.createColors(colour);
   const good = request.signature === 'verified' || request.signature === 'unsigned';
@@ -20,7 +20,7 @@ export function describeRequest(request: Captured, colour: boolean): string {
   return [head, ...headers, indent(bodyText(request.body))].join('\n');
 }
 
-/** Messages in the envelope of a batch; null where it is none. */
+/** Number of messages in a batch; null if the body is not a batch. */
 function batchSize(body: unknown): number | null {
   const { batch = null } = typeof body === 'object' && body !== null ? (body as { readonly batch?: unknown }) : {};
   return Array.isArray(batch) ? batch.length : null;

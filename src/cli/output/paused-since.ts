@@ -3,12 +3,11 @@ import type { AudiencePause } from '../../store/port.ts';
 
 type Pause = Pick<AudiencePause, 'at' | 'by'>;
 
-/** That a person paused it. */
 export function pausedSince({ at, by }: Pause): string {
   return `paused since ${new Date(at).toISOString()} by ${by}`;
 }
 
-/** Who keeps an audience from being synced: the configuration, which only it can undo, or a person; null for nobody. */
+/** Says if the configuration or a person has paused an audience; null if neither. Only the configuration undoes its own. */
 export function howPaused(key: string, config: Config, pause: Pause | null): string | null {
   if (isPausedIn(config, key)) return 'paused in the configuration';
   return pause && pausedSince(pause);

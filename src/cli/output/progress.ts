@@ -5,22 +5,22 @@ import { duration } from './duration.ts';
 import { note, type Terminal } from './terminal.ts';
 
 const LINE_EVERY = 10_000;
-/** Work that has only begun needs no line. */
+/** Milliseconds of work before it gets a line. */
 const WORTH_SAYING = 2_000;
 
-/** Shows how far long work is: bars on a terminal, elsewhere a line now and then. */
+/** Shows the progress of long work: bars on a terminal, otherwise a line now and then. */
 export interface ProgressView {
-  /** How far a run is. */
+  /** The progress of a run. */
   readonly onProgress: (progress: Progress) => void;
-  /** Anything else that is counted. */
+  /** Shows other work that is counted. */
   show(name: string, done: number, total: number): void;
   stop(): void;
 }
 
-/** For those who want to hear only of what went wrong. */
+/** For --quiet. */
 export const NO_PROGRESS: ProgressView = { onProgress() {}, show() {}, stop() {} };
 
-/** Shows how far one piece of work is until it ends; it tells `show` of each of its parts. */
+/** Show the progress of one piece of work, which reports each of its parts to `show`. */
 export async function withProgress<T>(
   terminal: Terminal,
   work: (show: ProgressView['show']) => Promise<T>,
@@ -33,7 +33,7 @@ export async function withProgress<T>(
   }
 }
 
-/** Shows a piece of work; its total is null while nobody knows it. */
+/** Shows pieces of work. The total is null while it is not known. */
 interface Display {
   update(name: string, done: number, total: number | null): void;
   remove(name: string): void;
@@ -125,7 +125,7 @@ function createLines(terminal: Terminal, clock: Clock): Display {
   };
 }
 
-/** Rate and remaining time in words; nothing without a rate to speak of, as where all that is left waits for its retry. */
+/** Rate and remaining time in words; empty without a rate, as while everything left waits for a retry. */
 type Pace = (done: number, total: number) => string;
 
 function measurePace(clock: Clock, from: number): Pace {

@@ -12,16 +12,16 @@ import type { ProgressView } from './progress.ts';
 import { decision, deliverySummary, runLines, runTable } from './run-table.ts';
 import { count, note, print, printJson } from './terminal.ts';
 
-/** Runs that have nothing to deliver, so that it goes without saying. */
+/** States of runs that deliver nothing, so that it need not be said. */
 const UNSENT: ReadonlySet<Run['state']> = new Set<Run['state']>(['held', 'failed']);
 
-/** Log events that `reportRuns` tells in words of its own. */
+/** Log events that `reportRuns` reports itself. */
 export const TOLD: readonly string[] = ['sync_failed', 'sync_held'];
 
 /**
- * Waits for the deliveries of what was run, prints the runs, and sets the exit code.
+ * Wait for the deliveries of the runs, print the runs, and set the exit code.
  *
- * @throws RollcallError `stopping` when it was interrupted, after it has printed the runs
+ * @throws RollcallError `stopping` when interrupted, after printing the runs
  */
 export async function reportRuns(
   reports: readonly SyncReport[],
@@ -57,10 +57,10 @@ export async function reportRuns(
 }
 
 interface SyncOutcome {
-  /** Those of the reports, with the ones that failed. */
+  /** The runs of the reports, including failed ones. */
   readonly runs: readonly Run[];
   readonly deliveries: RunProgress;
-  /** Deliveries that were dead before. */
+  /** Deliveries that were dead before this sync. */
   readonly deadBefore: number;
   readonly store: Store;
 }
@@ -68,13 +68,13 @@ interface SyncOutcome {
 interface ReportParts {
   readonly store: Store;
   readonly config: OpenedApp['config'];
-  /** Tells people what needs them. */
+  /** Sends alerts. */
   readonly alert: () => Promise<void>;
   readonly progress: ProgressView;
   readonly signal: AbortSignal;
 }
 
-/** Null once it is interrupted. */
+/** Null if interrupted. */
 async function settle(reports: readonly SyncReport[], place: ReportParts): Promise<SyncOutcome | null> {
   const { store, config, alert, progress, signal } = place;
   const runs = await withFailures(reports, store);
@@ -92,7 +92,7 @@ async function settle(reports: readonly SyncReport[], place: ReportParts): Promi
   return signal.aborted ? null : { runs, deliveries, deadBefore: earlier.dead, store };
 }
 
-/** With the runs that failed, where they were begun: a report has only those that were made or finished. */
+/** Add the failed runs, if they were begun: a report has only those that were staged or finished. */
 async function withFailures(reports: readonly SyncReport[], store: Store): Promise<readonly Run[]> {
   const all = reports.map(async ({ key, runs, error }) => {
     const [last] = error ? await store.runs({ key, limit: 1 }) : [];
@@ -102,7 +102,7 @@ async function withFailures(reports: readonly SyncReport[], store: Store): Promi
   return (await Promise.all(all)).flat();
 }
 
-/** A line for each run, and for each audience that failed before it had one. */
+/** Print a line for each run, and for each audience that failed before it had a run. */
 async function printLines(
   runs: readonly Run[],
   reports: readonly SyncReport[],
@@ -121,7 +121,7 @@ async function printLines(
   }
 }
 
-/** Deliveries that wait, and those that died in this sync. */
+/** Report deliveries that wait, and those that died in this sync. */
 function reportUndelivered(
   { deliveries, deadBefore }: SyncOutcome,
   options: AppCommandOptions,
@@ -135,10 +135,10 @@ function reportUndelivered(
   setExitCode(EXIT.undelivered);
 }
 
-/** Earlier runs of the same audiences looked at. */
+/** Earlier runs read for each audience. */
 const EARLIER = 100;
 
-/** Runs before these that have something left to deliver, and how much of theirs is dead already. */
+/** Earlier runs with undelivered messages, and the number of their dead deliveries. */
 async function unfinishedBefore(store: Store, reports: readonly SyncReport[], sent: readonly Run[]) {
   const known = new Set(sent.map(({ id }) => id));
   const runs: Run[] = [];

@@ -8,9 +8,9 @@ import { table } from './table.ts';
 import { count, type Terminal } from './terminal.ts';
 
 const COLUMNS = 'run audience action members entered exited changed sent state started took'.split(' ');
-/** Those that stand in a second line on a narrow terminal. */
+/** Columns that move to a second line on a narrow terminal. */
 const BELOW = 'action members entered exited changed sent took'.split(' ');
-/** Columns of what a run computed, of which one that failed has nothing. */
+/** Shown in the computed columns of a failed run. */
 const UNKNOWN = '-';
 
 /** Runs as a table for people. */
@@ -39,7 +39,7 @@ export function runTable(runs: readonly Run[], terminal: Terminal): string {
   ].join('\n');
 }
 
-/** Nothing has changed yet while a run is held, nor by one that was rejected. */
+/** A held or rejected run has not changed the number of members. */
 function memberCell({ state, members }: Run, before: number | null): string {
   if (before === null) return UNKNOWN;
   if (state === 'held' && members !== before) return `${before} (${members} once approved)`;
@@ -50,14 +50,14 @@ function notesOn({ reason, code, state, ...run }: Run): readonly string[] {
   return [...oddRows(run), ...(reason === null ? [] : [reasonLine(reason, state, code)])];
 }
 
-/** Messages of engines have many lines, of which the first says what is wrong; --json has them all. */
+/** The first line of an engine's message says what is wrong. --json has all of them. */
 function reasonLine(reason: string, state: Run['state'], code: string | null): string {
   const [line = ''] = reason.split('\n');
   if (state === 'done') return `approved: ${line}`;
   return state === 'failed' && code !== null ? `${code}: ${line}` : line;
 }
 
-/** Rows of a query beyond one per user. */
+/** Describes the rows of a query that were ignored: invalid or duplicate ones. */
 export function oddRows({
   kind,
   invalid,
@@ -70,12 +70,11 @@ export function oddRows({
   ];
 }
 
-/** The JSON lines of runs. */
 export function runLines(runs: readonly Run[]) {
   return runs.map(runLine);
 }
 
-/** The outcome of the deliveries of some runs, in a sentence. */
+/** Sum up the deliveries of some runs in a sentence. */
 export function deliverySummary(progress: RunProgress, options: { readonly config: string }): string {
   const { total, delivered, superseded, dead, waiting } = deliveryCounts(progress);
   if (total === 0) return 'Nothing to deliver.';
@@ -88,7 +87,7 @@ export function deliverySummary(progress: RunProgress, options: { readonly confi
   return `${count(total, 'delivery', 'deliveries')}: ${parts.join(', ')}.`;
 }
 
-/** The commands that decide about a held run. */
+/** The commands that approve or reject a held run. */
 export function decision({ key, id }: Pick<Run, 'key' | 'id'>, options: { readonly config: string }): string {
   return `${key} is held: ${hint(options, `approve ${id}`)}, or ${hint(options, `reject ${id}`)}`;
 }

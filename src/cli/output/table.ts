@@ -1,21 +1,21 @@
 import { textWidth, truncated } from './text-width.ts';
 
-/** Characters that a column which may be cut keeps at least. */
+/** The fewest characters to which a column is cut. */
 const NARROWEST = 12;
 const GAP = '  ';
 
 interface TableOptions {
-  /** Characters of a line; endless unless given, as in a pipe. */
+  /** Characters per line; unlimited if absent, as in a pipe. */
   readonly width?: number | undefined;
-  /** Columns that may be cut where the lines would be too long; ids and counts are never cut. */
+  /** Columns that may be cut if lines are too long. Ids and counts are never cut. */
   readonly flexible?: readonly string[];
-  /** Columns that stand in a second line where the lines would be too long. */
+  /** Columns that move to a second line if lines are too long. */
   readonly below?: readonly string[];
 }
 
 /**
- * Columns as wide as their widest cell. Where they don't fit, long ones are cut. Where that is not enough, some stand below the
- * others, and where even that is not, each row is a block.
+ * Columns as wide as their widest cell. If they don't fit, long ones are cut, then some move to a second line. If even that
+ * does not fit, each row becomes a block.
  */
 export function table(
   header: readonly string[],
@@ -46,11 +46,11 @@ function fitting(
   );
 }
 
-/** Ids and messages are foreign text: no line breaks, and nothing that steers a terminal but our colours. */
+/** Ids and messages are foreign text: remove line breaks, and control characters other than our colours. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const inOneLine = (cell: string) => cell.replaceAll(/(?:(?!\u001b\[\d{1,2}m)[\p{Cc}\u2028\u2029])+\s*/gu, ' ');
 
-/** Takes from the widest column that may be cut until the lines fit; null where they can't. */
+/** Shrink the widest flexible column until the lines fit; null if they can't. */
 function narrowed(
   natural: readonly number[],
   header: readonly string[],
@@ -85,7 +85,7 @@ function blocks(header: readonly string[], rows: readonly (readonly string[])[])
     .join('\n\n');
 }
 
-/** Lines of some columns, with the others below each, by name; null where these don't fit either. */
+/** Lines of some columns, each with the others by name below it; null if these don't fit either. */
 function twoLines(
   header: readonly string[],
   rows: readonly (readonly string[])[],

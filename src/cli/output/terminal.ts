@@ -7,19 +7,19 @@ interface Screen {
   hasColors?(): boolean;
 }
 
-/** Where a command reads and writes; the process's own streams outside tests. */
+/** The streams that a command reads and writes: the process's own, except in tests. */
 export interface Terminal {
   /** Results. */
   readonly stdout: Writable & Screen & { readonly columns?: number };
-  /** Logs, progress and mistakes. */
+  /** Logs, progress and errors. */
   readonly stderr: Writable & Screen;
-  /** Answers of a person; absent where nobody can be asked. */
+  /** Answers of a person; absent if nobody can be asked. */
   readonly stdin?: Readable & { readonly isTTY?: boolean };
   /** Aborts on the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal;
 }
 
-/** Whether people watch, on a terminal with colours, and have not asked for none (`NO_COLOR`). */
+/** True on a terminal with colours, unless `NO_COLOR` is set. */
 export const hasColours = (stream: Screen) => stream.isTTY === true && stream.hasColors?.() !== false;
 
 export function print({ stdout }: Terminal, text: string): void {
@@ -30,8 +30,8 @@ export function print({ stdout }: Terminal, text: string): void {
 const STEERING = /(?!\u001b\[\d{1,2}m)[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 
 /**
- * Text for a stream. Bodies, answers and ids are foreign: on a screen nothing of it steers the terminal, besides colours; in
- * a pipe it stays as it is.
+ * Text for a stream. Bodies, answers and ids are foreign text: on a screen, control characters other than colours are
+ * escaped. In a pipe the text stays as it is.
  */
 export function forScreen(stream: Screen, text: string): string {
   if (stream.isTTY !== true) return text;
@@ -43,7 +43,7 @@ export function printJson(terminal: Terminal, value: object): void {
   print(terminal, JSON.stringify(value));
 }
 
-/** Prints a failure: for people on stderr, with `--json` also as a line of its own, which no result looks like. */
+/** Print a failure for people on stderr, and with `--json` also as a JSON line that can't be mistaken for a result. */
 export function printError(terminal: Terminal, error: PrintedFailure, json = false): void {
   const { code, message } = error;
   if (json) printJson(terminal, { error });
@@ -54,7 +54,7 @@ export function printError(terminal: Terminal, error: PrintedFailure, json = fal
 interface PrintedFailure {
   readonly code: string;
   readonly message: string;
-  /** Which audience or trait it is about, where it is about one. */
+  /** The audience or trait that it is about, if any. */
   readonly key?: string;
 }
 
@@ -63,7 +63,7 @@ export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
 
-/** Prints a note for people, beside the results. */
+/** Print a note for people on stderr. */
 export function note({ stderr }: Terminal, text: string): void {
   stderr.write(`${forScreen(stderr, text)}\n`);
 }

@@ -1,9 +1,9 @@
 import { RollcallError } from '../../kernel/errors.ts';
 
 /**
- * Writes files where a person wants them.
+ * Run `write`, and report failures as errors of usage: a person has chosen the path.
  *
- * @throws RollcallError `bad_usage` where the system refuses
+ * @throws RollcallError `bad_usage` if the system refuses
  */
 export function writing<T>(write: () => T): T {
   try {

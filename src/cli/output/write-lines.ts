@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { forScreen, type Terminal } from './terminal.ts';
 
-/** Writes lines as fast as they are read, so that no more of a long list is in memory than is needed. */
+/** Write lines as fast as the reader takes them, so that a long list is not buffered in memory. */
 export async function writeLines({ stdout, signal }: Terminal, lines: readonly string[]): Promise<void> {
   if (lines.length === 0) return;
   if (!stdout.write(`${forScreen(stdout, lines.join('\n'))}\n`)) await once(stdout, 'drain', { signal });
 }
 
-/** JSON, one line for each. */
+/** Write one JSON line per row. */
 export const printLines = (terminal: Terminal, rows: readonly unknown[]): Promise<void> =>
   writeLines(
     terminal,
