@@ -2,7 +2,7 @@ import { RollcallError } from '../kernel/errors.ts';
 import type { Logger } from '../kernel/log.ts';
 import type { Records } from '../store/port.ts';
 
-/** The audit log: which caller did what. It never names users, who may have to be forgotten. */
+/** An action of a caller, for the audit log. Never names users, who may have to be forgotten. */
 interface AuditDeed {
   /** A token's name, `local`, or `cli:USER`. */
   readonly who: string;
@@ -10,7 +10,7 @@ interface AuditDeed {
   readonly target: string | null;
 }
 
-/** Writes down what people do before it is done, and what became of it after. */
+/** Records what people do before it is done, and its outcome afterwards. */
 export class Audit {
   private readonly store: Pick<Records, 'beginAudit' | 'endAudit'>;
   private readonly now: () => number;
@@ -22,7 +22,7 @@ export class Audit {
     this.log = log;
   }
 
-  /** Nothing is done that can't be written down. */
+  /** Do the work, unless the audit log can't be written. */
   async during<T>(
     deed: AuditDeed,
     work: () => Promise<T>,
@@ -40,7 +40,7 @@ export class Audit {
     }
   }
 
-  /** The action is done, whether or not the store takes its outcome. */
+  /** Failures are only logged: the action is done. */
   private async end(id: number, outcome: string): Promise<void> {
     await this.store
       .endAudit(id, outcome)

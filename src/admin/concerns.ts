@@ -9,20 +9,20 @@ import { type EndpointStatus, statusesOf } from './endpoints.ts';
 interface ConcernParts {
   readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'oldestUntried' | 'historySums'>;
   readonly audiences: () => Promise<readonly AudienceStatus[]>;
-  /** The hooks of alerts too. */
+  /** Includes alert hooks. */
   readonly destinations: readonly Destination[];
-  /** Ids of those that are configured. */
+  /** Ids of the configured sources. */
   readonly sources: readonly string[];
   readonly rules: AlertRules;
   /** Milliseconds since 1970. */
   readonly now: number;
-  /** The concerns of the last look: a size is compared with the usual one before it changed. */
+  /** The concerns of the last check: a size is compared with the usual sizes before it changed. */
   readonly before?: readonly Concern[];
 }
 
-/** How everything stands. */
+/** The state of the whole service. */
 export interface ServiceStanding {
-  /** All that needs a person now, in the order of the rules: what stops deliveries first. */
+  /** Everything that needs a person now, in the order of the rules: those that stop deliveries come first. */
   readonly concerns: readonly Concern[];
   readonly endpoints: readonly EndpointStatus[];
   readonly backlogs: readonly Backlog[];
@@ -45,7 +45,7 @@ export async function standingOf(parts: ConcernParts): Promise<ServiceStanding> 
   return { concerns, endpoints, backlogs, audiences };
 }
 
-/** What the conditions are about, as it was at one moment. */
+/** The input of the conditions, read at one moment. */
 interface Look extends Omit<ServiceStanding, 'concerns'> {
   readonly oldest: readonly OldestUntried[];
   readonly passed: readonly HistorySum[];
@@ -55,7 +55,7 @@ interface Look extends Omit<ServiceStanding, 'concerns'> {
 }
 type About = Omit<Concern, 'kind'>;
 
-/** When each rule holds. */
+/** The condition of each rule. */
 const CONDITIONS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]>> = {
   endpointDead: (look) =>
     endpointsIn('dead', look, ({ destination, url }) => `${destination} does not answer at ${url}.`),
@@ -124,7 +124,7 @@ const ofBacklog = (destination: string) => ({ subject: destination, destination,
 
 const deadLetters = (count: number) => (count === 1 ? 'one dead letter' : `${count} dead letters`);
 
-/** If no endpoint is open, people hear of that instead. */
+/** Only for destinations with an open endpoint. Otherwise the concern is about the endpoints. */
 function backlogOld({ oldest, endpoints, rules, now }: Look): readonly About[] {
   const open = new Set(endpoints.filter(({ state }) => state === 'open').map(({ destination }) => destination));
   return oldest.flatMap(({ destination, since }) => {
@@ -134,7 +134,7 @@ function backlogOld({ oldest, endpoints, rules, now }: Look): readonly About[] {
   });
 }
 
-/** Minutes over which what a source sends is judged, and the fewest messages turned away that are worth a person's time. */
+/** Minutes over which a source's discards are counted, and the fewest of them that are worth a person's time. */
 const LATELY = 10;
 const WORTH_A_LOOK = 20;
 
@@ -166,16 +166,16 @@ function overdue({ key, todo, lastRun, overdueSince, live }: AudienceStatus): re
   return [{ ...about, since: null, message: `${key} is overdue: ${last}.` }];
 }
 
-/** Sizes before the last one that say what is usual. */
+/** The fewest earlier sizes that show what is usual. */
 const LEAST_KNOWN = 5;
-/** A size that stays for so long is usual. */
+/** Milliseconds after which a new size counts as usual. */
 const USUAL_AFTER = 24 * 60 * 60_000;
-/** Few members more or less are nothing. */
+/** Members more or less that never are unusual. */
 const LEAST_CHANGE = 10;
-/** Median absolute deviations that a size may be off: three standard deviations where sizes vary by chance. */
+/** Median absolute deviations that a size may be off: three standard deviations if sizes vary by chance. */
 const DEVIATIONS = 3 * 1.4826;
 
-/** The last size against those before it, or against what was usual when it first was unusual. */
+/** Compare the last size with those before it, or with what was usual when the concern began. */
 function sizeConcern(
   { key, trend, lastRun }: AudienceStatus,
   { unusualSize }: AlertRules,

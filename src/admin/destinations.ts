@@ -3,26 +3,26 @@ import { RollcallError } from '../kernel/errors.ts';
 import { nothingNamed } from '../kernel/spelling.ts';
 import type { Queue, Records } from '../store/port.ts';
 
-/** A destination as the configuration at hand, the live processes and the store know it. */
+/** A destination as the local configuration, the live processes and the store know it. */
 export interface DestinationStatus {
   readonly destination: string;
-  /** In the configuration at hand. */
+  /** State in the local configuration. */
   readonly state: 'enabled' | 'disabled' | 'not configured';
-  /** Live processes that know it, those that have it disabled included. */
+  /** Live processes that know it, even if it is disabled there. */
   readonly processes: number;
   readonly pending: number;
   readonly dead: number;
   /** Dead letters `queue_full`, which are queued again automatically. */
   readonly heldOut: number;
-  /** Since when it has pending deliveries and no live process knows it, as far as that is counted. */
+  /** Start of the time with pending deliveries that no live process knows, if it is counted. */
   readonly unknownSince: string | null;
-  /** For how long processes delivered without it, in milliseconds. */
+  /** Milliseconds for which processes delivered without knowing it. */
   readonly unknownFor: number;
-  /** When `unknownFor` reaches it, the deliveries become dead letters. */
+  /** The value of `unknownFor` at which the deliveries become dead letters. */
   readonly removedAfter: number;
 }
 
-/** Every destination that is configured here, known to a live process, or has deliveries or dead letters, by name. */
+/** All destinations that are configured here, known to a live process, or have deliveries or dead letters, by name. */
 export async function destinationStatuses(
   store: Pick<Records, 'backlog' | 'orphans' | 'owners' | 'rosters'>,
   { destinations, delivery }: Pick<Config, 'destinations' | 'delivery'>,
@@ -59,21 +59,21 @@ export async function destinationStatuses(
   });
 }
 
-/** The live processes, each by the id of its roster, and the rosters. */
+/** The roster ids of the live processes, and the rosters. */
 async function rostersOf(store: Pick<Records, 'owners' | 'rosters'>) {
   const owners = (await store.owners()).flatMap(({ roster }) => roster ?? []);
   return { owners, rosters: await store.rosters([...new Set(owners)]) };
 }
 
-/** Whether its deliveries wait for nobody: neither a live process nor the configuration at hand knows it. */
+/** True if nobody will deliver its messages: neither a live process nor the local configuration knows it. */
 export function isGone({ state, processes }: DestinationStatus): boolean {
   return state === 'not configured' && processes === 0;
 }
 
 /**
- * The destination of this name, if what waits for it may be given up.
+ * The destination of this name, if its deliveries may be dropped.
  *
- * @throws RollcallError `bad_usage` where it is not gone
+ * @throws RollcallError `bad_usage` if it is unknown or still in use
  */
 export function goneDestination(statuses: readonly DestinationStatus[], name: string): DestinationStatus {
   const status = statuses.find(({ destination }) => destination === name);
@@ -89,10 +89,10 @@ export function goneDestination(statuses: readonly DestinationStatus[], name: st
   throw new RollcallError('bad_usage', why);
 }
 
-/** Deliveries that die in one transaction. */
+/** Deliveries dropped in one transaction. */
 const STEP = 1_000;
 
-/** Makes dead letters of deliveries that wait for a destination, up to a limit; resolves to their number. */
+/** Turn up to `most` pending deliveries of a destination into dead letters. Resolves to their number. */
 export async function dropDestination(store: Pick<Queue, 'bury'>, destination: string, most: number): Promise<number> {
   for (let dropped = 0; ; ) {
     const step = await store.bury(destination, Math.min(STEP, most - dropped));

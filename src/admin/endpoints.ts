@@ -3,7 +3,7 @@ import { RollcallError } from '../kernel/errors.ts';
 import { nothingNamed } from '../kernel/spelling.ts';
 import { type Backlog, type EndpointState, type Store, whyClosed } from '../store/port.ts';
 
-/** State of an endpoint, as the status API and the command line show it. */
+/** State of an endpoint for the status API and the command line. */
 export interface EndpointStatus {
   readonly destination: string;
   readonly endpoint: string;
@@ -12,7 +12,7 @@ export interface EndpointStatus {
   readonly state: 'open' | 'dead' | 'refusing' | 'paused' | 'disabled';
   readonly since: string | null;
   readonly pending: number;
-  /** Dead letters, those held out included. */
+  /** Dead letters, including those held out. */
   readonly dead: number;
   /** Dead letters `queue_full`, which are queued again automatically. */
   readonly heldOut: number;
@@ -53,7 +53,7 @@ export function statusesOf(
   );
 }
 
-/** An endpoint that a person had posted to again, or that needed none of that. */
+/** An endpoint that was to be resumed. `resumed` is false if it was open already. */
 interface Resumed {
   readonly endpoint: string;
   readonly destination: string;
@@ -62,8 +62,8 @@ interface Resumed {
 }
 
 /**
- * Has endpoints posted to again that are paused, refusing or dead; a running service does so within seconds. Nothing is done
- * where a name is mistyped.
+ * Resume endpoints that are paused, refusing or dead. A running service posts to them within seconds. An unknown name
+ * resumes none.
  *
  * @param names - of endpoints or destinations
  * @throws RollcallError `bad_usage`
@@ -77,9 +77,9 @@ export async function resumeEndpoints(
   const refusals = new Map((await store.endpoints()).map(({ endpoint, refusal }) => [endpoint, refusal]));
   const all: Resumed[] = [];
   for (const { endpoint, destination, state } of named) {
-    // A disabled one may be paused, too.
+    // A disabled endpoint may be paused too.
     const resumed = state !== 'open';
-    // Messages that it refused are still sent again, once it takes one.
+    // Keep the refusal, so that refused messages are requeued once the endpoint accepts one.
     const refusal = refusals.get(endpoint);
     const owed = refusal ? { refusal: { ...refusal, since: null } } : {};
     if (resumed) await store.markEndpoint({ ...ordinary(endpoint, destination), ...owed });
@@ -89,7 +89,7 @@ export async function resumeEndpoints(
 }
 
 /**
- * Holds back everything for these endpoints until a person resumes them, as a 410 does.
+ * Hold back everything for these endpoints until a person resumes them, as a 410 does.
  *
  * @throws RollcallError `bad_usage`
  */

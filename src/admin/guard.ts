@@ -6,35 +6,35 @@ import { RollcallError } from '../kernel/errors.ts';
 import type { BrowserSessions } from './session.ts';
 import type { SignInLimit } from './sign-in-limit.ts';
 
-/** An `onRequest` hook; it throws for requests that may not pass. */
+/** An `onRequest` hook that throws for requests that may not pass. */
 type Guard = (request: FastifyRequest) => Promise<void>;
 
-/** A caller, as the audit log names them. */
+/** A caller, by their name in the audit log. */
 export interface Caller {
   readonly name: string;
   readonly may: readonly Right[];
 }
 
-/** Without any token. */
+/** The caller if no tokens are configured. */
 const LOCAL: Caller = { name: 'local', may: ['read', 'operate', 'delete'] };
 
-/** Set by proxies: then the peer's address says nothing about who asks. */
+/** Headers set by proxies, behind which the peer's address is not the client's. */
 const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via'];
 const READING = new Set(['GET', 'HEAD']);
 
 interface GuardOptions {
   readonly tokens: () => readonly AdminToken[];
-  /** Browsers that have signed in; without it only tokens count. */
+  /** Sessions of signed-in browsers. Without it only tokens count. */
   readonly session?: BrowserSessions;
   readonly limit?: SignInLimit;
-  /** Throws while the service stops: it answers questions then, and takes no orders. */
+  /** Throws while the service stops. It then still answers reads, but accepts no orders. */
   readonly ensureRunning?: () => void;
 }
 
 /**
- * Guards admin routes. With tokens, requests must bear one that has the right, or the session of a browser that signed in with
- * it. Without any, only programs and pages of this machine are served: no proxy in between, no other site's page in a local
- * browser.
+ * Guards admin routes. If tokens are configured, a request needs one with the right, or the session of a browser that signed
+ * in with it. Otherwise only programs and pages of this machine are served: not through a proxy, and not for another site's
+ * page in a local browser.
  */
 export class Gate {
   private readonly options: GuardOptions;
@@ -56,7 +56,7 @@ export class Gate {
     };
   }
 
-  /** The caller, once the guard has let them in. */
+  /** The caller of a request that has passed the guard. */
   caller(request: FastifyRequest): Caller {
     return this.callers.get(request) ?? LOCAL;
   }
@@ -74,7 +74,7 @@ export class Gate {
     const { tokens, limit } = this.options;
     limit?.check(request.ip);
     const digest = digestOf(given);
-    // Each is compared, so that the time says nothing of where one stands.
+    // Compare with every token, so that the time does not reveal the position of a match.
     const found = tokens().filter(({ token }) => timingSafeEqual(digestOf(token), digest))[0];
     if (found) return found;
     limit?.failed(request.ip);
@@ -104,7 +104,7 @@ export class Gate {
   }
 }
 
-/** Equally long whatever the token's length. */
+/** A digest, since `timingSafeEqual` needs equal lengths. */
 function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
@@ -119,20 +119,20 @@ function checkLocal({ socket, headers }: FastifyRequest): void {
   checkJson(headers);
 }
 
-/** Whether another site's page asks, as for a picture. It could not read the answer, but have a query run. Its links are followed. */
+/** True if another site's page embeds this. It could not read the answer, but would run a query. Its links may lead here. */
 function isEmbedded(headers: FastifyRequest['headers']): boolean {
   const site = headers['sec-fetch-site'] ?? 'none';
   return site !== 'none' && site !== 'same-origin' && headers['sec-fetch-dest'] !== 'document';
 }
 
-/** A browser sends its session along whoever made the request: only our own pages say that they come from here. */
+/** A browser sends its session along with requests of any page. Only our own pages have our origin. */
 function checkOwnPage({ headers, host }: FastifyRequest): void {
   const { origin } = headers;
   if (origin === undefined || URL.parse(origin)?.host !== host) refuse('Pages of other sites are not served.');
   checkJson(headers);
 }
 
-/** Any page may post a form or text; for JSON a browser asks first. */
+/** Any page may post a form or text. For JSON a browser sends a preflight first. */
 function checkJson(headers: FastifyRequest['headers']): void {
   const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
   if (hasBody && !/^application\/json *(;|$)/i.test(headers['content-type'] ?? '')) {

@@ -15,7 +15,7 @@ import type {
 } from '../store/port.ts';
 import { runLine } from './run-line.ts';
 
-/** Objects as the command line prints them with `--json` and the management API answers them: one form for both. */
+/** The JSON of both the command line (`--json`) and the management API. */
 
 const iso = (time: number) => new Date(time).toISOString();
 const isoOrNull = (time: number | null) => (time === null ? null : iso(time));
@@ -39,7 +39,7 @@ export function messageLine(message: MessageRecord) {
   return { id, messageId, source, type, event, userId, destination, state, at: iso(at), kept };
 }
 
-/** Which letters were meant, for the audit log, in which no user is named. */
+/** Describe the chosen letters for the audit log, which must not name users. */
 export function letterScope({ ids, userId, since, until, ...sides }: LetterScope): string {
   const { destination, source, reason, type } = sides;
   const parts = Object.entries({ destination, source, reason, type, since: dateOf(since), until: dateOf(until) });
@@ -68,7 +68,7 @@ export function alertLine({ id, about, openedAt, closedAt, opening }: Alert, tim
   };
 }
 
-/** Without the user ids: they are to be forgotten. */
+/** Omits the user ids: they have to be forgotten. */
 export function deletionLine(regulation: Regulation, confirmed: readonly Confirmed[]) {
   const { id, type, status, sources, subjects, createdAt, finishedAt, by = null, notices = {} } = regulation;
   return {
@@ -90,7 +90,7 @@ export function auditLine({ id, at, ...record }: AuditRecord) {
   return { at: iso(at), ...record };
 }
 
-/** The changes that a sync would send, with samples as bodies. */
+/** The changes that a sync would send, with sample bodies. */
 export function planLine({ paused, sample, ...plan }: SyncPlan) {
   return { ...plan, paused: paused && pauseLine(paused), sample: sample.map((body) => JSON.parse(body) as unknown) };
 }
@@ -112,7 +112,6 @@ function shortRun({ run, state, action, startedAt, ms, code, reason }: ReturnTyp
   return { run, state, action, startedAt, ms, code, reason };
 }
 
-/** The outcome of the deliveries of some runs. */
 export function deliveryCounts({ deliveries, delivered, dead, superseded }: RunProgress) {
   return { total: deliveries, delivered, superseded, dead, waiting: deliveries - delivered - dead - superseded };
 }
@@ -139,7 +138,7 @@ function changeLine({ change, value, run, cause, told }: StoryChange) {
     run: run?.id ?? null,
     action: run?.action ?? null,
     definitionHash: run?.definitionHash ?? null,
-    // Null where a run brought it, another audience, or the time.
+    // Null if the cause was a run, another audience, or time.
     event: cause?.event ? { ...cause.event, timestamp: iso(cause.event.timestamp) } : null,
     audience: cause?.audience ?? null,
     value: parsed(value),

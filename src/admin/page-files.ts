@@ -11,13 +11,12 @@ export interface PageFile {
   readonly gzip: Buffer;
 }
 
-/** The files of the pages. */
 interface PageFiles {
-  /** The document. */
+  /** The HTML document. */
   readonly index: PageFile;
-  /** Of all files: they stand under `/pages/HASH/`. */
+  /** A hash of all files, which are served under `/pages/HASH/`. */
   readonly hash: string;
-  /** By their paths there. */
+  /** The files by their paths under that. */
   readonly files: ReadonlyMap<string, PageFile>;
 }
 
@@ -29,14 +28,14 @@ const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
 };
 
-/** The packages that the pages import, and what their files are called in the folder. */
+/** The packages that the pages import, and the names of their files. */
 const PACKAGES = [
   ['preact', 'preact.js'],
   ['preact/hooks', 'preact-hooks.js'],
   ['htm', 'htm.js'],
 ] as const;
 
-/** Reads them all: there are some forty. */
+/** Read all files: there are some forty. */
 export function readPageFiles(): PageFiles {
   const own = globSync('{,views/}*.{js,css,svg}', { cwd: HOME }).map((name): [string, string] => [
     name,
@@ -63,8 +62,8 @@ export function readPageFiles(): PageFiles {
 }
 
 /**
- * Names of packages become paths, as an import map would have it: a map would stand inline in the document. Comments are left
- * out, types within a line among them: they are a seventh of what would be sent.
+ * Replace names of packages by paths. An import map would have to be inline in the document. Remove comments, including
+ * types within a line: they are a seventh of the bytes.
  */
 function prepared(path: string, text: string): string {
   const home = path.includes('/') ? '../' : './';

@@ -5,8 +5,8 @@ import { MESSAGE_TYPES } from '../message-types.ts';
 import { MESSAGE_STATES, OUTCOMES } from '../store/port.ts';
 
 /**
- * Every page: its path, and the file in `pages/views` that draws it. The view is given the parts of the path that begin
- * with a colon. Pages with a title are in the navigation.
+ * Every page: its path, and the file in `pages/views` that draws it. The view gets the parts of the path that begin with a
+ * colon. Pages with a title are in the navigation.
  */
 export const PAGES: readonly { path: string; view: string; title?: string }[] = [
   { path: '/', view: 'overview', title: 'Overview' },
@@ -26,7 +26,7 @@ export const PAGES: readonly { path: string; view: string; title?: string }[] = 
   { path: '/sign-in', view: 'sign-in' },
 ];
 
-/** What the pages and the server have in common. Browsers get it as `lists.js`; `pages/lists.d.ts` has its types. */
+/** Lists shared by pages and server. Browsers get them as `lists.js`, with types in `pages/lists.d.ts`. */
 export const PAGE_LISTS = {
   PAGES,
   CONCERNS: mapValues(RULES, ({ tone, page, all, many, these = many }) => ({ tone, page, all, these })),

@@ -6,16 +6,16 @@ import { type PageFile, readPageFiles } from './page-files.ts';
 import { PAGES } from './page-lists.ts';
 
 interface PagesOptions {
-  /** An `onRequest` hook; it throws for requests that may not even see the empty pages. */
+  /** An `onRequest` hook that throws for requests that may not even see the empty pages. */
   readonly admit: (request: FastifyRequest) => Promise<void>;
 }
 
-/** Each of these answers with the same document, whose program then draws what the address says. */
+/** Addresses that answer with the same document, whose program then draws the page of the address. */
 const ADDRESSES = PAGES.filter(({ path }) => !path.includes(':')).flatMap(({ path, title }) =>
   title === undefined || path === '/' ? [path] : [path, `${path}/*`],
 );
 
-/** Nothing inline, nothing of other hosts, and no foreign text can become markup. */
+/** Forbids inline code and other hosts, and keeps foreign text from becoming markup. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -36,10 +36,10 @@ const HEADERS = {
   vary: 'accept-encoding',
 };
 
-/** The pages for people. They are the same for everybody: what they show comes from the management API. */
+/** The pages for people. They are the same for everybody, since their data comes from the management API. */
 export const pages: FastifyPluginAsync<PagesOptions> = async (app, { admit }) => {
   app.setErrorHandler(answerError);
-  // Read when somebody first looks: a service that nobody looks at starts the sooner.
+  // Read on the first request, so that the service starts sooner.
   const pageFiles = once(readPageFiles);
   const route = { schema: { hide: true }, onRequest: admit };
   for (const address of ADDRESSES) {

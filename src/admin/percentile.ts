@@ -1,7 +1,8 @@
 /**
- * How long the given part of them took at most, as far as the counts within bounds tell; null without any.
+ * Estimate a percentile from the counts of a histogram; null if it is empty.
  *
- * @param counts - one for each bound, and one beyond the last, for which that is all that is known
+ * @param counts - one for each bound, and one for values beyond the last, which count as the last bound
+ * @param part - between 0 and 1
  */
 export function percentile(bounds: readonly number[], counts: readonly number[], part: number): number | null {
   const total = counts.reduce((sum, count) => sum + count, 0);

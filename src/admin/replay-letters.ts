@@ -8,36 +8,36 @@ export interface ReplayOptions {
   readonly store: Pick<Store, 'replay' | 'backlog'>;
   readonly currentBodies: (letters: readonly DeadLetter[]) => Promise<readonly CurrentBody[]>;
   readonly clock: Clock;
-  /** Letters a second; null for as fast as the service delivers them. */
+  /** Letters per second; null for as fast as the service delivers. */
   readonly rate: number | null;
-  /** Undelivered messages that a destination may have before the replay waits for it. */
+  /** The most undelivered messages of a destination. Beyond that, the replay waits for it. */
   readonly maxPending: number;
   readonly signal: AbortSignal;
   readonly onProgress: (result: ReplayResult) => void;
-  /** Called once for every wait for a destination that has too much to deliver. */
+  /** Called once for each wait for a destination with too much to deliver. */
   readonly onFull: (destination: string) => void;
 }
 
 export interface ReplayResult {
-  /** Letters queued again. */
+  /** Letters that were requeued. */
   readonly replayed: number;
-  /** Letters that a newer change had taken the place of. */
+  /** Letters that a newer change had replaced. */
   readonly superseded: number;
-  /** Letters that stay, by what stands in their way. */
+  /** Number of letters that stay, by the reason. */
   readonly left: ReadonlyMap<string, number>;
 }
 
-/** Letters of which the values of now are looked up at once. */
+/** Letters whose current values are looked up together. */
 const PAGE = 500;
 const LOOK_AGAIN = 500;
-/** A destination whose backlog does not shrink for so long has nobody who delivers it. */
+/** Milliseconds after which a backlog that does not shrink is taken to have no process that delivers it. */
 const PATIENCE = 60_000;
 
 /**
- * Queues dead letters again; membership changes with the value of now. Letters whose audience can't be asked stay as they
- * are. Resolves, when `signal` aborts, with what was done so far.
+ * Requeue dead letters, membership changes with their current value. Letters whose audience can't be read stay as they are.
+ * When `signal` aborts, resolves with the result so far.
  *
- * @throws RollcallError `queue_full` when nobody delivers what is queued
+ * @throws RollcallError `queue_full` when nobody delivers the queued messages
  */
 export async function replayLetters(
   pages: AsyncIterable<readonly DeadLetter[]>,
@@ -71,13 +71,13 @@ export async function replayLetters(
       }
     }
   } catch (error) {
-    // An interruption closes the store; failures that follow from it are none of the replay's.
+    // An interruption closes the store. Ignore failures that follow from that.
     if (!signal.aborted) throw error;
   }
   return result;
 }
 
-/** A replay never fills a queue so far that what is new would be held out. */
+/** Wait for room, so that a replay never fills a queue so far that new messages are held out. */
 async function untilRoom(letters: readonly DeadLetter[], options: ReplayOptions): Promise<void> {
   const { store, clock, maxPending, signal, onFull } = options;
   const wanted = Map.groupBy(letters, ({ destination }) => destination);

@@ -12,17 +12,17 @@ export interface ResendOptions {
 }
 
 interface ResendResult {
-  /** Queued once more. */
+  /** Messages that were queued again. */
   readonly resent: number;
-  /** Changes of membership in whose place a newer one waits; messages of people who are being deleted. */
+  /** Membership changes for which a newer one waits, and messages of people who are being deleted. */
   readonly superseded: number;
 }
 
 /**
- * Sends messages again, by the ids of their deliveries: delivered ones as new deliveries, dead ones as `dead-letters replay` does.
- * Changes of membership go out with the value of now.
+ * Send messages again, by the ids of their deliveries: delivered ones as new deliveries, dead ones as `dead-letters replay`
+ * does. Membership changes are sent with their current value.
  *
- * @throws RollcallError `not_found` where the body of one is not there, `invalid_request` where one still waits; nothing is sent then
+ * @throws RollcallError `not_found` if a body is missing, `invalid_request` if one still waits; then nothing is sent
  */
 export async function resendMessages(ids: readonly string[], options: ResendOptions): Promise<ResendResult> {
   const { store, currentBodies } = options;

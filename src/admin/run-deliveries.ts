@@ -4,7 +4,7 @@ import type { RunProgress, Store } from '../store/port.ts';
 import { endpointStatuses } from './endpoints.ts';
 
 const POLL_INTERVAL = 100;
-/** Polls without any change after which the rest is taken to wait behind an endpoint that doesn't answer. */
+/** Polls without a change after which the rest is taken to wait for an endpoint that doesn't answer. */
 const PATIENCE = 50;
 
 interface AwaitOptions {
@@ -16,8 +16,8 @@ interface AwaitOptions {
 }
 
 /**
- * Waits until every delivery of these runs is delivered, dead or waiting (for its retry, or behind an endpoint that is dead
- * or paused), or `signal` aborts. Resolves to how far they are then.
+ * Wait until every delivery of these runs is delivered, dead or waiting (for its retry, or for an endpoint that is dead or
+ * paused), or `signal` aborts. Resolves to their progress.
  */
 export async function awaitDeliveries(
   runs: readonly string[],
@@ -31,7 +31,7 @@ export async function awaitDeliveries(
     if (now.untried !== last.untried) unchanged = 0;
     if (unchanged >= PATIENCE && (await endpointStatuses(store, destinations())).some(isBlocked)) return now;
     last = now;
-    // Rejects only when it is aborted, which the next round sees.
+    // Rejects only on abort, which the loop checks.
     await clock.sleep(POLL_INTERVAL, signal).catch(() => {});
   }
   return last;

@@ -1,6 +1,6 @@
 import type { Run, RunPhase, RunState } from '../store/port.ts';
 
-/** Where a run is in each state. */
+/** The phase of a run in each state. */
 const PHASES: Readonly<Record<RunState, RunPhase>> = {
   staged: 'stage',
   held: 'stage',
@@ -11,7 +11,7 @@ const PHASES: Readonly<Record<RunState, RunPhase>> = {
   rejected: 'stage',
 };
 
-/** The JSON line of a run; `ms` until it ended or was held. */
+/** The JSON line of a run. `ms` is the time until it ended or was held. */
 export function runLine(run: Run) {
   const { key, kind, first, members, entered, exited, invalid, duplicates, held, sent, startedAt } = run;
   const { action, state, changed, reason, code, definitionHash, asOf } = run;
@@ -41,12 +41,12 @@ export function runLine(run: Run) {
   };
 }
 
-/** Milliseconds that a run worked, or works until it was held; null while it does. */
+/** Milliseconds that a run worked, without the time it was held; null while it works. */
 export function tookMs({ startedAt, finishedAt, waited = 0 }: Run): number | null {
   return finishedAt === null ? null : finishedAt - startedAt - waited;
 }
 
-/** Members before the run; null where it failed before they were counted. */
+/** Members before the run; null if it failed before they were counted. */
 export function membersBefore({ state, action, members, entered, exited }: Run): number | null {
   if (state === 'failed') return null;
   return action === 'backfill' || action === 'withdraw' ? members : members - entered + exited;

@@ -4,12 +4,12 @@ import type { AdminToken } from '../config/config.ts';
 import type { Clock } from '../kernel/clock.ts';
 
 const COOKIE = 'rollcall_session';
-/** How long a browser stays signed in, in milliseconds. */
+/** Milliseconds for which a browser stays signed in. */
 const LASTS = 12 * 60 * 60 * 1_000;
 
 /**
- * Browsers that have signed in. The cookie names the token and when it ends, and is signed with that token. Nothing is
- * kept, so it holds in every process and after a restart. It ends once the token is changed or taken out.
+ * Sessions of signed-in browsers. The cookie has the token's name and its own expiry, and is signed with the token. Nothing
+ * is stored, so it is valid in every process and after a restart, until the token is changed or removed.
  */
 export class BrowserSessions {
   private readonly clock: Pick<Clock, 'now'>;
@@ -28,14 +28,14 @@ export class BrowserSessions {
     return given.length === expected.length && timingSafeEqual(given, expected) ? token : null;
   }
 
-  /** The header `Set-Cookie` for whoever has shown this token. */
+  /** The `Set-Cookie` header of a browser that has shown this token. */
   start(token: AdminToken, request: FastifyRequest): string {
     const until = String(this.clock.now() + LASTS);
     const value = `${nameOf(token)}.${until}.${sign(token, until).toString('base64url')}`;
     return cookie(value, LASTS / 1_000, request);
   }
 
-  /** The header that takes the cookie away. */
+  /** The `Set-Cookie` header that removes the cookie. */
   end(request: FastifyRequest): string {
     return cookie('', 0, request);
   }

@@ -1,6 +1,6 @@
 /**
- * Many who ask the same at once have one answer. Who asks while it is being looked up shares the next, so that nobody gets what was
- * so before they asked.
+ * Share one read among simultaneous callers. Callers during a read share the next one, so that none gets data from before
+ * their call.
  */
 export function sharedLook<T>(look: () => Promise<T>): () => Promise<T> {
   let current: Promise<T> | null = null;

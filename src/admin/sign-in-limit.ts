@@ -1,10 +1,10 @@
 import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 
-/** Wrong tokens that an address may send within the time before it has to wait. */
+/** Wrong tokens that an address may send within `WITHIN` before it has to wait. */
 const FAILURES = 10;
 const WITHIN = 60_000;
-/** Addresses remembered; the oldest go first. */
+/** Addresses remembered. The oldest are dropped first. */
 const ADDRESSES = 10_000;
 
 interface Failures {
@@ -12,7 +12,7 @@ interface Failures {
   count: number;
 }
 
-/** Slows down who guesses tokens: right ones cost nothing. */
+/** Slows down guesses of tokens. Right tokens do not count. */
 export class SignInLimit {
   private readonly clock: Pick<Clock, 'monotonic'>;
   private readonly byAddress = new Map<string, Failures>();

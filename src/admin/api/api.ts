@@ -40,14 +40,14 @@ type ManagementOptions = AlertParts &
   SessionParts & {
     readonly gate: Gate;
     readonly audit: Audit;
-    /** Reads the configuration file again and applies it. */
+    /** Reloads and applies the configuration file. */
     readonly reload: () => Promise<void>;
   };
 
 /** The management API, at `/api/v1`. */
 export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, options) => {
   app.setErrorHandler(answerError);
-  // The schemas are for the documentation; what comes in is checked with zod.
+  // The schemas serve the documentation only. Requests are checked with zod.
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);
   await document(app, options);
@@ -80,7 +80,7 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   });
 };
 
-/** A document of its own: that of the whole service is for those who send messages. */
+/** An OpenAPI document of its own. The service's main document is for clients that send messages. */
 async function document(app: FastifyInstance, { serviceName, version }: SessionParts): Promise<void> {
   await app.register(swagger, {
     decorator: 'management',

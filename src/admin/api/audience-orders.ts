@@ -72,7 +72,7 @@ const audiencePaused = (key: string) =>
 
 async function syncOne(sync: Syncing, key: string, now: number | undefined) {
   const [report] = await sync.run([key], { now });
-  // Somebody has paused it since.
+  // A person has paused it in the meantime.
   if (report === undefined) throw audiencePaused(key);
   return report;
 }

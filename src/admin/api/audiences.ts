@@ -31,7 +31,7 @@ export interface AudienceParts {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** Routes that look at audiences and traits. */
+/** Routes that read audiences and traits. */
 export function audienceRoutes(routes: ApiRoutes, parts: AudienceParts): void {
   const { sync } = parts;
   reading(routes, '/audiences', {
@@ -122,7 +122,7 @@ export function configuredAudience(key: string, config: Config): AudienceConfig 
 const find = (key: string, { audiences, traits }: Config): AudienceConfig | TraitConfig | undefined =>
   [...audiences, ...traits].find((each) => each.key === key);
 
-/** Without its SQL, into which the configuration may have put secrets. */
+/** Omits the SQL, which may contain secrets from the configuration. */
 function definitionOf(key: string, config: Config): z.input<typeof definition> | null {
   const found = find(key, config);
   if (!found) return null;

@@ -53,16 +53,16 @@ const testResult = z.object({
 });
 
 const params = z.object({ destination: z.string().describe('Its name.') });
-/** Deliveries that one request gives up at most. */
+/** The most deliveries that one request drops. */
 const DROPPED = 10_000;
 const tag = 'Endpoints';
 
 export interface DestinationParts {
   readonly store: Pick<Store, 'time' | 'backlog' | 'orphans' | 'owners' | 'rosters' | 'bury'>;
   readonly config: () => Config;
-  /** Those that are configured, and the hooks of alerts. */
+  /** Configured destinations and alert hooks. */
   readonly destinations: () => readonly Destination[];
-  /** Posts a test event to each endpoint of a destination, past the queue. */
+  /** Posts a test event to each endpoint of a destination, bypassing the queue. */
   readonly test: (destination: Destination) => Promise<readonly ApiTestResult[]>;
 }
 

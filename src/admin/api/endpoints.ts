@@ -34,9 +34,9 @@ const tag = 'Endpoints';
 
 export interface EndpointParts {
   readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'markEndpoint'>;
-  /** Those that are configured, and the hooks of alerts. */
+  /** Configured destinations and alert hooks. */
   readonly destinations: () => readonly Destination[];
-  /** Of the process that answers. */
+  /** The endpoint's window in the process that answers. */
   readonly windowOf: (
     destination: string,
     endpoint: string,

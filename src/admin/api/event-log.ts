@@ -21,12 +21,12 @@ const verified = z.object({
 
 type Summary = Omit<z.input<typeof summary>, 'kept'>;
 
-/** The event log, as the API looks at it. */
+/** The part of the event log that the API needs. */
 export interface EventLogApiParts {
   readonly eventLog: {
-    /** Null where none is kept. */
+    /** Null if no log is kept. */
     summary(): Promise<Summary | null>;
-    /** Reads every file; null where there are none. */
+    /** Reads every file; null if the log has no files. */
     verify(): Promise<z.input<typeof verified> | null>;
   };
 }

@@ -6,17 +6,17 @@ import type { Logger } from '../../kernel/log.ts';
 import type { HistoryFilter, Records } from '../../store/port.ts';
 import { type ApiRoutes, failures } from './route.ts';
 
-/** Topics in which something may have changed; each names the resources to ask for again. */
+/** Topics of change events. Each names the resources to fetch again. */
 const TOPICS = [
   ...(['overview', 'audiences', 'runs', 'endpoints', 'destinations'] as const),
   ...(['dead-letters', 'messages', 'sources', 'deletions', 'audit', 'history', 'alerts'] as const),
 ] as const;
 type Topic = (typeof TOPICS)[number];
 
-/** Between two looks, and so between two events, in milliseconds. */
+/** Milliseconds between two checks, and so between two events. */
 const PACE = 1_000;
 const HEARTBEAT = 15_000;
-/** A stream ends after so long, so that whoever may no longer look has to sign in again; browsers connect anew. */
+/** Milliseconds after which a stream ends. Browsers reconnect, and have to sign in again if they may no longer read. */
 const LASTS = 60 * 60 * 1_000;
 const LISTENERS = 100;
 /** Bytes that may wait for a slow listener. */
@@ -36,7 +36,7 @@ async function lookAtDeletions(store: EventParts['store']): Promise<unknown> {
   return [newest.map(({ id, status }) => [id, status]), await store.confirmed(newest.map(({ id }) => id))];
 }
 
-/** Small values that differ when something changed, each beside its topics. They are read at once. */
+/** Small values that differ after a change, with their topics. They are read together. */
 const LOOKS: readonly (readonly [readonly Topic[], (store: EventParts['store']) => Promise<unknown>])[] = [
   [['overview', 'endpoints', 'destinations', 'dead-letters', 'messages'], (store) => store.backlog()],
   [['overview', 'endpoints', 'destinations'], (store) => store.endpoints()],
@@ -62,8 +62,8 @@ interface Listener {
 }
 
 /**
- * `GET /events`: server-sent events `{"topics": […]}` that name what has changed, one a second at most. The store is looked at
- * once for all listeners, and not at all without any; nothing is added to what a delivery does.
+ * `GET /events`: server-sent events `{"topics": […]}` that name what has changed, at most one a second. The store is polled
+ * once for all listeners, and not at all without any, so that deliveries cost nothing more.
  */
 export function eventRoutes({ app, gate }: ApiRoutes, parts: EventParts): void {
   const stream = new Stream(parts);
@@ -110,7 +110,7 @@ class Stream {
     response.writeHead(200, {
       'content-type': 'text/event-stream',
       'cache-control': 'no-store',
-      // Proxies that gather an answer would keep it back.
+      // Proxies that buffer answers would hold the events back.
       'x-accel-buffering': 'no',
     });
     response.write('retry: 2000\n\n');
@@ -127,7 +127,7 @@ class Stream {
     for (const listener of this.listeners) this.dismiss(listener);
   }
 
-  /** Its answer ends once it has read what waits: until then nothing more may be written to it. */
+  /** End the answer once the listener has read what is buffered. Nothing more may be written to it until then. */
   private dismiss(listener: Listener): void {
     this.listeners.delete(listener);
     listener.response.end();
@@ -156,7 +156,7 @@ class Stream {
       this.known = seen;
       this.tell([...new Set(changed)]);
     } catch (error) {
-      this.parts.log.debug({ err: error }, 'Open pages could not be updated');
+      this.parts.log.debug({ err: error }, 'Could not update open pages; retrying');
     } finally {
       this.looking = false;
     }

@@ -24,7 +24,7 @@ import { cursorOf, instant, iso, pageOf, paging, placeOf, time } from './shapes.
 const count = z.int().nullable().optional();
 const ms = z.int().nullable().optional();
 
-/** Counts known of each kind of subject; the others are left out. */
+/** All counts. Each kind of subject has some of them, and the others are left out. */
 const sums = {
   accepted: count.describe('Messages; of a destination, deliveries made of them.'),
   duplicates: count,
@@ -54,13 +54,13 @@ const point = z.object({
 
 const sum = z.object({ name: z.string(), ...sums });
 
-/** Steps that one answer has at most. */
+/** The most steps of one answer. */
 const MOST = 1_600;
-/** Sums are short, and lists show those of all that they have. */
+/** The most sums of one answer. Sums are short, and lists show those of all their rows. */
 const MOST_SUMS = 5_000;
-/** Steps that are added up: a thousand destinations have as many rows in each. */
+/** The most steps that are added up: with a thousand destinations, each step has a thousand rows. */
 const MOST_ADDED = 60;
-/** The length of an answer in steps, unless one is asked for. */
+/** The default length of an answer, in steps. */
 const USUAL: Readonly<Record<HistoryStep, number>> = { minute: 360, hour: 168, day: 400 };
 
 export interface HistoryParts {
@@ -111,7 +111,7 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
     handle: async ({ query: { of: subject, step, since, name, limit, cursor } }) => {
       const from = summedFrom(step, since, clock.now());
       const after = placeOf(cursor, /[\s\S]/);
-      // Databases sort names by their own rules.
+      // Sort here, since each database has its own rules for names.
       const named = name === undefined ? undefined : [name];
       const all = (await store.historySums(subject, step, from, named)).toSorted((a, b) => (a.name < b.name ? -1 : 1));
       const left = after === undefined ? all : all.filter(({ name }) => name > after);
@@ -134,7 +134,7 @@ function summedFrom(step: HistoryStep, since: number | undefined, now: number): 
   throw new RollcallError('invalid_request', message);
 }
 
-/** Every step of the range. Nothing of a subject in a step is none, if a process was there to see it. */
+/** Every step of the range. A subject without a row in a step has counts of 0, if a process was running then. */
 async function pointsOf(store: HistoryParts['store'], filter: HistoryFilter) {
   const { subject, step, since, until, limit } = filter;
   const [found, all, before] = await Promise.all([
@@ -144,7 +144,7 @@ async function pointsOf(store: HistoryParts['store'], filter: HistoryFilter) {
   ]);
   const points = new Map(found.map((point) => [point.at, point]));
   const seen = new Set([...found, ...all].map(({ at }) => at));
-  // Each step has one look at all backlogs. Without it, nobody knows that nothing waited.
+  // Backlogs are sampled once per step. Without the sample, it is not known that nothing waited.
   const looked = new Set((subject === 'all' ? found : all).flatMap(({ at, pending }) => (pending === null ? [] : at)));
   let members = before;
   return Array.from({ length: limit }, (_, place) => since + place * STEP_LENGTH[step])
@@ -157,10 +157,10 @@ async function pointsOf(store: HistoryParts['store'], filter: HistoryFilter) {
     });
 }
 
-/** Steps without a run that was done have no size. */
+/** Steps searched for a size. Steps without a finished run have none. */
 const LOOKED_AT = 50;
 
-/** The last size before the range. Days are kept the longest; the one that the range begins in may have ended with another size. */
+/** The last size before the range. Days are kept the longest, but the day in which the range begins ends after that. */
 async function membersBefore(store: HistoryParts['store'], filter: HistoryFilter): Promise<number | null> {
   const { since } = filter;
   const near = await store.history({ ...filter, since: 0, until: since, limit: LOOKED_AT });

@@ -33,7 +33,7 @@ const filter = {
   until: instant.optional().describe('Only dead before then.'),
 };
 
-/** Letters that one request replays or drops: more go on with `next`. */
+/** Letters that one request replays or drops. `next` continues with the rest. */
 const AT_ONCE = 1_000;
 
 const chosen = z.object({

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { cursorOf, placeOf } from './shapes.ts';
 
-/** Rows of a list that is as long as the configuration: clients may have all of it in one page. */
+/** The most rows of a page. Such a list is as long as the configuration, and clients may get all of it at once. */
 const MOST = 5_000;
 
 export const listPaging = {
@@ -10,8 +10,8 @@ export const listPaging = {
 };
 
 /**
- * A page of a list whose rows keep their order. It goes on behind the row that the page before ended with, wherever that is now;
- * where it is gone, at its place.
+ * A page of a list whose rows keep their order. It continues after the last row of the page before, wherever that is now, or
+ * at its former index if the row was removed.
  *
  * @throws RollcallError `invalid_request`
  */

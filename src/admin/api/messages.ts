@@ -21,7 +21,7 @@ const message = z.object({
   kept: z.boolean().describe('Whether its body is there, so that it can be sent again.'),
 });
 
-/** Messages that one request sends again. */
+/** The most messages that one request sends again. */
 const AT_ONCE = 100;
 const tag = 'Messages';
 
@@ -86,5 +86,5 @@ export function messageRoutes(routes: ApiRoutes, { store, currentBodies }: Messa
   });
 }
 
-/** Attempts are logged by the clocks of processes, a little after they ended; milliseconds. */
+/** Milliseconds to allow for clocks that differ between processes, and for attempts logged after their end. */
 const SLACK = 60_000;

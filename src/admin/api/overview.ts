@@ -38,12 +38,11 @@ const overview = z.object({
 
 export interface OverviewParts {
   readonly config: () => Config;
-  /** How everything stands. */
   readonly standing: () => Promise<ServiceStanding>;
 }
 
 export function overviewRoutes(routes: ApiRoutes, { config, standing }: OverviewParts): void {
-  // All open pages ask for it when something has changed.
+  // All open pages request it at once when something has changed.
   const look = sharedLook(standing);
   reading(routes, '/overview', {
     summary: 'How everything stands, and what needs a person',

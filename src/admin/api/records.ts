@@ -33,7 +33,7 @@ export interface RecordParts {
   readonly config: () => Config;
 }
 
-/** Sources, what was discarded of them, and what people did. */
+/** Routes for sources, discards and the audit log. */
 export function recordRoutes(routes: ApiRoutes, { store, config }: RecordParts): void {
   reading(routes, '/sources', {
     summary: 'The sources',

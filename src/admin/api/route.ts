@@ -16,7 +16,7 @@ export interface ApiRoutes {
 
 const NOTHING = z.object({});
 
-/** Lists of others are answered as they are. */
+/** Makes lists read-only, so that handlers may return those of others. */
 type Unchanged<T> = T extends readonly (infer Item)[]
   ? readonly Unchanged<Item>[]
   : T extends object
@@ -40,20 +40,20 @@ interface RouteOptions<P extends z.ZodType, Q extends z.ZodType, B extends z.Zod
   readonly query?: Q;
   readonly body?: B;
   readonly answer: A;
-  /** Whether it may answer 202 in the same form, before the order is carried out. */
+  /** Set if it may answer 202 in the same form, before the order is carried out. */
   readonly begins?: true;
   readonly handle: (
     asked: Asked<z.output<P>, z.output<Q>, z.output<B>>,
   ) => Promise<Unchanged<z.input<A>>> | Unchanged<z.input<A>>;
 }
 
-/** An order's action and target, for the audit log; never names people. */
+/** An order's action and target for the audit log. Never names people. */
 interface Deed {
   readonly action: string;
   readonly target: string | null;
 }
 
-/** A route that only looks. */
+/** A route that only reads. */
 export function reading<
   A extends z.ZodType,
   P extends z.ZodType = typeof NOTHING,
@@ -67,7 +67,7 @@ export function reading<
   });
 }
 
-/** A route that does something; it stands in the audit log, with what became of it. */
+/** A route that changes something. It is recorded in the audit log, with its outcome. */
 export function ordering<
   A extends z.ZodType,
   P extends z.ZodType = typeof NOTHING,
@@ -106,7 +106,7 @@ function asked<P extends z.ZodType, Q extends z.ZodType>(
   };
 }
 
-/** With a misspelt filter an order would reach further than was meant, and an answer hold what nobody asked for. */
+/** Refuse unknown fields: with a misspelt filter, an order or an answer would cover more than was meant. */
 function refuseUnknown(schema: z.ZodType, given: unknown, where: string): void {
   if (!(schema instanceof z.ZodObject) || typeof given !== 'object' || given === null) return;
   const known = Object.keys(schema.shape);
@@ -139,7 +139,7 @@ function documentation<P extends z.ZodType, Q extends z.ZodType, B extends z.Zod
   };
 }
 
-/** The answers to requests that never get as far as what is asked for. */
+/** Documents the answers to requests that fail before their handler. */
 export function failures(may: Right | null) {
   const lacking = may ? `The token may not ${may}, or none` : 'None';
   return {

@@ -76,7 +76,7 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunsApiParts): voi
       begins: true,
       deed: ({ params }) => ({ action: `run.${action}`, target: params.run }),
       handle: async ({ params: { run: id }, query: { wait }, reply }) => {
-        // Without a wait, the refusals that are known at once are answered all the same.
+        // Even if the client does not wait, answer refusals that are known at once.
         if ((await theRun(store, id)).state !== 'held') {
           throw new RollcallError('unknown_run', `The run ${id} is not held now.`);
         }

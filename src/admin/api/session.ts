@@ -22,7 +22,7 @@ export interface SessionParts {
   readonly version: string;
 }
 
-/** Signing in from a browser: the cookie stands for the token, which no script ever sees. */
+/** Sign-in of browsers. The cookie stands for the token, and no script can read it. */
 export function sessionRoutes({ app, gate }: ApiRoutes, { session, serviceName, version }: SessionParts): void {
   const documentation = (summary: string) => ({
     summary,
@@ -60,7 +60,7 @@ export function sessionRoutes({ app, gate }: ApiRoutes, { session, serviceName, 
   });
 }
 
-/** Null for whoever would have to sign in. */
+/** Null if the caller has to sign in. */
 function identified(gate: Gate, request: Parameters<Gate['identify']>[0]) {
   try {
     return gate.identify(request);

@@ -1,8 +1,6 @@
 import * as z from 'zod';
 import { RollcallError } from '../../kernel/errors.ts';
 
-/** Parts that several resources share. */
-
 export const time = z.iso.datetime().describe('ISO 8601, UTC.');
 export const iso = (at: number): string => new Date(at).toISOString();
 /** An instant in a query, as milliseconds since 1970. */
@@ -14,22 +12,22 @@ export const instant = z.iso
 const MOST = 500;
 const USUAL = 50;
 
-/** The query of a listing. */
+/** Query parameters of a list. */
 export const paging = {
   limit: z.coerce.number().int().min(1).max(MOST).default(USUAL).describe('Rows of a page at most.'),
   cursor: z.string().max(500).optional().describe('`next` of the page before.'),
 };
 
-/** An id that a cursor holds whole, in UTF-16 units: with it an address is no longer than servers take. */
+/** The longest id that a cursor holds whole, in UTF-16 units. With it, an address stays within servers' limits. */
 const WHOLE_ID = 2_000;
 
-/** As `paging`, where pages end with users. */
+/** `paging` of lists whose cursors are user ids. */
 export const pagingByUser = {
   ...paging,
   cursor: z.string().max(12_000).optional().describe('`next` of the page before.'),
 };
 
-/** Where a page that ends with this user is gone on from. Beyond an id that no address has room for, others with its beginning are passed over. */
+/** The place to continue after this user. After an id too long for a cursor, ids with the same beginning are skipped. */
 export function placeAfter(user: string): string {
   return user.length <= WHOLE_ID ? user : `${user.slice(0, WHOLE_ID).toWellFormed()}\u{10ffff}`;
 }
@@ -37,7 +35,7 @@ export function placeAfter(user: string): string {
 /** @throws RollcallError `invalid_request` */
 export const userOf = (cursor: string | undefined): string => placeOf(cursor, /^[^\0]+$/) ?? '';
 
-/** A page: `next` asks for the one after it, and is null where this is the last. */
+/** A page. `next` is the cursor of the page after it, null on the last page. */
 export function pageOf<T extends z.ZodType>(item: T) {
   return z.object({
     data: z.array(item),
@@ -50,7 +48,7 @@ export function pageOf<T extends z.ZodType>(item: T) {
   });
 }
 
-/** Where a page ended, as one word that says nothing to clients. */
+/** An opaque cursor. */
 export function cursorOf(place: string | number): string {
   return Buffer.from(String(place)).toString('base64url');
 }
@@ -63,7 +61,7 @@ export function placeOf(cursor: string | undefined, isPlace: RegExp): string | u
   return place;
 }
 
-/** Leaves out what was not given, as filters of the store want it. */
+/** Remove undefined fields, since filters of the store may not have any. */
 export function given<T extends object>(filter: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined)) as never;
 }

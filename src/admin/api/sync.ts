@@ -17,10 +17,10 @@ import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
 import { deliveries, run } from './run-shapes.ts';
 
-/** The sync as the API uses it. */
+/** The part of the sync that the API needs. */
 export interface Syncing {
   run(keys: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
-  /** Throws as `run` does, at once, and runs nothing. */
+  /** Throws as `run` would, without running anything. */
   check(keys: readonly string[], time: SyncTime): void;
   plan(keys: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   resync(key: string, time?: SyncTime): Promise<SyncReport>;
@@ -53,8 +53,8 @@ export const report = z.object({
 });
 
 /**
- * Answers what became of an order, or that it was begun. For programs that wait: done is 200, held 409, and a failure has the
- * status of its code.
+ * Answer with the outcome of an order, or that it was begun. For clients that wait, done is 200, held is 409, and a failure
+ * has the status of its code.
  */
 export async function answerReport(
   sync: Syncing,
@@ -63,8 +63,8 @@ export async function answerReport(
   reply: FastifyReply,
 ): Promise<z.input<typeof report>> {
   if (!wait) {
-    // Its report stands in the log and among the runs.
-    void work().catch((error) => sync.log.error({ err: error }, 'The requested sync could not be run'));
+    // The outcome is in the log and in the list of runs.
+    void work().catch((error) => sync.log.error({ err: error }, 'The requested sync failed'));
     reply.code(202);
     return { status: 'started', runs: [], deliveries: null };
   }

@@ -1,7 +1,7 @@
 import { OUTCOMES, type Verdict } from '../../store/port.ts';
 import type { Instruments, TimeCounts } from './instruments.ts';
 
-/** What the process has counted of its deliveries since it started. */
+/** Counts of this process's deliveries since it started. */
 export interface DeliveryCounts {
   readonly destinations: ReadonlyMap<string, DestinationCounts>;
   readonly endpoints: ReadonlyMap<string, EndpointCounts>;
@@ -9,18 +9,18 @@ export interface DeliveryCounts {
 
 interface DestinationCounts {
   readonly verdicts: Readonly<Record<Verdict['kind'], number>>;
-  /** From acceptance to delivery. */
+  /** Time from acceptance to delivery. */
   readonly took: TimeCounts;
 }
 
 interface EndpointCounts {
   readonly destination: string;
-  /** By their places in `OUTCOMES`. */
+  /** Indexed as `OUTCOMES`. */
   readonly outcomes: readonly number[];
   readonly took: TimeCounts;
 }
 
-/** What goes out. Each is read with a scrape: a counter of prom-client costs more than all else that is counted of a delivery. */
+/** Read with each scrape: counters of prom-client would cost more than all other counting of a delivery. */
 export function deliveryMetrics(make: Instruments, { destinations, endpoints }: DeliveryCounts): void {
   make.countedElsewhere('attempts_total', 'Attempts by outcome.', ['destination', 'outcome'], (add) => {
     for (const { destination, outcomes } of endpoints.values()) {

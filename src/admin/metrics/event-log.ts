@@ -4,19 +4,18 @@ import type { Instruments } from './instruments.ts';
 type MeasuredLog = Store['events'];
 
 export interface EventLogMetricsParts {
-  /** Null where no log is kept. */
+  /** Null if no log is kept. */
   readonly eventLog: MeasuredLog | null;
-  /** Milliseconds, as the tail has them. */
+  /** Store time in milliseconds, which the tail uses. */
   readonly storeTime: () => number;
 }
 
-/** Counts what failed. */
 export interface EventLogMetrics {
-  /** Something of the event log failed in the background. */
+  /** Count a failure of the event log's background work. */
   logFailed(): void;
 }
 
-/** Gauges of a log that is not kept have no value. */
+/** Without a log, these gauges have no value. */
 export function eventLogMetrics(make: Instruments, { eventLog, storeTime }: EventLogMetricsParts): EventLogMetrics {
   const gauge = (name: string, help: string, read: (log: MeasuredLog) => Promise<number | null>) =>
     make.gauge(`event_log_${name}`, help, [], async (gauge) => {

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** How many took how long: by the bounds in milliseconds that they are within, the last beyond all of them; and their sum. */
+/** A histogram of times: counts by upper bounds in milliseconds, one more count beyond the last bound, and the sum. */
 export interface TimeCounts {
   readonly bounds: readonly number[];
   readonly counts: readonly number[];
@@ -17,7 +17,7 @@ export class Instruments {
     this.registers = [registry];
   }
 
-  /** @param known - labels of series that begin at 0: Prometheus sees no increase in one that begins at 1 */
+  /** @param known - labels of series that start at 0: Prometheus sees no increase in a series that starts at 1 */
   counter(name: string, help: string, labelNames: string[] = [], known: () => readonly Labels[] = () => []): Counter {
     return new Counter({
       name: `rollcall_${name}`,
@@ -35,7 +35,7 @@ export class Instruments {
     return new Histogram({ name: `rollcall_${name}`, help, labelNames, buckets, registers: this.registers });
   }
 
-  /** A counter that is counted elsewhere and read with each scrape; what never happened has no series. */
+  /** A counter that is counted elsewhere and read with each scrape. Labels that never occurred have no series. */
   countedElsewhere(name: string, help: string, labelNames: string[], read: (add: Add) => void): void {
     const counter: Counter = new Counter({
       name: `rollcall_${name}`,
@@ -51,7 +51,7 @@ export class Instruments {
     });
   }
 
-  /** A histogram in seconds that is counted elsewhere and read with each scrape: lists for the same label are added up. */
+  /** A histogram in seconds that is counted elsewhere and read with each scrape. Counts of one label are added up. */
   timedElsewhere(
     name: string,
     help: string,
@@ -59,11 +59,11 @@ export class Instruments {
     read: () => readonly (readonly [label: string, times: TimeCounts])[],
   ): void {
     const metric = new CountedHistogram(`rollcall_${name}`, help, labelName, read);
-    // Its types know none but its own kinds of metrics.
+    // prom-client's types know only its own kinds of metrics.
     this.registry.registerMetric(metric as unknown as Histogram);
   }
 
-  /** A gauge that is read with each scrape. Series that are gone since the last scrape are removed, all of them if reading fails. */
+  /** A gauge that is read with each scrape. Series without a new value are removed, all of them if reading fails. */
   gauge(name: string, help: string, labelNames: string[], read: (gauge: Gauge) => Promise<void>): Gauge {
     return new Gauge({
       name: `rollcall_${name}`,
@@ -82,7 +82,7 @@ type Labels = Record<string, string>;
 
 type Add = (labels: Labels, count: number) => void;
 
-/** As prom-client asks for it, which has no histogram whose numbers are set. */
+/** A metric with prom-client's interface, which has no histogram whose counts can be set. */
 class CountedHistogram {
   readonly type = 'histogram';
   readonly name: string;

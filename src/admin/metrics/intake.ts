@@ -4,7 +4,6 @@ import type { Instruments } from './instruments.ts';
 /** Upper bounds in seconds. */
 const ACCEPT_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 
-/** Counts what comes in. */
 export interface IntakeMetrics {
   accepted(source: string, result: AcceptResult, ms: number): void;
   refused(source: string, code: string): void;

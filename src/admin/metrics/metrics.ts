@@ -7,14 +7,14 @@ import { type IntakeMetrics, intakeMetrics } from './intake.ts';
 import { type StoreParts, storeMetrics } from './store.ts';
 import { type SyncMetrics, type SyncParts, syncMetrics } from './syncs.ts';
 
-/** Counts what passes; nothing here ever scans a table. */
+/** Counts what passes. Never scans a table. */
 export interface Metrics extends IntakeMetrics, SyncMetrics, EventLogMetrics {
   readonly registry: Registry;
 }
 
 type MetricsParts = StoreParts & SyncParts & EventLogMetricsParts & { readonly deliveries: DeliveryCounts };
 
-/** Those of the process, whichever service in it is asked. They watch for as long as it lives, so they are made once. */
+/** Metrics of the process, shared by all services in it. Created once, since their observers last as long as the process. */
 const processMetrics = once(() => {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

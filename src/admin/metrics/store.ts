@@ -5,9 +5,8 @@ import { type Backlog, isClosed, type Store, whyClosed } from '../../store/port.
 import type { Instruments } from './instruments.ts';
 
 export interface StoreParts {
-  /** Asked when the metrics are read. */
   readonly store: Pick<Store, 'backlog' | 'orphans' | 'endpoints' | 'oldestUntried' | 'lastSuccesses' | 'ping'>;
-  /** The kept state of live audiences, by source. */
+  /** The stored state of live audiences, by source. */
   readonly live: {
     allStates(): Promise<readonly { readonly source: string }[]>;
     currentState(source: string): Promise<{ readonly ids: number; readonly due: number } | null>;
@@ -17,7 +16,7 @@ export interface StoreParts {
   readonly audiences: () => Promise<readonly AudienceStatus[]>;
 }
 
-/** Gauges that are read from the store with each scrape. They ask for counters and ends of indexes, and never count rows. */
+/** Gauges that are read from the store with each scrape: counters and ends of indexes, never counts of rows. */
 export function storeMetrics(make: Instruments, parts: StoreParts): void {
   queueGauges(make, parts);
   endpointGauges(make, parts);
@@ -27,12 +26,12 @@ export function storeMetrics(make: Instruments, parts: StoreParts): void {
 }
 
 function queueGauges(make: Instruments, { store, clock, destinations }: StoreParts): void {
-  // The gauges of one scrape come from one look at the store.
+  // All gauges of one scrape share one read of the store.
   const backlog = shared(() => store.backlog());
   const perDestination = (name: string, help: string, count: (row: Backlog) => number) =>
     make.gauge(name, help, ['destination'], async (gauge) => {
       const rows = await backlog();
-      // The store knows none that never had a delivery. Its first dead letter is an increase only from 0.
+      // The store has no row before the first delivery, but an increase to the first dead letter needs a series at 0.
       for (const { name: destination } of destinations()) gauge.set({ destination }, 0);
       for (const row of rows) gauge.set({ destination: row.destination }, count(row));
     });
@@ -101,7 +100,7 @@ function audienceGauges(make: Instruments, { store, clock, audiences }: StorePar
     async (gauge) => {
       const [successes, audiences] = await Promise.all([lastSuccesses(), statuses()]);
       for (const { key, at } of successes) gauge.set({ key }, at / 1_000);
-      // A live one is run once, and sends what changes from then on.
+      // A live audience runs once, and sends changes from then on.
       for (const { key, live } of audiences) {
         if (live?.hold === null && live.lag !== null) gauge.set({ key }, (clock.now() - live.lag) / 1_000);
       }
@@ -141,7 +140,7 @@ function liveGauges(make: Instruments, { live }: StoreParts): void {
   });
 }
 
-/** A scrape says that the store does not answer, rather than nothing at all. */
+/** Report 0 if the store does not answer, instead of failing the scrape. */
 function healthGauges(make: Instruments, { store, clock }: StoreParts): void {
   make.gauge('store_up', '1 if the store answers and is sound, otherwise 0.', [], async (gauge) => {
     gauge.set(0);
@@ -155,7 +154,7 @@ function healthGauges(make: Instruments, { store, clock }: StoreParts): void {
   });
 }
 
-/** Calls that come while an answer is under way share it. */
+/** Share one read among calls that arrive while it is under way. */
 function shared<T>(read: () => Promise<T>): () => Promise<T> {
   let asked: Promise<T> | null = null;
   return () => {

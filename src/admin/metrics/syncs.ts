@@ -6,13 +6,12 @@ import type { Instruments } from './instruments.ts';
 const LIVE_BUCKETS = [0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 30, 300];
 const RUN_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400];
 
-/** Failures that say nothing of a sync: it was not begun, or was broken off. */
+/** Errors that are not failures of a sync: it was not begun, or was interrupted. */
 const NOT_FAILED = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
-/** What becomes of a run. */
 const OUTCOMES = ['done', 'held', 'failed', 'rejected'];
 
-/** Whether a sync failed, as far as a report says. */
+/** True if the report is of a failed sync. */
 export const isFailure = ({ error }: Pick<SyncReport, 'error'>): boolean =>
   error !== null && !NOT_FAILED.has(error.code);
 
@@ -23,7 +22,7 @@ export interface SyncMetrics {
 }
 
 export interface SyncParts {
-  /** Of the audiences and traits that are configured. */
+  /** Keys of the configured audiences and traits. */
   readonly keys: () => readonly string[];
 }
 

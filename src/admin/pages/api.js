@@ -1,6 +1,6 @@
-/** The management API's answer, or why there is none. */
+/** An error answer of the management API, or the reason for having no answer. */
 export class ApiError extends Error {
-  /** @param {number} status - 0 where no answer came @param {string} code @param {string} message */
+  /** @param {number} status - 0 without an answer @param {string} code @param {string} message */
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -14,7 +14,7 @@ const PATIENCE = 20_000;
 /** @type {Set<() => void>} */
 const strangers = new Set();
 
-/** Calls back whenever the service wants to know who asks. @param {() => void} listener */
+/** Call `listener` whenever the service requires a sign-in. @param {() => void} listener */
 export function onUnauthorized(listener) {
   strangers.add(listener);
   return () => void strangers.delete(listener);

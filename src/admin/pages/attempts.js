@@ -4,10 +4,10 @@ import { addressOf } from './router.js';
 import { Empty, State, Table, Time } from './ui.js';
 
 /**
- * POSTs that were made, and what receivers answered.
+ * A table of attempts and their answers.
  *
- * @param {{ attempts: any[], caption?: string, of?: 'endpoint' | 'message' | 'search' }} props - `of`: what they have in common,
- *   which is not repeated in each row
+ * @param {{ attempts: any[], caption?: string, of?: 'endpoint' | 'message' | 'search' }} props - `of`: the thing they have in
+ *   common, which is not repeated in each row
  */
 export function Attempts({ attempts, caption = 'Attempts, last logged first', of = 'message' }) {
   if (attempts.length === 0) return html`<${Empty} title="No attempt is logged." />`;

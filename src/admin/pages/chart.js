@@ -6,18 +6,18 @@ import { Table, Time } from './ui.js';
 /**
  * @typedef {object} Series
  * @property {string} label
- * @property {readonly (number | null)[]} values - one for each time; null where nothing is known
+ * @property {readonly (number | null)[]} values - one for each time; null if unknown
  * @property {1 | 2 | 3 | 4} tone - of charts.css
  */
 
-/** Lines are drawn in this space and stretched to what there is; words stand beside it, so that they are not. */
+/** Lines are drawn in this space and stretched to fit. Labels are outside of it, since they must not be stretched. */
 const [WIDTH, HEIGHT] = [1_000, 100];
 
 /**
- * Lines over time. The keys of arrows go from one time to the next, and a table behind it has every value.
+ * Lines over time. Arrow keys move from one time to the next, and a table has every value.
  *
  * @param {{ title: string, times: readonly number[], series: readonly Series[], busy?: boolean, format?: (value: number) => string }} props
- *   - `times`: milliseconds since 1970, in order; `busy`: they are still to come
+ *   - `times`: milliseconds since 1970, in order; `busy`: still loading
  */
 export function Chart({ title, times, series, busy = false, format = short }) {
   const [hovered, setHovered] = useState(/** @type {number | null} */ (null));
@@ -72,7 +72,7 @@ export function Chart({ title, times, series, busy = false, format = short }) {
   </figure>`;
 }
 
-/** The place that a key goes to; null for keys that go nowhere. @param {string} key @param {number} at @param {number} length */
+/** The index that a key moves to; null for other keys. @param {string} key @param {number} at @param {number} length */
 function moved(key, at, length) {
   if (length === 0) return null;
   /** @type {Record<string, number>} */
@@ -82,7 +82,7 @@ function moved(key, at, length) {
 }
 
 /**
- * The values as a table, newest first; nothing of it is made until it is opened.
+ * The values as a table, newest first. It is built when it is opened.
  *
  * @param {{ title: string, times: readonly number[], series: readonly Series[], format: (value: number) => string }} props
  */
@@ -108,7 +108,7 @@ function Behind({ title, times, series, format }) {
   </details>`;
 }
 
-/** The next of 2, 5, 10, 20, … so that its half is whole. @param {number} value */
+/** The end of an axis: the next of 2, 5, 10, 20, 50, … @param {number} value */
 function niceAbove(value) {
   if (value <= 2) return value <= 0 ? 10 : 2;
   const power = 10 ** Math.floor(Math.log10(value));
@@ -146,7 +146,7 @@ function pathOf(times, values, x, y) {
 }
 
 /**
- * Points without a neighbour, which no line would show.
+ * Points without a neighbour, which would not show in a line.
  *
  * @type {typeof pathOf}
  */
@@ -167,7 +167,7 @@ const DAYS = 2 * 24 * 60 * 60 * 1_000;
 
 /** @param {number} first @param {number} last */
 function timeLabels(first, last) {
-  // The room is taken before the data is there.
+  // Reserve the space before the data arrives.
   if (last === 0) return ['\u00a0'];
   const format = last - first > DAYS ? day : clock;
   return first === last
@@ -209,11 +209,11 @@ export function Bars({ runs, title }) {
   </figure>`;
 }
 
-/** Bars that there is room for side by side. */
+/** The most bars side by side. */
 const ROOM = 100;
 
 /**
- * Users who entered and left in each step of time. Where there is no room for a bar each, one stands for several.
+ * Users who entered and left in each step of time. If there are too many steps, one bar stands for several.
  *
  * @param {{ step: string, points: readonly any[], busy: boolean }} props
  */
@@ -255,13 +255,13 @@ function BarsCaption({ title }) {
 
 /**
  * @param {{ title: string, role: string, changes: readonly Change[], bar: (change: any, shape: any) => any, children?: any }} props
- *   - `children`: what stands below
+ *   - `children`: shown below
  */
 function BarsDrawn({ title, role, changes, bar, children }) {
   const highest = Math.max(1, ...changes.map(({ entered }) => entered));
   const lowest = Math.max(0, ...changes.map(({ exited }) => exited));
   const [width, height] = [Math.max(changes.length, 20) * 12, 150];
-  // The newest is at the right, as in all charts.
+  // The newest is on the right, as in all charts.
   const from = width - changes.length * 12;
   const zero = 4 + (height - 8) * (highest / (highest + lowest));
   /** @param {number} count */

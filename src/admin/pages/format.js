@@ -17,7 +17,7 @@ const DAY = 24 * HOUR;
 /** @param {number} value */
 export const number = (value) => numbers.format(value);
 
-/** Names that are listed where they stand. */
+/** The most names that are listed in place. */
 export const FEW = 12;
 
 /** @param {readonly string[]} names */
@@ -32,7 +32,7 @@ export const count = (count, one, many = `${one}s`) => `${number(count)} ${count
 
 /** @param {number} value - between 0 and 1 */
 export function percent(value) {
-  // Never "100 %" while something failed.
+  // Round down: never "100 %" if something failed.
   const cut = Math.floor(value * 1_000) / 10;
   return `${cut === 100 || cut === 0 ? cut : cut.toFixed(1)} %`;
 }
@@ -56,7 +56,7 @@ export function distance(at, now) {
   return at > now ? `in ${far}` : `${far} ago`;
 }
 
-/** In the reader's time zone, with the day where it is not today. @param {number} at @param {number} now */
+/** A time in the reader's time zone, with the day unless it is today. @param {number} at @param {number} now */
 export function moment(at, now) {
   if (Math.abs(now - at) > 300 * DAY) return days.format(at);
   return days.format(at) === days.format(now) ? seconds.format(at) : minutes.format(at);

@@ -2,7 +2,7 @@ import htm from 'htm';
 import { h } from 'preact';
 
 /**
- * Markup as a template. What is filled in is text or a component's output, never markup.
+ * Markup as a template. Values are text or a component's output, never markup.
  *
  * @type {(strings: TemplateStringsArray, ...values: unknown[]) => import('preact').VNode}
  */

@@ -1,7 +1,7 @@
-// The lists of src/admin/page-lists.ts, which page-files.ts writes into a module.
+// The lists of src/admin/page-lists.ts, which page-files.ts turns into a module.
 
 export const PAGES: readonly { path: string; view: string; title?: string }[];
-/** How pressing each kind is, the page about one (the subject is appended), and all; `these` ends “3 more …”. */
+/** The tone of each kind, the page about one (the subject is appended) and about all. `these` completes “3 more …”. */
 export const CONCERNS: Readonly<Record<string, { tone: string; page: string; all: string; these: string }>>;
 export const REASONS: readonly string[];
 export const KINDS: readonly string[];

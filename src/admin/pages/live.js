@@ -2,17 +2,17 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { get } from './api.js';
 
 /**
- * Data that stays true: asked for once, and again whenever the service says that something of the kind has changed. What is on
- * the screen stays there until the new data is, so that nothing jumps.
+ * Data that stays current: fetched once, and again whenever an event names one of its topics. The old data stays on the
+ * screen until the new data has arrived, so that nothing jumps.
  */
 
-/** Between two questions for the same data, in milliseconds. */
+/** Milliseconds between two requests for the same data. */
 const [PACE, SLOWEST_PACE] = [1_000, 5_000];
-/** What takes long to answer is asked for less often: answers take such a part of the time. */
+/** The share of the time that requests may take: slow ones are repeated less often. */
 const SHARE = 1 / 10;
-/** Between questions while no events come. */
+/** Milliseconds between requests while no events arrive. */
 const POLL = 10_000;
-/** Answers kept, so that going back shows what was there at once. */
+/** Answers kept, so that going back shows the former data at once. */
 const KEPT = 60;
 
 /** @type {Map<string, any>} */
@@ -23,7 +23,7 @@ const readers = new Set();
 const watchers = new Set();
 
 /**
- * `polling`: there are answers but no events, as where too many pages are open.
+ * `polling`: requests succeed but there are no events, for example because too many pages are open.
  *
  * @type {'connecting' | 'live' | 'polling' | 'lost'}
  */
@@ -33,7 +33,7 @@ let stream = null;
 /** @type {Set<string>} */
 const missed = new Set();
 
-/** Opens the stream of events; it connects again by itself. */
+/** Open the stream of events. It reconnects automatically. */
 export function connect() {
   stream?.close();
   stream = new EventSource('/api/v1/events');
@@ -45,7 +45,7 @@ export function connect() {
   stream.onerror = () => {
     if (isWithoutEvents()) return;
     become('lost');
-    // Whether there are answers at least.
+    // Find out if requests still succeed.
     tell(null);
   };
   stream.onmessage = (event) => heard(JSON.parse(event.data));
@@ -61,7 +61,7 @@ const isWithoutEvents = () => connection === 'lost' || connection === 'polling';
 
 setInterval(() => {
   if (isWithoutEvents()) tell(null);
-  // A stream that was refused for good, as by a restart with another token, does not come back by itself.
+  // A stream that was refused, for example after a restart with another token, does not reconnect automatically.
   if (stream?.readyState === EventSource.CLOSED) connect();
 }, POLL);
 
@@ -89,7 +89,7 @@ function become(next) {
   for (const watcher of watchers) watcher();
 }
 
-/** Whether changes arrive by themselves. */
+/** The state of the connection. */
 export function useConnection() {
   const [state, setState] = useState(connection);
   useEffect(() => {
@@ -101,7 +101,7 @@ export function useConnection() {
   return state;
 }
 
-/** Has everything on the screen asked for anew: something was done. */
+/** Fetch everything on the screen again, after an action. */
 export function refreshAll() {
   tell(null);
 }
@@ -109,15 +109,15 @@ export function refreshAll() {
 /**
  * @template T
  * @typedef {object} Live
- * @property {T | null} data - the last that came; of the address before, while the new one is asked for
+ * @property {T | null} data - the last answer, which may be of the path before while the new one loads
  * @property {import('./api.js').ApiError | null} error
- * @property {boolean} stale - it is not yet what was asked for
+ * @property {boolean} stale - the data is of the path before
  * @property {() => void} reload
  */
 
 /**
- * @param {string | null} path - below /api/v1; null asks for nothing
- * @param {readonly string[]} [topics] - of events after which it is asked for again
+ * @param {string | null} path - below /api/v1; null fetches nothing
+ * @param {readonly string[]} [topics] - topics of events after which it is fetched again
  * @returns {Live<any>}
  */
 export function useData(path, topics = []) {
@@ -154,7 +154,7 @@ export function useData(path, topics = []) {
 /** @typedef {(answer: { data: any, error: any }) => void} OnAnswer */
 /** @typedef {{ ask: () => void, join: (onAnswer: OnAnswer) => () => void }} Question */
 
-/** Questions under way: several parts of a page may show the same. @type {Map<string, Question>} */
+/** Shared requests by path, since several parts of a page may show the same. @type {Map<string, Question>} */
 const questions = new Map();
 
 /** @param {string} path @returns {Question} */
@@ -165,7 +165,7 @@ function questionOf(path) {
 }
 
 /**
- * Asks whenever it is told to, once at a time and not more often than the pace.
+ * Fetches on demand, one request at a time and not more often than the pace.
  *
  * @param {string} path
  * @returns {Question}

@@ -9,7 +9,7 @@ import { Empty, Problem, State, Voice } from './ui.js';
 
 /** @typedef {{ service: string, version: string, name: string | null, may: string[], signedIn: boolean, needsToken: boolean }} Session */
 
-/** By their names. @type {Record<string, any>} */
+/** Views by name. @type {Record<string, any>} */
 const VIEWS = Object.fromEntries(
   await Promise.all(PAGES.map(async ({ view }) => [view, (await import(`./views/${view}.js`)).default])),
 );
@@ -19,7 +19,7 @@ const ROUTES = PAGES.map(({ path, view }) => ({
   page: VIEWS[view],
 }));
 
-/** Whether what is shown changes by itself, as it looks. */
+/** The look of each state of the connection. */
 const CONNECTIONS = {
   live: { of: 'ok', label: 'Live' },
   polling: { of: 'held', label: 'Every 10 s' },
@@ -62,7 +62,7 @@ function Frame({ session }) {
   const main = useRef(/** @type {HTMLElement | null} */ (null));
   const first = useRef(true);
   useEffect(() => {
-    // Where a reader would be after a page has loaded; the first page has loaded by itself.
+    // Focus the head of a new page, as after a page load. The browser does so for the first page.
     if (!first.current) main.current?.querySelector('h1')?.focus({ preventScroll: true });
     first.current = false;
     document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });

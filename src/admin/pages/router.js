@@ -1,11 +1,11 @@
 import { useEffect, useState } from 'preact/hooks';
 import { PAGES } from './lists.js';
 
-/** The view that the address names. Nothing else remembers it, so every view can be linked to and gone back to. */
+/** The address alone decides the view, so every view can be linked to and gone back to. */
 
 /** @type {Set<() => void>} */
 const listeners = new Set();
-/** Where the reader was on pages that they may go back to. */
+/** Milliseconds after scrolling before the position is saved, for going back. */
 const KEEP_SCROLL = 200;
 
 history.scrollRestoration = 'manual';
@@ -24,7 +24,7 @@ export function navigate(url, { replace = false } = {}) {
 addEventListener('popstate', () => {
   for (const listener of listeners) listener();
   const scroll = history.state?.scroll ?? 0;
-  // Once what was kept of the page stands there again.
+  // Scroll after the kept data is drawn again.
   requestAnimationFrame(() => scrollTo(0, scroll));
 });
 
@@ -34,7 +34,7 @@ addEventListener('scroll', () => {
   timer = setTimeout(() => history.replaceState({ ...history.state, scroll: scrollY }, ''), KEEP_SCROLL);
 });
 
-/** The first parts of the paths that these pages draw; others, such as the API's description, are left to the browser. */
+/** First parts of the paths of these pages. Other links, such as the API's description, are left to the browser. */
 const ROOTS = new Set(PAGES.map(({ path }) => path.split('/')[1]));
 
 addEventListener('click', (event) => {
@@ -48,7 +48,7 @@ addEventListener('click', (event) => {
   navigate(url.pathname + url.search);
 });
 
-/** The path and the query, anew with each change. */
+/** The current path and query. */
 export function useAddress() {
   const [address, setAddress] = useState(current);
   useEffect(() => {
@@ -64,7 +64,7 @@ function current() {
 }
 
 /**
- * The same page with another query; what is empty is left out.
+ * Show the same page with another query. Empty fields are left out.
  *
  * @param {Record<string, string | undefined>} query
  */

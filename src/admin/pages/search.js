@@ -5,20 +5,20 @@ import { html } from './html.js';
 import { addressOf } from './router.js';
 import { Empty, Problem, Waiting } from './ui.js';
 
-/** Answers that one search asks for before it waits for a person: each looks at a bounded part of what there is. */
+/** Pages that one search fetches before it waits for a person. Each covers a bounded part of the store. */
 const PATIENCE = 40;
 
 /**
  * @typedef {object} Search
- * @property {any[] | null} rows - null until something is known
+ * @property {any[] | null} rows - null until the first answer
  * @property {boolean} busy
  * @property {any} error
- * @property {(() => void) | null} more - goes on, where there may be more
+ * @property {(() => void) | null} more - continues the search; null if there is nothing more
  * @property {() => void} again
  */
 
 /**
- * Asks for page after page until there are enough rows, or no more.
+ * Fetch page after page until there are enough rows, or no more.
  *
  * @param {string} path @param {Record<string, any>} query @param {number} enough
  * @returns {Search}
@@ -60,9 +60,9 @@ export function useSearch(path, query, enough) {
 const PEOPLE = 100;
 
 /**
- * A list that is asked for a page at a time.
+ * A list that is fetched page by page.
  *
- * @param {{ path: string, none: string, children: (rows: any[]) => any }} props - `none`: said where there is nothing
+ * @param {{ path: string, none: string, children: (rows: any[]) => any }} props - `none`: shown if the list is empty
  */
 export function Pages({ path, none, children }) {
   const { rows, busy, error, more, again } = useSearch(path, {}, PEOPLE);

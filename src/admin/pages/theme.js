@@ -1,7 +1,7 @@
-// Not a module: it runs before the first paint, so that nobody sees the other theme flash by.
+// Not a module: it runs before the first paint, so that the other theme does not flash.
 try {
   const theme = localStorage.getItem('theme');
   if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;
 } catch {
-  // A browser that keeps nothing for this site follows the system.
+  // Without storage, follow the system.
 }

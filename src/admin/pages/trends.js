@@ -5,7 +5,7 @@ import { useData } from './live.js';
 import { addressOf, refine, useAddress } from './router.js';
 import { Section } from './ui.js';
 
-/** How far back, in which steps. @type {readonly (readonly [step: string, label: string])[]} */
+/** The range of each step. @type {readonly (readonly [step: string, label: string])[]} */
 const RANGES = [
   ['minute', '6 hours'],
   ['hour', '7 days'],
@@ -28,10 +28,10 @@ const LATENCY = [
   ['99 %', 'p99Ms', 4],
 ];
 
-/** Messages that passed, how many waited and how long they took: of everything. */
+/** Charts of the whole service: messages that passed, messages waiting and latency. */
 export function Trends() {
   const { step, points, busy } = useHistory('all', '', 'minute');
-  // A step that goes on would look like a fall.
+  // An unfinished step would look like a drop.
   const over = points.length > 1 ? points.slice(0, -1) : points;
   return html`<${Section} title="Lately" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
     <${Lines} title=${`Messages and deliveries per ${step}`} points=${over} lines=${PASSED} busy=${busy} />
@@ -42,9 +42,9 @@ export function Trends() {
 }
 
 /**
- * How many are in an audience, and who came and went.
+ * Charts of an audience: its size, and the users who entered and left.
  *
- * @param {{ name: string, children?: import('preact').ComponentChildren }} props - `children`: how it changed, unless by each step
+ * @param {{ name: string, children?: import('preact').ComponentChildren }} props - `children`: in place of changes per step
  */
 export function Sizes({ name, children }) {
   const { step, points, busy } = useHistory('audience', name, 'hour');
@@ -57,8 +57,8 @@ export function Sizes({ name, children }) {
 /**
  * The steps that the address asks for.
  *
- * @param {string} of @param {string} name @param {string} usual - the step, where the address has none
- * @returns {{ step: string, points: readonly any[], busy: boolean }} - `busy`: nothing has come yet
+ * @param {string} of @param {string} name @param {string} usual - the step, if the address has none
+ * @returns {{ step: string, points: readonly any[], busy: boolean }} - `busy`: still loading
  */
 function useHistory(of, name, usual) {
   const { query } = useAddress();

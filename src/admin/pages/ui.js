@@ -6,7 +6,7 @@ import { refine, useAddress } from './router.js';
 /** @typedef {import('preact').ComponentChildren} Children */
 /** @typedef {'good' | 'warn' | 'bad' | 'quiet' | 'busy'} Tone */
 
-/** How states look; a word always goes with it. @type {Record<string, Tone>} */
+/** Tones of states. A word always goes with the colour. @type {Record<string, Tone>} */
 const TONES = {
   open: 'good',
   ok: 'good',
@@ -47,12 +47,12 @@ export function State({ of, label = of.toLowerCase().replaceAll('_', ' ') }) {
 const clocks = new Set();
 const TICK = 5_000;
 setInterval(() => {
-  // A changed text would lose what the reader has marked in it.
+  // Changing a text would lose the reader's selection.
   if (document.hidden || getSelection()?.isCollapsed === false) return;
   for (const clock of clocks) clock(Date.now());
 }, TICK);
 
-/** The time, now and then. */
+/** The current time, updated now and then. */
 function useNow() {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
@@ -62,7 +62,7 @@ function useNow() {
   return now;
 }
 
-/** A moment, and with `ago` how far away it is. @param {{ at: string | number | null | undefined, ago?: boolean }} props */
+/** A time, and with `ago` its distance. @param {{ at: string | number | null | undefined, ago?: boolean }} props */
 export function Time({ at, ago = true }) {
   const now = useNow();
   if (at === null || at === undefined) return html`<span class="none">–</span>`;
@@ -77,7 +77,7 @@ export function Empty({ title, children }) {
   return html`<div class="empty"><p class="title">${title}</p>${children ? html`<div>${children}</div>` : null}</div>`;
 }
 
-/** Why something is not shown, and what can be done about it. @param {{ error: any, retry?: () => void }} props */
+/** An error, with a button to retry. @param {{ error: any, retry?: () => void }} props */
 export function Problem({ error, retry }) {
   return html`<div class="problem" role="alert">
     <p><strong>${error.message}</strong>${error.code ? html` <code>${error.code}</code>` : null}</p>
@@ -92,7 +92,7 @@ export function Waiting({ rows = 3 }) {
 }
 
 /**
- * The data that a page asked for, once it is there; the error in its place if it never came.
+ * Shows data once it has loaded, or the error in its place.
  *
  * @param {{ live: import('./live.js').Live<any>, rows?: number, children: (data: any) => Children }} props
  */
@@ -109,12 +109,12 @@ export function Loaded({ live, rows, children }) {
  * @typedef {object} Column
  * @property {string} title
  * @property {(row: any) => Children} cell
- * @property {boolean} [number] - aligned as numbers are
- * @property {boolean} [wide] - takes the room that is left
+ * @property {boolean} [number] - aligned as a number
+ * @property {boolean} [wide] - takes the remaining width
  */
 
 /**
- * Rows keep their identity by their key, so that new data moves neither focus nor selection. On a phone each row is a card.
+ * A table. Rows are identified by key, so that new data moves neither focus nor selection. On a phone each row is a card.
  *
  * @param {{
  *   caption: string, columns: readonly Column[], rows: readonly any[], keyOf: (row: any) => string,
@@ -159,13 +159,13 @@ export function Figures({ items }) {
   )}</dl>`;
 }
 
-/** Names after each other; many are folded away. @param {{ names: readonly string[] }} props */
+/** Names in a line. If there are many, the rest is folded away. @param {{ names: readonly string[] }} props */
 export function Names({ names }) {
   if (names.length <= FEW) return names.join(', ');
   return html`${names.slice(0, FEW).join(', ')}<details><summary>and ${names.length - FEW} more</summary>${names.slice(FEW).join(', ')}</details>`;
 }
 
-/** A list; of a long one only the sum, until it is asked for. @param {{ length: number, sum: string, children: Children }} props */
+/** A list. A long one shows only its sum until it is opened. @param {{ length: number, sum: string, children: Children }} props */
 export function Folded({ length, sum, children }) {
   return length <= FEW ? children : html`<details><summary>${sum}</summary>${children}</details>`;
 }
@@ -176,10 +176,10 @@ export function Facts({ items }) {
 }
 
 /**
- * The head of a page: it takes the focus when the page is gone to.
+ * The head of a page. It gets the focus when the page opens.
  *
  * @param {{ title: string, name?: Children, about?: Children, up?: readonly [string, string], children?: Children }} props
- *   - `name`: in place of the title, which the tab shows; `up`: address and name of the page above
+ *   - `name`: shown in place of the title, which stays the tab's; `up`: address and name of the page above
  */
 export function Head({ title, name = title, about, up, children }) {
   useEffect(() => {
@@ -201,7 +201,7 @@ export function Section({ title, aside, children }) {
 /** @type {{ say: (text: string, tone?: Tone) => void }} */
 const voice = { say() {} };
 
-/** Says what has happened, to eyes and to screen readers; it goes by itself. */
+/** Shows what has happened, also to screen readers, and disappears automatically. */
 export function Voice() {
   const [said, setSaid] = useState(/** @type {{ text: string, tone: Tone } | null} */ (null));
   const timer = useRef(0);
@@ -214,7 +214,7 @@ export function Voice() {
 }
 
 /**
- * A button that does something: it can't be pressed twice meanwhile, and says how it went.
+ * A button that runs an action. It is disabled until the action ends, and reports the outcome.
  *
  * @param {{ run: () => Promise<string | void>, children: Children, kind?: 'main' | 'danger' | 'plain', disabled?: boolean }} props
  */
@@ -231,17 +231,17 @@ export function Action({ run, children, kind = 'plain', disabled = false }) {
     }
     setBusy(false);
   };
-  // A disabled button would lose the focus.
+  // With `disabled` the button would lose the focus.
   return html`<button type="button" class=${kind} aria-disabled=${busy || disabled} aria-busy=${busy} onClick=${disabled ? undefined : press}>${children}</button>`;
 }
 
 /**
- * A button that asks before it does something.
+ * A button that asks before it runs an action.
  *
  * @param {{
  *   run: () => Promise<string | void>, children: Children, title: string, confirm: string, kind?: 'main' | 'danger' | 'plain',
  *   question: Children, type?: string, disabled?: boolean,
- * }} props - `type`: what must be typed in before
+ * }} props - `type`: a text that must be typed first
  */
 export function Asks({ run, children, title, confirm, kind = 'plain', question, type, disabled = false }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
@@ -274,22 +274,22 @@ export function Asks({ run, children, title, confirm, kind = 'plain', question, 
     }`;
 }
 
-/** Between the last key and the search, in milliseconds. */
+/** Milliseconds between the last key and the search. */
 const PAUSE = 250;
 
 /**
- * The filter of a list. It stands in the address.
+ * The filter of a list. The address holds it.
  *
  * @param {{
  *   find?: string, fields?: readonly { name: string, title: string, type?: string }[],
  *   choices?: readonly { name: string, title: string, options: readonly (readonly [string, string])[] }[],
- * }} props - `find`: what the field that searches what is shown is called
+ * }} props - `find`: label of a field that searches the shown rows
  */
 export function Filters({ find, fields = find ? [{ name: 'find', title: find }] : [], choices = [] }) {
   const { query } = useAddress();
   const timer = useRef(0);
   useEffect(() => () => clearTimeout(timer.current), []);
-  /** Text that is typed and not yet searched for. */
+  /** Typed text that is not searched for yet. */
   const pending = useRef(/** @type {Record<string, string>} */ ({}));
   const search = () => {
     clearTimeout(timer.current);

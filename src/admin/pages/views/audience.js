@@ -51,7 +51,7 @@ const orderOf = (key, verb, said) => async () => {
   return said;
 };
 
-/** An audience that the configuration pauses, only the configuration resumes. @param {{ audience: any }} props */
+/** Only the configuration resumes an audience that it pauses. @param {{ audience: any }} props */
 function Pausing({ audience: { key, state, paused, live } }) {
   const again = live ? `${key} is sent again as it is computed.` : `${key} runs again, at its next tick.`;
   if (paused) return html`<${Action} kind="main" run=${orderOf(key, 'resume', again)}>Resume<//>`;
@@ -61,7 +61,7 @@ function Pausing({ audience: { key, state, paused, live } }) {
     question=${html`<p>${until} until somebody resumes it. Members stay members, and the configuration stays as it is.</p>`}>Pause<//>`;
 }
 
-/** Actions that change many people's state ask before. @param {{ audience: any }} props */
+/** Actions that may affect many people. They ask first. @param {{ audience: any }} props */
 function Orders({ audience: { key, kind, state, members } }) {
   const everyone = members === null ? 'Every member' : count(members, 'member');
   const configured = state !== 'orphaned';
@@ -144,7 +144,7 @@ function liveNote({ lag }) {
   return lag < 1_000 ? 'as events come and time goes by' : `${duration(lag)} behind`;
 }
 
-/** How the size came to be. @param {any} audience */
+/** A note on how the size has changed. @param {any} audience */
 function changeOf({ members, trend, lastRun, live }) {
   if (members === null) return 'not counted yet';
   if (live) return 'as receivers know it';
@@ -170,7 +170,7 @@ const runOf = ({ run }) => run;
 
 /** @param {{ name: string, runs: any[] }} props - `runs`: oldest first */
 function Changes({ name, runs }) {
-  // Beside everyone, who entered at first, those who came and went since would not be seen.
+  // Leave out the first run, in which everyone entered: it would dwarf the others.
   const since = runs.filter(({ first }) => !first);
   const bars = (since.length > 0 ? since : runs).map((run) => ({
     id: run.run,

@@ -23,7 +23,7 @@ function List({ all, query }) {
   const states = [...new Set(all.map((each) => each.state))].toSorted();
   const shown = all
     .filter((each) => each.key.includes(find.toLowerCase()) && (state === '' || each.state === state))
-    // Those that need a person go first; the others stay in their order.
+    // Those that need a person go first. The others keep their order.
     .toSorted((one, other) => Number(one.todo === null) - Number(other.todo === null));
   return html`<${Filters} find="Name" choices=${[{ name: 'state', title: 'State', options: states.map((each) => [each, `${each} (${all.filter((one) => one.state === each).length})`]) }]} />
     ${
@@ -61,7 +61,7 @@ const COLUMNS = [
 ];
 
 /**
- * How what is computed as events come stands.
+ * The state of a live audience.
  *
  * @param {{ lag: number | null, progress: number | null, hold: string | null }} live
  */

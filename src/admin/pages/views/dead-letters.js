@@ -34,7 +34,7 @@ function List({ answer: { data, next }, filter, may }) {
       ? html`<${Empty} title="No dead letter is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
       : html`<${Empty} title="There are no dead letters."><p>Everything that was accepted is delivered or on its way.</p><//>`;
   }
-  // Those that are gone meanwhile can't be meant.
+  // Drop chosen letters that no longer exist.
   const ids = data.map((/** @type {any} */ { id }) => id).filter((/** @type {string} */ id) => chosen.has(id));
   const scope = ids.length > 0 ? { ids } : filtered ? filter : { all: true };
   const what = ids.length > 0 ? count(ids.length, 'dead letter') : filtered ? 'All that match' : 'All dead letters';
@@ -71,14 +71,14 @@ function List({ answer: { data, next }, filter, may }) {
     <div class="more"><span>${shownOf(data.length, filtered ? null : overview)}</span>${next && html`<button type="button" onClick=${() => refine({ ...query, rows: String(Math.min(500, data.length + ROWS)) })}>Show more</button>`}</div>`;
 }
 
-/** @param {number} shown @param {any} overview - null where it says nothing about how many there are */
+/** @param {number} shown @param {any} overview - null if the total is not known */
 const shownOf = (shown, overview) =>
   overview && overview.dead > shown ? `${number(shown)} of ${number(overview.dead)} shown` : `${number(shown)} shown`;
 
 /**
- * One request does a part; the next goes on where it ended.
+ * Repeat a request until it has done everything. Each does a part.
  *
- * @param {string} path @param {object} scope @param {string[]} names - of what to add up
+ * @param {string} path @param {object} scope @param {string[]} names - fields to add up
  */
 async function inParts(path, scope, names) {
   /** @type {any} */

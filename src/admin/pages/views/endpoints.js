@@ -4,7 +4,7 @@ import { useData } from '../live.js';
 import { refine, useAddress } from '../router.js';
 import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 
-/** Rows drawn at once: with a thousand destinations the rest comes when it is asked for. */
+/** Rows drawn at first. The rest is drawn on demand, since there may be a thousand destinations. */
 const SHOWN = 100;
 /** Endpoints that need a person go first. The others keep their order, so that nothing moves without a reason. */
 const ORDER = ['refusing', 'dead', 'paused', 'open', 'disabled'];
@@ -49,10 +49,10 @@ function List({ all }) {
 /** @param {{ endpoint: string }} each */
 export const endpointAddress = ({ endpoint }) => `/endpoints/${encodeURIComponent(endpoint)}`;
 
-/** Below this share of attempts that were taken something is wrong. */
+/** The share of accepted attempts below which something is wrong. */
 export const ENOUGH = 0.9;
 
-/** @param {{ day: any }} props - what was posted to it in a day; undefined for nothing */
+/** @param {{ day: any }} props - counts of its attempts in a day; undefined if there were none */
 function Taken({ day: { succeeded = 0, retried = 0, refused = 0 } = {} }) {
   const all = succeeded + retried + refused;
   if (all === 0) return '–';

@@ -5,7 +5,7 @@ import { html } from '../html.js';
 import { useData } from '../live.js';
 import { Action, Empty, Figures, Head, Loaded } from '../ui.js';
 
-/** The event log: how large it is, how far it goes back, and whether its files are whole. @param {{ may: string[] }} props */
+/** The event log: its size and time span, and a check of its files. @param {{ may: string[] }} props */
 export default function Events({ may }) {
   const live = useData('/event-log', ['sources']);
   const [verified, setVerified] = useState(/** @type {any} */ (null));

@@ -6,15 +6,15 @@ import { addressOf, useAddress } from '../router.js';
 import { useSearch } from '../search.js';
 import { Action, Empty, Facts, Head, Loaded, Section, State, Table, Time } from '../ui.js';
 
-/** A message goes to a few destinations, each of which has a few endpoints. */
+/** Enough for a message: it has a few destinations with a few endpoints each. */
 const ATTEMPTS = 100;
 
-/** One message: where it went, every request that was made for it, and its body where that is kept. @param {{ id: string, may: string[] }} props */
+/** One message: its destinations, its requests, and its body if that is kept. @param {{ id: string, may: string[] }} props */
 export default function Message({ id, may }) {
   const { delivery } = useAddress().query;
   const live = useData(addressOf('/attempts', { messageId: id, limit: ATTEMPTS }), ['messages']);
   const { rows, again } = useSearch('/messages', { messageId: id }, ATTEMPTS);
-  // The message comes by its own id, however far back it is.
+  // Fetch the message by its own id, since it may be too old for the list.
   const wanted = delivery ?? rows?.find(({ kept }) => kept)?.id;
   const one = useData(wanted ? `/messages/${encodeURIComponent(wanted)}` : null, ['messages']);
   const body = one.error ? null : one.data;
@@ -53,7 +53,7 @@ function About({ message: { type, event, source, userId } }) {
   return html`<${Facts} items=${items} />`;
 }
 
-/** Where it went. @param {{ rows: any[], may: string[], onDone: () => void }} props */
+/** Its destinations. @param {{ rows: any[], may: string[], onDone: () => void }} props */
 function Deliveries({ rows, may, onDone }) {
   /** @param {any} row */
   const resend =

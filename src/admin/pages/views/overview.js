@@ -7,16 +7,16 @@ import { Trends } from '../trends.js';
 import { Action, Empty, Figures, Head, Loaded, Section, State, Table, Time } from '../ui.js';
 import { firstLine } from './audiences.js';
 
-/** More would push everything else off the page: then each kind shows its first ones, so that none hides another. */
+/** With more concerns than this, each kind shows only its first ones, so that they don't push everything else down. */
 const NEEDS = 12;
 const OF_A_KIND = 3;
 
-/** An alert may be of a rule that is no more. @param {any} need */
+/** An old alert may be of a rule that no longer exists. @param {any} need */
 const kindOf = ({ kind }) => CONCERNS[kind] ?? { tone: 'warn', page: '/?find=', all: '/', these: 'things' };
 /** @param {any} need */
 const hrefOf = (need) => kindOf(need).page + encodeURIComponent(need.subject);
 
-/** How things stand at a glance: what needs a person first, then what passes. @param {{ may: string[] }} props */
+/** The state of the service: concerns first, then figures and trends. @param {{ may: string[] }} props */
 export default function Overview({ may }) {
   const live = useData('/overview', ['overview']);
   return html`<${Loaded} live=${live} rows=${8}>${(
@@ -28,10 +28,10 @@ export default function Overview({ may }) {
     <${Alerts} />`;
 }
 
-/** Alerts that people got; nothing where nobody is to get any. */
+/** Alerts that were sent. Not shown if there are none. */
 function Alerts() {
   const { data } = useData('/alerts?limit=10', ['alerts']).data ?? { data: [] };
-  // They are in the order in which they began; some were reported later.
+  // The API sorts by when concerns began. Some alerts opened later.
   const rows = data.toSorted((/** @type {any} */ one, /** @type {any} */ other) =>
     other.openedAt.localeCompare(one.openedAt),
   );

@@ -81,7 +81,7 @@ function Delivered({ run: { deliveries } }) {
   ]} /><//>`;
 }
 
-/** Changes that a person has not agreed to yet. @type {Record<string, string>} */
+/** Words for the changes of a held run. @type {Record<string, string>} */
 const WOULD = { entered: 'would enter', exited: 'would leave', changed: 'would change' };
 
 /** @param {{ run: any }} props */
@@ -116,9 +116,9 @@ function Changes({ run }) {
 }
 
 /**
- * A run that waits for a person: what would happen either way.
+ * A held run, with the effects of approving or rejecting it.
  *
- * @param {{ run: string, may: string[], reason?: string }} props - `reason`: shown until the run is there, so that nothing moves
+ * @param {{ run: string, may: string[], reason?: string }} props - `reason`: shown until the run has loaded
  */
 export function Decision({ run: id, may, reason }) {
   const path = `/runs/${encodeURIComponent(id)}`;

@@ -28,7 +28,7 @@ export default function Sources() {
 /** @param {any} discard */
 const keyOf = ({ source, code, message }) => `${source} ${code} ${message}`;
 
-/** The same mistake is often made many times: its last time stands for all. @param {any[]} discards - newest first */
+/** Show only the last discard of each mistake, since one is often made many times. @param {any[]} discards - newest first */
 function folded(discards) {
   return [...Map.groupBy(discards, keyOf).values()].map((alike) => ({ ...alike[0], times: alike.length }));
 }

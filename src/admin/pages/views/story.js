@@ -9,7 +9,7 @@ import { runAddress } from './run.js';
 
 const MARKS = { entered: 'in', left: 'out' };
 
-/** One person in one audience: every change, who was told of it, and when. @param {{ name: string, user: string }} props */
+/** One person in one audience: each change, with its deliveries. @param {{ name: string, user: string }} props */
 export default function Story({ name, user }) {
   const { query } = useAddress();
   const { at } = query;
