@@ -76,7 +76,7 @@ const CONDITIONS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]>
   queueFull: ({ backlogs }) =>
     backlogs.flatMap(({ destination, heldOut }) => {
       if (heldOut === 0) return [];
-      return [{ ...ofBacklog(destination), message: `The queue of ${destination} is full: ${heldOut} wait outside.` }];
+      return [{ ...ofBacklog(destination), message: `The queue of ${destination} is full: ${heldOut} are held out.` }];
     }),
   backlogOld,
   sourceDiscards: ({ passed, rules }) => passed.flatMap((sum) => discards(sum, rules)),
@@ -142,7 +142,7 @@ function discards({ name, counts }: HistorySum, { sourceDiscards }: AlertRules):
   const { accepted, duplicates, suppressed, discarded } = counts;
   const all = accepted + duplicates + suppressed + discarded;
   if (discarded < WORTH_A_LOOK || discarded <= (all * sourceDiscards.moreThan) / 100) return [];
-  const message = `${name} sent ${all} messages in ten minutes, and ${discarded} of them were not taken.`;
+  const message = `${name} sent ${all} messages in ten minutes, and ${discarded} of them were discarded.`;
   return [{ subject: name, source: name, since: null, message }];
 }
 
@@ -188,7 +188,7 @@ function sizeConcern(
   const usual = (isFresh && former?.usual) || usualSizes(trend.slice(0, -1), unusualSize.by);
   if (!usual || (size >= usual.low && size <= usual.high)) return [];
   const since = (isFresh && former?.since) || new Date(lastRun.startedAt).toISOString();
-  const message = `${key} has ${size} members; usual are ${usual.low} to ${usual.high}.`;
+  const message = `${key} has ${size} members; usually it has ${usual.low} to ${usual.high}.`;
   return [{ subject: key, audience: key, run: lastRun.id, since, message, usual }];
 }
 

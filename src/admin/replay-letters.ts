@@ -93,7 +93,7 @@ async function untilRoom(letters: readonly DeadLetter[], options: ReplayOptions)
       since = clock.monotonic();
     }
     if (clock.monotonic() - since >= PATIENCE) {
-      const message = `${full.destination} has ${full.queued} undelivered messages and delivers none. Is the service running? The same command goes on with the letters that are left.`;
+      const message = `${full.destination} has ${full.queued} undelivered messages and delivers none. Is the service running? Run the same command to continue with the letters that are left.`;
       throw new RollcallError('queue_full', message);
     }
     await clock.sleep(LOOK_AGAIN, signal);

@@ -86,7 +86,7 @@ export async function withApp<T>(
   const interrupt = () => void close().catch((error) => log.error({ err: error }, 'Rollcall did not stop cleanly'));
   terminal.signal.addEventListener('abort', interrupt, { once: true });
   const onCrash = (error: unknown) =>
-    log.fatal({ code: 'internal_error', err: error }, 'Rollcall ends because of a fault of its own');
+    log.fatal({ code: 'internal_error', err: error }, 'Rollcall ends because of an internal error');
   process.on('uncaughtExceptionMonitor', onCrash);
   const working = work({ app, config, log, reload: async () => app.reload(readConfig()) });
   try {

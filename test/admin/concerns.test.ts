@@ -73,7 +73,7 @@ t.test('a size is unusual where it is far from those before it, as far as they s
 
 t.test('a new size is compared with what was usual before it, for a day', async (t) => {
   const [first] = await concerns({ audiences: [status([1_000, 1_000, 1_000, 1_000, 1_000, 100])] });
-  t.match(first, { message: 'a has 100 members; usual are 700 to 1300.', usual: { low: 700, high: 1_300 } });
+  t.match(first, { message: 'a has 100 members; usually it has 700 to 1300.', usual: { low: 700, high: 1_300 } });
   const stays = status([1_000, 100, 100, 100, 100, 100, 100]);
   const before = first ? [first] : [];
   t.same(await concerns({ audiences: [stays] }), [], 'who did not see it take the new one for usual');
@@ -119,7 +119,7 @@ t.test('a source needs a person where much of what it sends is not taken', async
     {
       kind: 'sourceDiscards',
       source: 'shop',
-      message: 'shop sent 100 messages in ten minutes, and 20 of them were not taken.',
+      message: 'shop sent 100 messages in ten minutes, and 20 of them were discarded.',
     },
   ]);
   t.same(await concerns({ passed: shop({ accepted: 81, discarded: 19 }) }), [], 'a handful is nothing');

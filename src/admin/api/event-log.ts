@@ -47,7 +47,7 @@ export function eventLogRoutes(routes: ApiRoutes, { eventLog }: EventLogApiParts
   });
   ordering(routes, '/event-log/verify', {
     summary: 'Read every file of the event log, and say what is wrong',
-    description: 'It takes as long as reading the log does. Who asks meanwhile waits for the same answer.',
+    description: 'It takes as long as reading the log does. Requests in the meantime share the answer.',
     tag,
     answer: verified,
     deed: () => ({ action: 'event-log.verify', target: null }),

@@ -21,7 +21,7 @@ const processMetrics = once(() => {
   return registry.getMetricsAsArray().flatMap(({ name }) => registry.getSingleMetric(name) ?? []);
 });
 
-/** The metrics of docs/alerts.md; a test holds both together. */
+/** The metrics of docs/alerts.md, which a test compares with these. */
 export function createMetrics(parts: MetricsParts): Metrics {
   const registry = new Registry();
   for (const metric of processMetrics()) registry.registerMetric(metric);

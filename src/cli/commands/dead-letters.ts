@@ -152,7 +152,7 @@ async function replay(ids: readonly string[], options: ChosenOptions, context: C
         maxPending: Math.max(1, Math.floor(config.store.maxQueued / 2)),
         signal: terminal.signal,
         onProgress: ({ replayed }) => watch.show(replayed),
-        onFull: (destination) => note(terminal, `${destination} has enough to deliver; the replay waits for it.`),
+        onFull: (destination) => note(terminal, `${destination} has too much to deliver; the replay waits for it.`),
       });
     const deed = { action: 'dead-letters.replay', target: scopeOf(ids, options) };
     const result = await asUser(app, deed, replaying).finally(watch.stop);
@@ -240,7 +240,7 @@ function choose(store: Pick<Records, 'deadLetters'>, ids: readonly string[], opt
     conclude(config: Config, { terminal, setExitCode }: CliContext): void {
       if (terminal.signal.aborted) {
         const again = `--until ${new Date(until).toISOString()}`;
-        note(terminal, `Interrupted: the same command goes on; with ${again} without those that died again.`);
+        note(terminal, `Interrupted. Run the same command to continue, with ${again} to skip letters that died again.`);
         setExitCode(EXIT.failed);
         return;
       }

@@ -122,10 +122,9 @@ async function list(options: AppCommandOptions, { terminal }: CliContext): Promi
     if (refusing)
       note(
         terminal,
-        `The answers of one that refuses everything: ${hint(options, `attempts --endpoint ${refusing.endpoint} -n 1`)}`,
+        `Answers of one that refuses everything: ${hint(options, `attempts --endpoint ${refusing.endpoint} -n 1`)}`,
       );
-    if (paused)
-      note(terminal, `Once one that is paused is repaired: ${hint(options, `endpoints resume ${paused.endpoint}`)}`);
+    if (paused) note(terminal, `After repairing a paused one: ${hint(options, `endpoints resume ${paused.endpoint}`)}`);
   });
 }
 

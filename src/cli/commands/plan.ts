@@ -86,7 +86,7 @@ function printEnded({ key, kind, lapsed }: AudienceRecord, { json }: PlanOptions
   if (json) printJson(terminal, { key, kind, ended: true, away: lapsed });
   else if (lapsed.length > 0) {
     const value = kind === 'trait' ? 'null' : 'false';
-    print(terminal, `${key} (${kind}) is over: ${lapsed.join(', ')} will hear ${value} for everybody, once back`);
+    print(terminal, `${key} (${kind}) has ended: ${lapsed.join(', ')} will get ${value} for everybody, once back`);
   }
 }
 

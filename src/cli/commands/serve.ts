@@ -110,7 +110,7 @@ async function serveUntilEnd(
     if (app.address !== null) tell(opened, terminal, `Rollcall answers at ${app.address}. Ctrl-C ends it.`);
     await ended;
     hangUps.answerWith(() => {});
-    tell(opened, terminal, 'Stopping: what is in flight is finished first.');
+    tell(opened, terminal, 'Stopping: finishing what is in flight.');
   });
 }
 
@@ -125,7 +125,7 @@ async function reload({ reload: apply, log }: OpenedApp): Promise<void> {
   try {
     await apply();
   } catch (error) {
-    log.error({ err: error }, 'The changed configuration was not applied');
+    log.error({ err: error }, 'The changed configuration was not applied; the previous one stays in force');
   }
 }
 

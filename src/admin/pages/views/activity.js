@@ -16,7 +16,7 @@ export default function Activity() {
     <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ { data, next }) =>
       data.length === 0
         ? html`<${Empty} title=${who || action ? 'Nobody has done anything like that.' : 'Nobody has done anything yet.'}>
-            <p>Whoever approves, pauses, sends again or drops something, here or on the command line, is listed.</p><//>`
+            <p>Approvals, pauses, replays, drops and other actions, here or on the command line, are listed.</p><//>`
         : html`<${Table} caption="What was done, newest first" columns=${COLUMNS} rows=${data} keyOf=${keyOf} />
           <div class="more"><span>${data.length} shown</span>${
             next &&

@@ -11,17 +11,17 @@ export default function Sources() {
   const sums = useData('/history/sums?of=source&limit=500', ['history']);
   const passed = new Map((sums.data?.data ?? []).map((/** @type {any} */ sum) => [sum.name, sum]));
   const discards = useData(addressOf('/discards', { source, limit: 100 }), ['sources']);
-  return html`<${Head} title="Sources" about="Where messages come from, and what was not taken of them." />
+  return html`<${Head} title="Sources" about="Where messages come from, and those that were discarded." />
     <${Loaded} live=${live}>${(/** @type {any} */ { data }) =>
       data.length === 0
         ? html`<${Empty} title="No source is configured."><p>Add one to the configuration file, and send its write key with each call.</p>
         <pre>sources:\n  - { id: shop, writeKey: "\${SHOP_WRITE_KEY}" }</pre><//>`
         : html`<${Table} caption="Sources" columns=${COLUMNS} rows=${data.map((/** @type {any} */ row) => ({ ...row, passed: passed.get(row.id) ?? {} }))} keyOf=${(/** @type {any} */ row) => row.id} />`}<//>
-    <${Section} title=${source === '' ? 'What was not taken' : `What was not taken of ${source}`} aside=${source === '' ? null : html`<button type="button" onClick=${() => refine({})}>Of all sources</button>`}>
+    <${Section} title=${source === '' ? 'Discarded messages' : `Discarded messages of ${source}`} aside=${source === '' ? null : html`<button type="button" onClick=${() => refine({})}>Of all sources</button>`}>
       <${Loaded} live=${discards}>${(/** @type {any} */ { data }) =>
         data.length === 0
-          ? html`<${Empty} title="Nothing was turned away."><p>The last messages that are not taken are shown here, each with its reason.</p><//>`
-          : html`<${Table} caption="Samples of what was not taken, newest first" columns=${DISCARDS} rows=${folded(data)} keyOf=${keyOf} />`}<//>
+          ? html`<${Empty} title="Nothing was discarded."><p>The last discarded messages are shown here, each with its reason.</p><//>`
+          : html`<${Table} caption="Samples of discarded messages, newest first" columns=${DISCARDS} rows=${folded(data)} keyOf=${keyOf} />`}<//>
     <//>`;
 }
 
