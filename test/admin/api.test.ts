@@ -36,7 +36,7 @@ t.test('the management API', async (t) => {
   const paths = Object.entries<Record<string, Json>>(document.paths);
   const answers: string[] = [JSON.stringify(document)];
 
-  await t.test('has a document that names every route, and answers as it says', async (t) => {
+  await t.test('has a document of every route, and answers as documented', async (t) => {
     const names = paths.map(([path]) => path.replace(V1, ''));
     for (const path of ['/audiences', '/runs/{run}/approve', '/endpoints/{endpoint}/resume', '/dead-letters/replay'])
       t.ok(names.includes(path), path);
@@ -51,9 +51,9 @@ t.test('the management API', async (t) => {
     }
   });
 
-  await t.test('refuses what it does not know', (t) => unknownFilters(t, { ask, document, things }));
+  await t.test('refuses unknown filters', (t) => unknownFilters(t, { ask, document, things }));
 
-  await t.test('gives each token its rights and no more', async (t) => {
+  await t.test('gives each token exactly its rights', async (t) => {
     for (const [path, methods] of paths) {
       if (path.endsWith('/session')) continue;
       for (const method of Object.keys(methods)) {
@@ -75,7 +75,7 @@ t.test('the management API', async (t) => {
     t.equal((await ask('/metrics', { token: SECRETS.reader })).status, 200);
   });
 
-  await t.test('pages through runs, attempts, dead letters and the audit log, and loses nothing', async (t) => {
+  await t.test('pages through runs, attempts, dead letters and the audit log without gaps', async (t) => {
     for (const path of ['/runs', '/attempts', '/dead-letters', '/dead-letters?order=oldest', '/audit']) {
       const join = path.includes('?') ? '&' : '?';
       const whole = (await json(`${V1}${path}${join}limit=500`)).data;
@@ -91,7 +91,7 @@ t.test('the management API', async (t) => {
     }
   });
 
-  await t.test('finds by what people know', async (t) => {
+  await t.test('finds things by the names that people know', async (t) => {
     const count = async (path: string) => (await json(V1 + path)).data.length;
     t.equal(await count('/dead-letters?userId=u2'), 1);
     t.equal(await count('/dead-letters?reason=refused'), 0);
@@ -128,7 +128,7 @@ t.test('the management API', async (t) => {
     t.match(await json(`${V1}/audiences/nowhere`), { code: 'unknown_audience' });
   });
 
-  await t.test('says what needs a person, and lets them mend it', async (t) => {
+  await t.test('reports concerns, and accepts the orders that resolve them', async (t) => {
     const kinds = async () => (await json(`${V1}/overview`)).attention.map(({ kind }: { kind: string }) => kind);
     const before = await kinds();
     for (const kind of ['deadLetters', 'runHeld', 'runFailed']) t.ok(before.includes(kind), kind);
@@ -155,7 +155,7 @@ t.test('the management API', async (t) => {
     t.match(tested.data[0], { outcome: 'address_refused', advice: /network\.allow/ });
   });
 
-  await t.test('runs a sync, and tells programs that wait what became of it', async (t) => {
+  await t.test('runs a sync, and answers clients that wait with the outcome', async (t) => {
     const sync = (key: string, wait = true) => post(`${V1}/audiences/${key}/sync?wait=${wait}`, {}, SECRETS.operator);
     const done = await sync('regulars');
     t.equal(done.status, 200);
@@ -179,7 +179,7 @@ t.test('the management API', async (t) => {
     await until(async () => (await json(`${V1}/runs?key=regulars&state=done`)).data.length >= 4);
   });
 
-  await t.test('writes down who did what, and names no user', async (t) => {
+  await t.test('records who did what, without naming users', async (t) => {
     const filing = { regulationType: 'DELETE_ONLY', subjectType: 'USER_ID', subjectIds: ['nobody'] };
     const filed: Json = await (await post('/regulations', filing)).json();
     const regulation = `/regulations/${filed.data.regulateId}`;
@@ -198,9 +198,9 @@ t.test('the management API', async (t) => {
     answers.push(JSON.stringify(all));
   });
 
-  await t.test('finds no fault of its own in odd requests', (t) => oddRequests(t, { ask, document, things }));
+  await t.test('answers odd requests without an internal error', (t) => oddRequests(t, { ask, document, things }));
 
-  await t.test('lets one of those win who decide at once', async (t) => {
+  await t.test('lets one of several simultaneous decisions win', async (t) => {
     await app.sync.run(['guarded'], { now: Date.parse('2000-01-01') });
     await app.sync.run(['guarded']);
     const [{ run }] = (await json(`${V1}/runs?state=held`)).data;
@@ -212,7 +212,7 @@ t.test('the management API', async (t) => {
     t.equal((await json(`${V1}/runs/${run}`)).state, won[0] === 'approve' ? 'done' : 'rejected');
   });
 
-  await t.test('has no secret in any answer, nor in the log', async (t) => {
+  await t.test('shows no secret in any answer or in the log', async (t) => {
     answers.push(await (await ask('/metrics')).text());
     answers.push(await (await post(`${V1}/audiences/broken/sync?wait=true`)).text());
     for (const [name, secret] of Object.entries(SECRETS)) {
@@ -229,7 +229,7 @@ t.test('the management API', async (t) => {
   });
 });
 
-t.test('a browser signs in with a token and then shows a cookie that no script can read', async (t) => {
+t.test('signs in a browser with a token, and sets a cookie that no script can read', async (t) => {
   const { ask, post, app } = await startService(t);
   const origin = new URL(app.address as string).origin;
   t.match(await (await ask(`${V1}/session`, { token: null })).json(), { signedIn: false, needsToken: true, may: [] });
@@ -255,7 +255,7 @@ t.test('a browser signs in with a token and then shows a cookie that no script c
   t.equal(await status('/runs', 'GET', { cookie: other }), 401, 'a cookie holds for its token alone');
 });
 
-t.test('who guesses tokens has to wait', async (t) => {
+t.test('makes guesses of tokens wait', async (t) => {
   const { ask } = await startService(t);
   const status = async (token: string) => (await ask(`${V1}/runs`, { token })).status;
   for (let guess = 0; guess < 10; guess += 1) t.equal(await status(`guess-${guess}`), 401);
@@ -263,7 +263,7 @@ t.test('who guesses tokens has to wait', async (t) => {
   t.equal(await status(SECRETS.root), 429, 'a right token is not looked at either');
 });
 
-t.test('pages are told what has changed, and a stream keeps nobody from stopping', async (t) => {
+t.test('notifies pages of changes, and closes streams when it stops', async (t) => {
   const { app, ask } = await startService(t);
   const stream = await ask(`${V1}/events`);
   t.equal(stream.headers.get('content-type'), 'text/event-stream');
@@ -285,7 +285,7 @@ t.test('pages are told what has changed, and a stream keeps nobody from stopping
   t.equal(await next(/never/), '', 'the stream ends');
 });
 
-t.test('history has every step of what is asked for, with what is known of it', async (t) => {
+t.test('answers every step of history, with null for unknown counts', async (t) => {
   const clock = { ...systemClock, now: () => Date.parse('2026-03-04T12:34:56.000Z') };
   const { app, ask, json } = await startService(t, {}, { clock });
   const minute = 60_000;
@@ -341,7 +341,7 @@ t.test('history has every step of what is asked for, with what is known of it', 
   t.match(one, { name: 'crm', delivered: 3, p99Ms: 484 });
 });
 
-t.test('what a service took, delivered and ran is in its history once it has stopped', async (t) => {
+t.test('keeps the history of a service after it has stopped', async (t) => {
   const { app, ask } = await startService(t);
   const { store } = app;
   const written = new Map<string, Record<string, number>>();
@@ -372,7 +372,7 @@ t.test('what a service took, delivered and ran is in its history once it has sto
   });
 });
 
-t.test('messages are searched, looked at and sent again', async (t) => {
+t.test('searches, shows and resends messages', async (t) => {
   const requests: { key: string; body: Json }[] = [];
   const receiver = createServer((request, response) => {
     let text = '';

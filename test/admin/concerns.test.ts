@@ -55,7 +55,7 @@ const status = (trend: readonly number[], over: Partial<AudienceStatus> = {}): A
   ...over,
 });
 
-t.test('a size is unusual where it is far from those before it, as far as they say anything', async (t) => {
+t.test('reports a size that is far from earlier ones, if there are enough of them', async (t) => {
   const kinds = async (...trend: number[]) => (await concerns({ audiences: [status(trend)] })).map(({ kind }) => kind);
   t.same(await kinds(1_000, 1_010, 990, 1_000, 0), [], 'four runs say nothing');
   t.same(await kinds(1_000, 1_010, 990, 1_000, 1_005, 690), ['unusualSize']);
@@ -71,7 +71,7 @@ t.test('a size is unusual where it is far from those before it, as far as they s
   t.same(off, []);
 });
 
-t.test('a new size is compared with what was usual before it, for a day', async (t) => {
+t.test('compares a new size with the former usual one for a day', async (t) => {
   const [first] = await concerns({ audiences: [status([1_000, 1_000, 1_000, 1_000, 1_000, 100])] });
   t.match(first, { message: 'a has 100 members; usually it has 700 to 1300.', usual: { low: 700, high: 1_300 } });
   const stays = status([1_000, 100, 100, 100, 100, 100, 100]);
@@ -82,7 +82,7 @@ t.test('a new size is compared with what was usual before it, for a day', async 
   t.same(await concerns({ audiences: [stays], before, now: NOW + 24 * HOUR }), [], 'after a day it is usual');
 });
 
-t.test('a delivery that waits for long is a matter of the backlog only where something is open', async (t) => {
+t.test('reports a slow backlog only for destinations with an open endpoint', async (t) => {
   const { destinations } = parse(withParts({}));
   const [
     {
@@ -98,7 +98,7 @@ t.test('a delivery that waits for long is a matter of the backlog only where som
   t.match(await concerns({ oldest, endpoints: [dead] }), [{ kind: 'endpointDead' }], 'that says it all');
 });
 
-t.test('dead letters count from a number on, runs that are overdue unless something else is to be done', async (t) => {
+t.test('reports dead letters from a number on, and overdue runs unless they need something else', async (t) => {
   const backlogs = [{ destination: 'crm', pending: 0, queued: 0, dead: 5, heldOut: 0 }];
   t.match(await concerns({ backlogs }), [{ kind: 'deadLetters', message: 'crm has 5 dead letters.' }]);
   t.same(await concerns({ backlogs, top: 'alerts: { rules: { deadLetters: { moreThan: 5 } } }' }), []);
@@ -112,7 +112,7 @@ t.test('dead letters count from a number on, runs that are overdue unless someth
   ]);
 });
 
-t.test('a source needs a person where much of what it sends is not taken', async (t) => {
+t.test('reports a source of which many messages are discarded', async (t) => {
   const none = Object.fromEntries(HISTORY_COUNTS.map((name) => [name, 0])) as HistorySum['counts'];
   const shop = (counts: Partial<HistorySum['counts']>) => [{ name: 'shop', counts: { ...none, ...counts }, took: [] }];
   t.match(await concerns({ passed: shop({ accepted: 80, discarded: 20 }) }), [

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { CONFIG, startService, V1 } from './service.ts';
 
-t.test('whoever asks for another time of a live audience is refused, and not told that it has begun', async (t) => {
+t.test('refuses another time for a live audience, without answering that it has begun', async (t) => {
   const audiences = [{ name: 'Buyers', source: 'shop', live: true, when: { performed: 'Order Completed' } }];
   const { post, json } = await startService(t, { audiences, eventLog: { keep: '30d' } });
   for (const wait of [false, true]) {
@@ -13,7 +13,7 @@ t.test('whoever asks for another time of a live audience is refused, and not tol
 });
 
 t.test(
-  'one that the configuration pauses can be planned, and whoever resumes or syncs it hears what pauses it',
+  'plans an audience that the configuration pauses, and answers orders to resume or sync it with the cause of the pause',
   async (t) => {
     const audiences = [
       ...CONFIG.audiences,

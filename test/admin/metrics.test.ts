@@ -35,7 +35,7 @@ const LIVE = {
   ...{ done: 9, total: 9, ids: 42, due: 17 },
 };
 
-t.test('a scrape asks the store for its counters and for nothing else, and tells the backlog of now', async (t) => {
+t.test('reads only counters of the store in a scrape, and reports the current backlog', async (t) => {
   const asked: string[] = [];
   const answers = {
     oldestUntried: async () => [{ destination: 'crm', since: 940_000 }],
@@ -101,7 +101,7 @@ function status(changes: Partial<AudienceStatus>): AudienceStatus {
   };
 }
 
-t.test('a scrape says how audiences stand, and what never had a delivery or a run counts from 0', async (t) => {
+t.test('reports the state of audiences, and counts from 0 before the first delivery or run', async (t) => {
   const nothing = async () => [];
   const store = {
     ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing },
@@ -139,7 +139,7 @@ t.test('a scrape says how audiences stand, and what never had a delivery or a ru
     t.match(text, `\nrollcall_${name}{destination="crm"} 0\n`);
 });
 
-t.test('the metrics of the process are watched once, however many services it has had', async (t) => {
+t.test('observes the metrics of the process once, for any number of services', async (t) => {
   const store = new Proxy({}, { get: () => async () => [] });
   const [one, other] = [createMetrics({ ...PARTS, store } as never), createMetrics({ ...PARTS, store } as never)];
   for (const name of ['nodejs_gc_duration_seconds', 'nodejs_eventloop_lag_p99_seconds', 'process_cpu_seconds_total']) {
@@ -149,7 +149,7 @@ t.test('the metrics of the process are watched once, however many services it ha
   t.not(other.registry.getSingleMetric('rollcall_runs_total'), one.registry.getSingleMetric('rollcall_runs_total'));
 });
 
-t.test('a scrape of a store that does not answer says so, and what the process itself counts', async (t) => {
+t.test('reports a store that does not answer, and still the counts of the process', async (t) => {
   const fails = async () => Promise.reject(new Error('gone'));
   const store = {
     ...{ backlog: fails, orphans: fails, endpoints: fails, oldestUntried: fails, lastSuccesses: fails, ping: fails },
@@ -162,7 +162,7 @@ t.test('a scrape of a store that does not answer says so, and what the process i
   t.notMatch(text, /^rollcall_backlog\{/m);
 });
 
-t.test('deliveries and attempts are counted by destination, as Prometheus counts', async (t) => {
+t.test('counts deliveries and attempts by destination in the way of Prometheus', async (t) => {
   const nothing = async () => [];
   const store = {
     ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
@@ -212,7 +212,7 @@ t.test('deliveries and attempts are counted by destination, as Prometheus counts
   t.same(await scrape(), lines, 'the next scrape counts nothing twice');
 });
 
-t.test('runs are counted by what became of them, with their time, and failures by their code', async (t) => {
+t.test('counts runs by outcome, with their duration, and failures by code', async (t) => {
   const nothing = async () => [];
   const store = {
     ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
@@ -248,7 +248,7 @@ t.test('docs/alerts.md lists each metric as it is', async (t) => {
   t.ok(read('docs/alerts.md').includes(metricsTable()), 'node scripts/write-metrics.ts writes it anew');
 });
 
-t.test('the dashboard and the alert rules ask for metrics and labels that there are', async (t) => {
+t.test('the dashboard and the alert rules use existing metrics and labels', async (t) => {
   const table = metricsTable();
   const known = new Set([...table.matchAll(/^\| `(\w+)`/gm)].map(([, name = '']) => name));
   const board = JSON.parse(read('deploy/grafana/rollcall.json'));
@@ -273,7 +273,7 @@ t.test('the dashboard and the alert rules ask for metrics and labels that there 
 
 const promtool = spawnSync('promtool', ['--version']).error ? 'promtool (Debian prometheus) is not installed' : false;
 
-t.test('promtool takes the alert rules, and they fire when they should', { skip: promtool }, async (t) => {
+t.test('promtool accepts the alert rules, and they fire when they should', { skip: promtool }, async (t) => {
   const rules = resolve(ROOT, 'deploy/prometheus/rollcall.rules.yaml');
   const tests = ['.test.yaml', '.days.test.yaml'].map((end) => rules.replace('.yaml', end));
   for (const args of [

@@ -12,7 +12,7 @@ import { questions } from './questions.ts';
 /** Pages in the navigation. */
 const PLACES = PAGES.filter(({ title }) => title !== undefined).map(({ path }) => path);
 
-t.test('everything that a browser loads is at most 60 kB', async (t) => {
+t.test('sends a browser at most 60 kB', async (t) => {
   const { index, files } = readPageFiles();
   const sizes = [index, ...files.values()].map(({ gzip }) => gzip.length);
   const sum = sizes.reduce((total, size) => total + size, 0);
@@ -26,7 +26,7 @@ t.test('each page has a view, and each view a page', async (t) => {
   for (const view of views) t.match(files.get(view)?.text, /^export default function /m, view);
 });
 
-t.test('each module asks only for files that are there, and makes no markup of text', async (t) => {
+t.test('imports only existing files, and makes no markup of text', async (t) => {
   const { index, hash, files } = readPageFiles();
   for (const [name, { text }] of files) {
     for (const [, wanted = ''] of text.matchAll(/\bfrom\s*['"]([^'"]+)['"]/g)) {
@@ -68,7 +68,7 @@ async function troubled(t: Test): Promise<Estate> {
   return estate;
 }
 
-t.test('how the files are served', async (t) => {
+t.test('serves the files', async (t) => {
   const estate = await startEstate(t.testdir(), { empty: true });
   t.teardown(() => estate.close());
   for (const path of [...PLACES, '/audiences/big_spenders/members/u%2F1', '/sign-in']) {
@@ -98,34 +98,34 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
   await t.test('with everything in trouble', async (t) => {
     const estate = await troubled(t);
     const desk = await visit(t, browser, estate.address);
-    await t.test('the overview says what needs a person, and leads to it', (t) => overview(t, desk, estate));
-    await t.test('a deletion says who asked and who confirmed', (t) => deletions(t, desk, estate));
-    await t.test('each question of an operator is answered in three clicks', async (t) => {
+    await t.test('the overview lists concerns, and links to them', (t) => overview(t, desk, estate));
+    await t.test('a deletion shows who asked for it and who confirmed it', (t) => deletions(t, desk, estate));
+    await t.test('answers each question of an operator in three clicks', async (t) => {
       await questions(t, desk);
       // It was tried again.
       await until(() => isRefusing(estate, 'ads'));
     });
-    await t.test('each page is complete, for eyes and for machines', (t) => everyPage(t, desk, PLACES));
-    await t.test('on a phone in the dark, too', async (t) => {
+    await t.test('each page is complete, for people and for machines', (t) => everyPage(t, desk, PLACES));
+    await t.test('works on a phone, in dark mode', async (t) => {
       const size = { width: 390, height: 844 };
       const phone = await visit(t, browser, estate.address, { viewport: size, colorScheme: 'dark' });
       await everyPage(t, phone, ['/', '/dead-letters']);
     });
-    await t.test('a held run is looked at and approved', (t) => held(t, desk, estate));
-    await t.test('an audience is planned, run and sent again, and retired only with its name', (t) => orders(t, desk));
-    await t.test('the story of a person says who was told', (t) => story(t, desk));
-    await t.test('charts are read by eye, by key and as a table, of each range', (t) => charts(t, desk, estate));
-    await t.test('an endpoint is tested, paused and resumed', (t) => endpoint(t, desk, estate));
-    await t.test('a message is found, looked at and sent again', (t) => messages(t, desk, estate));
-    await t.test('dead letters are chosen, sent again and dropped', (t) => letters(t, desk, estate));
-    await t.test('the event log is shown', (t) => eventLog(t, desk));
-    await t.test('who enters a live audience is on its page', (t) => liveAudience(t, desk, estate));
-    await t.test('what is being typed stays when the page is drawn anew', (t) => typing(t, desk));
-    await t.test('links, back and focus', (t) => ways(t, desk));
-    await t.test('a service that is gone is said, and what was there stays', (t) => gone(t, desk, estate));
+    await t.test('shows and approves a held run', (t) => held(t, desk, estate));
+    await t.test('plans, runs and resyncs an audience, and retires it only with its name', (t) => orders(t, desk));
+    await t.test('the story of a person shows which destinations know', (t) => story(t, desk));
+    await t.test('shows charts of each range, for eyes, keys and as a table', (t) => charts(t, desk, estate));
+    await t.test('tests, pauses and resumes an endpoint', (t) => endpoint(t, desk, estate));
+    await t.test('finds, shows and resends a message', (t) => messages(t, desk, estate));
+    await t.test('chooses, replays and drops dead letters', (t) => letters(t, desk, estate));
+    await t.test('shows the event log', (t) => eventLog(t, desk));
+    await t.test('shows who enters a live audience', (t) => liveAudience(t, desk, estate));
+    await t.test('keeps typed text when the page is redrawn', (t) => typing(t, desk));
+    await t.test('handles links, going back and focus', (t) => ways(t, desk));
+    await t.test('reports a lost service, and keeps showing the last data', (t) => gone(t, desk, estate));
   });
 
-  await t.test('tokens: signing in and out, and what one may', async (t) => {
+  await t.test('signs in and out with tokens, and respects their rights', async (t) => {
     const tokens = [
       { name: 'ops', token: 'the-token-of-ops', may: ['read', 'operate'] },
       { name: 'eyes', token: 'the-token-of-eyes', may: ['read'] },

@@ -38,19 +38,19 @@ async function looks(steps: readonly RunProgress[], endpoints: readonly Endpoint
   return { found, seen, look };
 }
 
-t.test('deliveries of several runs are awaited until each was tried', async (t) => {
+t.test('awaits deliveries of several runs until each was tried', async (t) => {
   const { found, seen } = await looks([progress(3, 0), progress(1, 2), progress(0, 3)]);
   t.same(seen, [3, 1, 0]);
   t.same(found, progress(0, 4));
 });
 
-t.test('nobody waits for deliveries behind a dead endpoint, but for those that still move', async (t) => {
+t.test('does not wait for deliveries to a dead endpoint, but for others that proceed', async (t) => {
   const { found, look } = await looks([progress(3, 0), progress(2, 1)], [dead]);
   t.equal(found.untried, 2);
   t.ok(look > 10 && look < 100, `${look} looks`);
 });
 
-t.test('an endpoint that is only slow is waited for until the end', async (t) => {
+t.test('waits for a slow endpoint until the end', async (t) => {
   const { found, look } = await looks([progress(2, 1)]);
   t.equal(look, 1_000);
   t.equal(found.untried, 2);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { sharedLook } from '../../src/admin/shared-look.ts';
 
-t.test('who asks while one look is under way shares the next', async (t) => {
+t.test('serves calls during a read by the next read', async (t) => {
   const looks: PromiseWithResolvers<number>[] = [];
   const look = sharedLook(() => {
     const begun = Promise.withResolvers<number>();
@@ -21,7 +21,7 @@ t.test('who asks while one look is under way shares the next', async (t) => {
   t.equal(await last, 3, 'which began after it was asked for');
 });
 
-t.test('a look that fails fails for those who share it only', async (t) => {
+t.test('fails only the calls that share a failed read', async (t) => {
   let looks = 0;
   const look = sharedLook(async () => {
     looks += 1;

@@ -42,7 +42,7 @@ function watching(top = 'alerts: {}') {
   };
 }
 
-t.test('what lasts is told once, and once more when it has been over for a while', async (t) => {
+t.test('announces a lasting concern once, and its end after a while', async (t) => {
   const { look } = watching();
   t.same(look([dead()]), [], 'not at once');
   t.same(look([dead()], MINUTE), ['opening e1']);
@@ -55,7 +55,7 @@ t.test('what lasts is told once, and once more when it has been over for a while
   t.same(look([], 10 * MINUTE), []);
 });
 
-t.test('what does not last is never told', async (t) => {
+t.test('does not announce a short concern', async (t) => {
   const { look, known } = watching();
   for (let n = 0; n < 20; n += 1) {
     t.same(look([dead()], 30_000), []);
@@ -64,11 +64,11 @@ t.test('what does not last is never told', async (t) => {
   t.same(known(), [], 'and leaves nothing behind');
 });
 
-t.test('what has lasted before anybody looked is told at once', async (t) => {
+t.test('announces a concern at once if it has lasted before the first check', async (t) => {
   t.same(watching().look([dead()], 0, 2 * MINUTE), ['opening e1']);
 });
 
-t.test('what comes and goes is told less and less', async (t) => {
+t.test('announces a flapping concern less and less often', async (t) => {
   const { look } = watching('alerts: { rules: { endpointDead: { after: 0s } } }');
   let [announcements, last] = [0, 0];
   for (let step = 0; step < 24 * 6; step += 1) {
@@ -82,7 +82,7 @@ t.test('what comes and goes is told less and less', async (t) => {
   t.equal(last, 0, 'in the end it is as good as open all the time');
 });
 
-t.test('a thousand that fail at once are one announcement, and a flood of one kind is told in parts', async (t) => {
+t.test('announces a thousand concerns together, and a flood of one kind in parts', async (t) => {
   const { look } = watching('alerts: { rules: { endpointDead: { after: 0s } } }');
   const many = Array.from({ length: 1_000 }, (_, n) => dead(`e${n}`));
   const [first = '', ...others] = look(many);
@@ -98,7 +98,7 @@ t.test('a thousand that fail at once are one announcement, and a flood of one ki
   t.equal(subjects.length, 599, 'and told of once');
 });
 
-t.test('an alert that ends before it could be told is not told at all', async (t) => {
+t.test('does not announce an alert that ends before its announcement', async (t) => {
   const { look } = watching('alerts: { rules: { endpointDead: { after: 0s } } }');
   for (let n = 0; n < 5; n += 1)
     t.equal(
@@ -115,7 +115,7 @@ t.test('an alert that ends before it could be told is not told at all', async (t
   t.same(look(five, WITHIN), []);
 });
 
-t.test('rules that are off are compared with nothing, and what was open of them ends in silence', async (t) => {
+t.test('ignores rules that are off, and closes their alerts silently', async (t) => {
   const { look } = watching('alerts: { rules: { endpointDead: false } }');
   t.same(look([dead()], MINUTE, MINUTE), []);
   const { rules } = parse(withParts({ top: 'alerts: { rules: { endpointDead: false } }' })).alerts;

@@ -9,7 +9,7 @@ const announcement = (over: object = {}) => ({
   ...{ isOver: false, ...over },
 });
 
-t.test('what is foreign in an announcement neither calls people nor becomes markup', async (t) => {
+t.test('escapes mentions and markup in foreign text', async (t) => {
   const slack = chatBody('slack', announcement()) as { text: string; blocks: { text: { text: string } }[] };
   for (const text of [slack.text, slack.blocks[0]?.text.text ?? '']) {
     t.match(text, '&lt;!channel&gt; &amp; @everyone');
@@ -37,7 +37,7 @@ t.test('what is foreign in an announcement neither calls people nor becomes mark
   });
 });
 
-t.test('however much there is to say, a chat takes it', async (t) => {
+t.test('keeps announcements within the limits of chats', async (t) => {
   const items = Array.from({ length: 20 }, (_, n) => ({ message: `${'🦆'.repeat(2_000)} ${n}`, link: null }));
   const big = announcement({ items, more: 980 });
   const slack = chatBody('slack', big) as { text: string; blocks: { text: { text: string } }[] };
@@ -53,7 +53,7 @@ t.test('however much there is to say, a chat takes it', async (t) => {
   }
 });
 
-t.test('what hooks are called, and which form they take unless one is given', async (t) => {
+t.test('derives names and formats of hooks from their URLs', async (t) => {
   const { alerts } = parse(
     withParts({
       top: `alerts:

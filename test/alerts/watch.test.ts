@@ -76,7 +76,7 @@ async function bench(t: Test, top = TWO_HOOKS): Promise<Bench> {
 const events = (bench: Bench) =>
   bench.sent.splice(0).map(({ to, body }) => `${to}: ${JSON.parse(body).event ?? JSON.parse(body).text}`);
 
-t.test('each hook is told when something begins and when it is over, in the form that it takes', async (t) => {
+t.test('notifies each hook when an alert opens and closes, in its format', async (t) => {
   const it = await bench(t);
   it.watch();
   await it.next();
@@ -110,7 +110,7 @@ t.test('each hook is told when something begins and when it is over, in the form
   t.match(alerts, [{ isOver: true, about: { destination: 'crm' } }]);
 });
 
-t.test('a hook hears nothing about itself, and what it hears of others can never become a loop', async (t) => {
+t.test('does not alert a hook about itself, so that alerts can not loop', async (t) => {
   const it = await bench(t);
   it.watch();
   it.needs = [dead('rollcall:alerts:slack')];
@@ -130,7 +130,7 @@ t.test('a hook hears nothing about itself, and what it hears of others can never
   t.equal(it.sent.length, 3, 'one for each thing that is broken, to the other hook');
 });
 
-t.test('what was decided is sent once, whatever fails or dies in between', async (t) => {
+t.test('sends each announcement once, in spite of failures and crashes', async (t) => {
   const it = await bench(t);
   const first = it.watch();
   it.refuses = true;
@@ -159,7 +159,7 @@ t.test('what was decided is sent once, whatever fails or dies in between', async
   t.match(await store.currentAlerts(0), [{ opening: { sent: true } }]);
 });
 
-t.test('of several processes one looks, and another goes on when it stops', async (t) => {
+t.test('checks in one of several processes, and another takes over when it stops', async (t) => {
   const it = await bench(t);
   const first = it.watch();
   await it.clock.timer(LOOK_EVERY);
@@ -173,7 +173,7 @@ t.test('of several processes one looks, and another goes on when it stops', asyn
   t.equal(events(it).length, 2, 'it knows what was open');
 });
 
-t.test('hooks are destinations whose path is not shown', async (t) => {
+t.test('makes hooks destinations, and hides the path of their URLs', async (t) => {
   const { alerts } = parse(withParts({ top: TWO_HOOKS }));
   t.match(alertDestinations(alerts), [
     { name: 'rollcall:alerts:json', endpoints: [{ isSecret: true }] },

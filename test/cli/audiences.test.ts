@@ -12,7 +12,7 @@ const TRAIT = `traits:
     sql: select customer as user_id, sum(amount) as value, max('a,"b"') as note from read_csv('orders.csv') group by 1
 `;
 
-t.test('what was due and never ran is overdue, and audiences says so', async (t) => {
+t.test('shows an audience that was due and never ran as overdue', async (t) => {
   const traits = `traits:
   - { name: Spent, source: personas, schedule: "* * * * *", sql: "select 'ada' as user_id, 1 as value" }
 `;
@@ -28,7 +28,7 @@ t.test('what was due and never ran is overdue, and audiences says so', async (t)
   t.match(await rollcall(['doctor', '-c', config]), { stdout: /spent: is overdue: it has not run yet/ });
 });
 
-t.test('audiences, members, changes and stories can be looked at, by people and by scripts', async (t) => {
+t.test('shows audiences, members, changes and stories to people and to scripts', async (t) => {
   const listener = await listen(t);
   const { folder, config } = await workspace(t, listener.url, TRAIT);
   const run = (...args: readonly string[]) => rollcall([...args, '-c', config]);
@@ -136,7 +136,7 @@ t.test('audiences, members, changes and stories can be looked at, by people and 
   await listener.stop();
 });
 
-t.test('one that the configuration pauses is not said to be resumed, and is not', async (t) => {
+t.test('does not resume an audience that the configuration pauses', async (t) => {
   const asleep = '  - { name: Asleep, source: personas, sql: select 1 as user_id, paused: true }\n';
   const { config } = await workspace(t, 'http://127.0.0.1:9', asleep);
   const run = (...args: readonly string[]) => rollcall([...args, '-c', config]);
@@ -156,13 +156,13 @@ t.test('one that the configuration pauses is not said to be resumed, and is not'
   });
 });
 
-t.test('a trend has the smallest and the greatest size at its ends', async (t) => {
+t.test('scales a trend from the smallest to the largest size', async (t) => {
   t.equal(sparkline([]), '');
   t.equal(sparkline([7]), '▄');
   t.equal(sparkline([0, 50, 100]), '▁▅█');
 });
 
-t.test('a long list waits for its reader: no more is in memory than one batch', async (t) => {
+t.test('waits for the reader of a long list, with one batch in memory', async (t) => {
   const read: string[] = [];
   let release = () => {};
   const stdout = new Writable({

@@ -104,7 +104,7 @@ function missing(arrivals: readonly Arrival[]): number[] {
   return Array.from({ length: 20 }, (_, n) => n).filter((n) => !late.includes(n));
 }
 
-t.test('a backup of a running service, restored as documented, sends exactly what is missing', async (t) => {
+t.test('a restored backup of a running service sends exactly the missing messages', async (t) => {
   const before = await listen(t);
   const { folder, config } = await workspace(t, before.url, `log: { level: "\${LEVEL}" }\n`);
   await writeFile(join(folder, '.env'), 'LEVEL=info\n');
@@ -159,7 +159,7 @@ t.test('a backup of a running service, restored as documented, sends exactly wha
   t.same(missing(arrivals), [], 'all that was acknowledged before the backup arrives');
 });
 
-t.test('a Postgres store that was restored from a dump sends exactly what is missing', async (t) => {
+t.test('a Postgres store restored from a dump sends exactly the missing messages', async (t) => {
   const postgres = await startFastPostgres();
   t.teardown(() => postgres.stop());
   const [lost, found] = [await postgres.database(), await postgres.store()];
@@ -206,7 +206,7 @@ t.test('a Postgres store that was restored from a dump sends exactly what is mis
   t.same(missing(arrivals), [], 'all that was acknowledged before the dump arrives');
 });
 
-t.test('a move or a restore that is asked for in other words is refused, without a word of the URL', async (t) => {
+t.test('refuses a move or restore with wrong options, without showing the URL', async (t) => {
   const url = 'postgres://rollcall:s3cret@127.0.0.1:9/rollcall';
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   for (const words of [

@@ -14,7 +14,7 @@ async function offered(script: string, ...words: readonly string[]): Promise<rea
   return stdout.split('\n').filter((word) => word !== '');
 }
 
-t.test('bash completes commands, subcommands, options and their choices', async (t) => {
+t.test('completes commands, subcommands, options and their choices in bash', async (t) => {
   const { stdout: script } = await rollcall(['completion', 'bash']);
   t.same(await offered(script, 'rollcall', 'aud'), ['audiences', 'audit']);
   t.same(await offered(script, 'rollcall', 'dead-letters', 'r'), ['replay']);
@@ -36,7 +36,7 @@ const OFFERED: readonly (readonly [string, readonly string[]])[] = [
   ['rollcall completion z', ['zsh']],
 ];
 
-t.test('zsh offers the same, in a shell that completes nothing by itself', needs('zsh'), async (t) => {
+t.test('completes the same in a zsh without completion of its own', needs('zsh'), async (t) => {
   const { stdout: script } = await rollcall(['completion', 'zsh']);
   // `compgen` is what zsh calls for a Tab, once the words are cut.
   const tabs = OFFERED.map(
@@ -55,7 +55,7 @@ t.test('zsh offers the same, in a shell that completes nothing by itself', needs
   }
 });
 
-t.test('fish offers the same', needs('fish'), async (t) => {
+t.test('completes the same in fish', needs('fish'), async (t) => {
   const { stdout: script } = await rollcall(['completion', 'fish']);
   const tabs = OFFERED.map(([line]) => `complete -C '${line}'; echo =`);
   const { stdout, stderr } = await run('fish', ['--no-config', '-c', `${script}\n${tabs.join('\n')}`]);
@@ -67,7 +67,7 @@ t.test('fish offers the same', needs('fish'), async (t) => {
   }
 });
 
-t.test('zsh takes the same script, fish has one of its own, and others are refused', async (t) => {
+t.test('prints one script for bash and zsh, another for fish, and refuses other shells', async (t) => {
   const [bash, zsh, fish] = await Promise.all(['bash', 'zsh', 'fish'].map((shell) => rollcall(['completion', shell])));
   t.ok(zsh?.stdout.endsWith(`autoload -U +X bashcompinit && bashcompinit\n${bash?.stdout}`));
   t.match(fish?.stdout, /^complete -c rollcall -f -n '__fish_use_subcommand' -a 'audiences' -d 'show each /m);

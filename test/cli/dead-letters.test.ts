@@ -23,7 +23,7 @@ async function thousand(t: Test) {
   return { receiver, config, letters };
 }
 
-t.test('a thousand dead letters are listed in pages, replayed and delivered by a service', async (t) => {
+t.test('lists a thousand dead letters in pages, and replays them through a service', async (t) => {
   const { receiver, config, letters } = await thousand(t);
   const first = jsonLines<{ id: string }>(await letters('list', '--json', '--limit', '600'));
   const last = first.at(-1)?.id ?? '';
@@ -47,7 +47,7 @@ t.test('a thousand dead letters are listed in pages, replayed and delivered by a
   t.match(await letters('replay', '--all'), { code: 0, stdout: /0 dead letters replayed/ });
 });
 
-t.test('a replay that is interrupted exits 1 and says how to go on', async (t) => {
+t.test('an interrupted replay exits 1 and says how to continue', async (t) => {
   const { config, letters } = await thousand(t);
   const running = start(['dead-letters', 'replay', '--all', '--rate', '100', '-c', config], { tty: true });
   await running.stderr.match(/100\/100/);
@@ -58,7 +58,7 @@ t.test('a replay that is interrupted exits 1 and says how to go on', async (t) =
   t.match(await letters('replay', '--all'), { code: 0, stdout: `${PEOPLE - replayed} dead letters replayed` });
 });
 
-t.test('a name or an id that does not exist is told apart from nothing to do', async (t) => {
+t.test('distinguishes an unknown name or id from nothing to do', async (t) => {
   const { config, letters } = await thousand(t);
   t.match(await letters('list', '--destination', 'cmr'), { code: 0, stderr: /has no destination cmr/ });
   t.match(await letters('replay', '--source', 'shop'), { code: 0, stderr: /has no source shop/ });
@@ -75,7 +75,7 @@ t.test('a name or an id that does not exist is told apart from nothing to do', a
   t.match(attempts, { code: 0, stderr: /has no endpoint nobody/ });
 });
 
-t.test('endpoints that take nothing are listed with what to do, and resumed by name', async (t) => {
+t.test('lists closed endpoints with the next step, and resumes them by name', async (t) => {
   const gone = await Receiver.start(t, (response) => void response.writeHead(410).end('We\nmoved.\u001b[2J'));
   const { folder, config } = await workspace(t, new URL(gone.url).origin);
   await orders(folder, { ada: 60 });

@@ -18,7 +18,7 @@ async function differing(t: Test, more = '') {
 const letters = async (run: (...args: string[]) => ReturnType<typeof rollcall>) =>
   jsonLines<{ destination: string; reason: string }>(await run('dead-letters', 'list', '--json'));
 
-t.test('sync --once with another file buries nothing, and says what waits', async (t) => {
+t.test('sync --once with another file drops no deliveries, and says what waits', async (t) => {
   const { config, run } = await differing(t, 'delivery: { removedAfter: 1ms }');
   await run('sync', '--once');
   t.same(await letters(run), []);
@@ -32,7 +32,7 @@ t.test('sync --once with another file buries nothing, and says what waits', asyn
   t.notMatch(await rollcall(['doctor', '-c', config]), { stdout: /warning crm/ }, 'the file knows it');
 });
 
-t.test('a service without the destination makes dead letters after removedAfter', async (t) => {
+t.test('makes dead letters of a removed destination after removedAfter', async (t) => {
   const { run } = await differing(t, 'delivery: { removedAfter: 400ms }');
   const other = (await run('destinations', '--json')).stdout;
   t.match(other, /"removedAfter":400/);
@@ -45,7 +45,7 @@ t.test('a service without the destination makes dead letters after removedAfter'
   ]);
 });
 
-t.test('a person drops what waits for a destination that is gone, and nothing else', async (t) => {
+t.test('drops only deliveries of destinations that are no longer in use', async (t) => {
   const { receiver, config, run } = await differing(t);
   t.match(await run('destinations', 'drop', 'cmr', '--yes'), { code: 2, stderr: /There is no destination cmr/ });
   t.match(await rollcall(['destinations', 'drop', 'crm', '--yes', '-c', config]), {

@@ -4,7 +4,7 @@ import { track } from '../collect/service.ts';
 import { until } from '../helpers/until.ts';
 import { jsonLines, rollcall } from './helpers.ts';
 
-t.test('what clients lose is counted, and shown without ids', async (t) => {
+t.test('counts discarded messages, and shows them without ids', async (t) => {
   const inbox = await startInbox(t);
   const config = writeConfig(t, inbox, { shop: { connected: true }, web: { connected: true } });
   const app = await startApp(t, config);

@@ -24,7 +24,7 @@ async function edit(config: string, from: string | RegExp, to: string): Promise<
   await writeFile(config, (await readFile(config, 'utf8')).replace(from, to));
 }
 
-t.test('the doctor looks up names, vets addresses and says what to allow', async (t) => {
+t.test('resolves names, checks addresses and says what to allow', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   t.match((await examine(config)).find('crm http'), {
     state: 'ok',
@@ -44,7 +44,7 @@ t.test('the doctor looks up names, vets addresses and says what to allow', async
   });
 });
 
-t.test('the doctor names folders with what is wrong with them, and goes on without the store', async (t) => {
+t.test('names unusable folders with their faults, and goes on without the store', async (t) => {
   const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
   const found = await examine(config);
   t.same(await filesOf(folder), [], 'it writes nothing');
@@ -66,7 +66,7 @@ t.test('the doctor names folders with what is wrong with them, and goes on witho
   }
 });
 
-t.test('the doctor looks at the folder of the event log, which the first events make', async (t) => {
+t.test('checks the folder of the event log before it exists', async (t) => {
   const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
   const text = await readFile(config, 'utf8');
   const log = (path: string) => writeFile(config, `${text}\neventLog: { keep: 30d, path: ${path} }\n`);
@@ -83,7 +83,7 @@ t.test('the doctor looks at the folder of the event log, which the first events 
   t.equal((await examine(config)).find(`folder ${folder}/events`), undefined, 'there it is a table');
 });
 
-t.test('the doctor tries whether the proxy takes connections', async (t) => {
+t.test('checks that the proxy accepts connections', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const proxy = createServer().listen(0, '127.0.0.1');
   await once(proxy, 'listening');
@@ -105,7 +105,7 @@ t.test('the doctor tries whether the proxy takes connections', async (t) => {
   t.match((await examine(config)).find('crm http'), refused, 'that is no question to the proxy');
 });
 
-t.test('the doctor asks each engine first, and tries no definition on one that can not be opened', async (t) => {
+t.test('checks each engine first, and skips definitions of engines that can not be opened', async (t) => {
   const engines =
     'engines: { default: { type: duckdb }, away: { type: postgres, url: "postgres://u:hidden@127.0.0.1:1/x" } }';
   const unreachable = '  - { name: Away, source: personas, engine: away, sql: select 1 as user_id }';
@@ -120,7 +120,7 @@ t.test('the doctor asks each engine first, and tries no definition on one that c
   t.notMatch(stdout, /hidden/);
 });
 
-t.test('the doctor tries definitions that are paused, and says that they are', async (t) => {
+t.test('checks paused definitions, and says that they are paused', async (t) => {
   const paused = `  - { name: Asleep, source: personas, paused: true, sql: select 1 as user_id }
   - { name: Wrong, source: personas, paused: true, sql: "select nobody from read_csv('orders.csv')" }
   - { name: Put Aside, source: personas, sql: select 1 as user_id }
@@ -135,7 +135,7 @@ t.test('the doctor tries definitions that are paused, and says that they are', a
   t.equal(code, 1);
 });
 
-t.test('the doctor names what needs a person, and the command that shows more', async (t) => {
+t.test('names concerns, and the command that shows more', async (t) => {
   const broken = '  - { name: Broken, source: personas, sql: select nobody from nowhere }\n';
   const { config } = await workspace(t, 'http://127.0.0.1:9', broken);
   await rollcall(['sync', 'broken', '--once', '-c', config]);
@@ -148,7 +148,7 @@ t.test('the doctor names what needs a person, and the command that shows more', 
   });
 });
 
-t.test('the doctor reports mistakes of the configuration as findings', async (t) => {
+t.test('reports mistakes of the configuration as findings', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9', 'serviceNam: x\n');
   const { code, find } = await examine(config);
   t.equal(code, 2);
@@ -156,7 +156,7 @@ t.test('the doctor reports mistakes of the configuration as findings', async (t)
   t.match((await examine(`${config}.none`)).find('configuration'), { state: 'failed' });
 });
 
-t.test('the doctor looks at certificates: whether they are trusted, and when they end', async (t) => {
+t.test('checks that certificates are trusted, and when they expire', async (t) => {
   const authority = new Authority();
   t.teardown(() => authority.remove());
   const { server, port, seen } = await secureEndpoint(t, authority.issue('IP:127.0.0.1'));
@@ -177,7 +177,7 @@ t.test('the doctor looks at certificates: whether they are trusted, and when the
   t.equal(seen.requests, 0, 'and sends nothing');
 });
 
-t.test('a test event is signed and posted as deliveries are, and the answer is explained', async (t) => {
+t.test('signs and posts a test event like a delivery, and explains the answer', async (t) => {
   const listener = await listen(t, '--secret', 's3cret');
   const { config } = await workspace(t, listener.url);
   t.match(await rollcall(['test', 'crm', '-c', config]), {
@@ -221,7 +221,7 @@ t.test('a test event is signed and posted as deliveries are, and the answer is e
   }
 });
 
-t.test('a 2xx that does not take the test event of a batch does not read as if it did', async (t) => {
+t.test('shows that a 2xx has rejected the test event of a batch', async (t) => {
   const answers = {
     '/cut': '{"rejected":[',
     '/wrong': '{"rejected":[{"index":7}]}',
@@ -248,7 +248,7 @@ t.test('a 2xx that does not take the test event of a batch does not read as if i
   );
 });
 
-t.test('the advice on a test event that got no answer says what is there', async (t) => {
+t.test('advises on a test event that got no answer', async (t) => {
   const receiver = await Receiver.start(t, (response, { path }) => {
     if (path.startsWith('/gone')) response.writeHead(410).end();
     else if (path.startsWith('/other')) response.socket?.end('SSH-2.0-OpenSSH_9.9\r\n');
@@ -268,7 +268,7 @@ t.test('the advice on a test event that got no answer says what is there', async
   }
 });
 
-t.test('the doctor, the check of the configuration and plans show what filters let through', async (t) => {
+t.test('doctor, config check and plan show what filters let through', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const wants = 'types: [track, delete], events: [Order Completed], audiences: []';
   await edit(config, '{ name: crm,', `{ name: crm, ${wants},`);

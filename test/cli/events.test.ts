@@ -9,7 +9,7 @@ import { jsonLines, rollcall } from './helpers.ts';
 
 const order = (userId: string) => ({ type: 'track', event: 'Order Completed', userId });
 
-t.test('the log is counted, and files that are gone, cut off or damaged are named', async (t) => {
+t.test('counts the log, and names files that are missing, cut off or damaged', async (t) => {
   const folder = t.testdir({});
   const config = join(folder, 'rollcall.json');
   const content = {

@@ -51,7 +51,7 @@ for (const [fault, why] of [
   );
 }
 
-t.test('a command whose store dies exits with 1 and says why', async (t) => {
+t.test('exits with 1 and says why if the store dies', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const sync = launch(t, ['sync', '--once', '-c', config], 'throw accept 1');
   const { code, stderr } = await sync.ended;
@@ -59,7 +59,7 @@ t.test('a command whose store dies exits with 1 and says why', async (t) => {
   t.match(stderr, /store_failed/);
 });
 
-t.test('a store that dies while it is opened leaves nobody waiting', async (t) => {
+t.test('fails instead of hanging if the store dies while it is opened', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const start = launch(t, ['start', '-c', config], 'memory migration 1');
   const { code, stderr } = await start.ended;

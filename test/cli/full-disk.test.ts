@@ -25,7 +25,7 @@ t.teardown(() => {
   rmSync(folder, { recursive: true });
 });
 
-t.test('a first start on a disk without any room answers 503, and begins once there is some', { skip }, async (t) => {
+t.test('answers 503 on a full disk at the first start, and begins once there is room', { skip }, async (t) => {
   const handle = openSync(other, 'w');
   try {
     for (;;) writeSync(handle, Buffer.alloc(4_096));
@@ -69,7 +69,7 @@ t.test('a first start on a disk without any room answers 503, and begins once th
   t.equal((await service.stop()).code, 0);
 });
 
-t.test('a start that waits for room can be ended', { skip }, async (t) => {
+t.test('can be interrupted while a start waits for room', { skip }, async (t) => {
   const handle = openSync(other, 'w');
   try {
     for (;;) writeSync(handle, Buffer.alloc(4_096));

@@ -18,7 +18,7 @@ async function folder(t: Test): Promise<string> {
   return path;
 }
 
-t.test('a new project runs as it is: its app verifies the first members', async (t) => {
+t.test('makes a project that runs, whose app verifies the first members', async (t) => {
   const root = await folder(t);
   const project = join(root, 'shop');
   // Packages that npm would have installed there.
@@ -57,7 +57,7 @@ t.test('a new project runs as it is: its app verifies the first members', async 
   t.same(said, ['ada entered big_spenders', 'cyd entered big_spenders', 'eve entered big_spenders']);
 });
 
-t.test('nothing that exists is overwritten, and a second project is refused', async (t) => {
+t.test('overwrites nothing, and refuses a second project', async (t) => {
   const root = await folder(t);
   await writeFile(join(root, 'orders.csv'), 'mine');
   await writeFile(join(root, '.gitignore'), '.env\ndist');
@@ -75,14 +75,14 @@ t.test('nothing that exists is overwritten, and a second project is refused', as
   t.equal(await readFile(join(root, '.env'), 'utf8'), secrets);
 });
 
-t.test('a link in the place of rollcall.yaml is not passed over, wherever it leads', async (t) => {
+t.test('refuses to replace a link named rollcall.yaml, even a dangling one', async (t) => {
   const root = await folder(t);
   await symlink(join(root, 'gone.yaml'), join(root, 'rollcall.yaml'));
   t.match(await rollcall(['init', root, '--yes']), { code: 2, stderr: /has a rollcall\.yaml already/ });
   t.same(await readdir(root), ['rollcall.yaml']);
 });
 
-t.test('an .env in another encoding stays as it is', async (t) => {
+t.test('leaves an .env in another encoding as it is', async (t) => {
   const root = await folder(t);
   const text = Buffer.from('\ufeffMINE=1\r\n', 'utf16le');
   await writeFile(join(root, '.env'), text);
@@ -92,7 +92,7 @@ t.test('an .env in another encoding stays as it is', async (t) => {
   t.same(await readFile(join(root, '.env')), text);
 });
 
-t.test('the .env of an app that is there gets what the project needs', async (t) => {
+t.test('adds the missing variables to an existing .env', async (t) => {
   const root = await folder(t);
   await writeFile(join(root, '.env'), 'MINE="1"\nCRM_SECRET=mine');
   t.match(jsonLines(await rollcall(['init', root, '--json'])), [{ files: ['.gitignore', '.env', 'orders.csv'] }]);
@@ -101,14 +101,14 @@ t.test('the .env of an app that is there gets what the project needs', async (t)
   t.equal((await rollcall(['config', 'check', '-c', join(root, 'rollcall.yaml')])).code, 0);
 });
 
-t.test('a variable that an .env has empty gets a secret too', async (t) => {
+t.test('fills an empty variable of an .env with a secret', async (t) => {
   const root = await folder(t);
   await writeFile(join(root, '.env'), 'CRM_SECRET=\nSHOP_WRITE_KEY=""\n');
   t.equal((await rollcall(['init', root, '--yes'])).code, 0);
   t.match(await rollcall(['config', 'check', '-c', join(root, 'rollcall.yaml')]), { code: 0, stderr: '' });
 });
 
-t.test('what could not be written in one go is written by the next', async (t) => {
+t.test('completes a project that could not be written at once', async (t) => {
   const root = await folder(t);
   await writeFile(join(root, 'receiver'), 'in its way');
   t.match(await rollcall(['init', root, '--yes']), { code: 2, stderr: /EEXIST/ });
@@ -120,14 +120,14 @@ t.test('what could not be written in one go is written by the next', async (t) =
   t.equal(await readFile(join(root, '.env'), 'utf8'), secrets);
 });
 
-t.test('the next steps can be typed as they are printed', async (t) => {
+t.test('prints next steps that can be typed as they are', async (t) => {
   const root = join(await folder(t), "bob's shop");
   const { stdout } = await rollcall(['init', root, '--yes']);
   const [, go = ''] = /^ {2}(cd .*)$/m.exec(stdout) ?? [];
   t.equal(execFileSync('bash', ['-c', `${go} && pwd -P`], { encoding: 'utf8' }), `${await realpath(root)}\n`);
 });
 
-t.test('an empty name is refused, and no name is this folder', async (t) => {
+t.test('refuses an empty name, and uses this folder without a name', async (t) => {
   const root = await folder(t);
   process.chdir(root);
   t.match(await rollcall(['init', '', '--yes']), { code: 2, stderr: /'folder'\. It must not be empty\.$/m });
@@ -138,7 +138,7 @@ t.test('an empty name is refused, and no name is this folder', async (t) => {
   t.match(await rollcall(['init', '--yes']), { code: 2, stderr: `${await realpath(root)} has a rollcall.yaml` });
 });
 
-t.test('at a terminal it asks, and does what it is told', async (t) => {
+t.test('asks at a terminal, and follows the answers', async (t) => {
   const root = await folder(t);
   const { code, stdout } = await start(['init', root], { tty: true, answer: 'n\nn\n' }).finished;
   t.equal(code, 0);
@@ -148,7 +148,7 @@ t.test('at a terminal it asks, and does what it is told', async (t) => {
   await t.rejects(stat(join(root, 'receiver')));
 });
 
-t.test('what is neither yes nor no is asked again', async (t) => {
+t.test('asks again if the answer is neither yes nor no', async (t) => {
   const root = await folder(t);
   const { code, stderr } = await start(['init', root], { tty: true, answer: 'maybe\nYES\nn\n' }).finished;
   t.equal(code, 0);
@@ -162,7 +162,7 @@ t.test('what is neither yes nor no is asked again', async (t) => {
   await t.rejects(stat(join(root, 'receiver')));
 });
 
-t.test('the service and the app that receives do not get the same port', async (t) => {
+t.test('gives the service and the receiver app different ports', async (t) => {
   const root = await folder(t);
   const { code, stderr } = await rollcall(['init', root, '--yes', '--port', '3000']);
   t.equal(code, 2);
@@ -170,7 +170,7 @@ t.test('the service and the app that receives do not get the same port', async (
   t.same(await readdir(root), []);
 });
 
-t.test('whoever ends it at a question gets no files, and no stack', async (t) => {
+t.test('writes no files and prints no stack if interrupted at a question', async (t) => {
   const root = await folder(t);
   const pressed = await start(['init', root], { tty: true, answer: '\x03' }).finished;
   t.match(pressed, { code: 1, stdout: '', stderr: /: Interrupted\.\n$/ });
@@ -183,7 +183,7 @@ t.test('whoever ends it at a question gets no files, and no stack', async (t) =>
   t.same(await readdir(root), []);
 });
 
-t.test('variables of the environment go before those of .env', async (t) => {
+t.test('prefers variables of the environment to those of .env', async (t) => {
   const root = await folder(t);
   const config = 'serviceName: "${ROLLCALL_TEST_NAME}"\nsources: [{ id: a, writeKey: "${ROLLCALL_TEST_KEY:-k}" }]\n';
   await writeFile(join(root, 'rollcall.yaml'), config);

@@ -10,7 +10,7 @@ async function post(url: string, body: string, headers: Record<string, string> =
   return statusCode;
 }
 
-t.test('listen verifies Standard Webhooks too, and every signature that is there', async (t) => {
+t.test('verifies Standard Webhooks too, and every signature present', async (t) => {
   const listener = await listen(t, '--secret', 's');
   const body = '{"type":"track"}';
   const standard = (secret: string) => ({ ...signStandard(body, secret, { id: 'd-1', at: Date.now() }) });
@@ -26,7 +26,7 @@ t.test('listen verifies Standard Webhooks too, and every signature that is there
   ]);
 });
 
-t.test('it verifies what arrives and prints it as JSON lines', async (t) => {
+t.test('verifies requests and prints them as JSON lines', async (t) => {
   const listener = await listen(t, '--secret', 'new', '--secret', 'old');
   const body = '{"type":"track","event":"Größe"}';
   t.equal(await post(`${listener.url}/a?b=c`, body, { 'x-signature': sign(body, 'old') }), 200);
@@ -39,7 +39,7 @@ t.test('it verifies what arrives and prints it as JSON lines', async (t) => {
   ]);
 });
 
-t.test('it says how many messages a batch has', async (t) => {
+t.test('prints the number of messages in a batch', async (t) => {
   const running = start(['listen', '--port', '0']);
   t.teardown(() => running.stop());
   const [url] = await running.stderr.match(/http:\S+:\d+/);
@@ -47,7 +47,7 @@ t.test('it says how many messages a batch has', async (t) => {
   await running.stdout.match(/200, 2 messages in a batch/);
 });
 
-t.test('on a screen a body steers no terminal', async (t) => {
+t.test('escapes control characters of bodies on a screen', async (t) => {
   const running = start(['listen', '--port', '0'], { tty: true });
   t.teardown(() => running.stop());
   const [url] = await running.stderr.match(/http:\S+:\d+/);
@@ -56,14 +56,14 @@ t.test('on a screen a body steers no terminal', async (t) => {
   t.equal(shown, 'first\\u001b[2J\\u001b]0;owned\\u0007\\u009b2J\\u202elast');
 });
 
-t.test('it takes anything when there is no secret, also what is not JSON', async (t) => {
+t.test('accepts anything without a secret, even bodies that are not JSON', async (t) => {
   const listener = await listen(t);
   t.equal(await post(listener.url, 'hello'), 200);
   t.equal(await post(listener.url, ''), 200);
   t.match(await listener.stop(), [{ body: 'hello', signature: 'unsigned' }, { body: '' }]);
 });
 
-t.test('it answers badly on purpose, always or to a share', async (t) => {
+t.test('fails on purpose, always or for a share of requests', async (t) => {
   const always = await listen(t, '--fail', '503');
   t.equal(await post(always.url, '{}'), 503);
   const never = await listen(t, '--fail', '503:0');
@@ -72,14 +72,14 @@ t.test('it answers badly on purpose, always or to a share', async (t) => {
   t.match(await never.stop(), [{ status: 200 }]);
 });
 
-t.test('bodies are bounded', async (t) => {
+t.test('limits the size of bodies', async (t) => {
   const listener = await listen(t, '--max-body', '10');
   t.equal(await post(listener.url, '0123456789'), 200);
   t.equal(await post(listener.url, '0123456789a'), 413);
   t.match(await listener.stop(), [{ status: 200 }, { status: 413, body: null }]);
 });
 
-t.test('a slow answer does not keep it from ending', async (t) => {
+t.test('ends in spite of a slow answer', async (t) => {
   const running = start(['listen', '--port', '0', '--slow', '1h']);
   const [url] = await running.stderr.match(/http:\S+:\d+/);
   const refused = t.rejects(request(`${url}/slow`, { method: 'POST', body: '{"type":"page"}' }));
@@ -88,7 +88,7 @@ t.test('a slow answer does not keep it from ending', async (t) => {
   await refused;
 });
 
-t.test('a port that is taken is said to be', async (t) => {
+t.test('names a port that is in use', async (t) => {
   const listener = await listen(t);
   const { port } = new URL(listener.url);
   t.match(await rollcall(['listen', '--port', port]), {

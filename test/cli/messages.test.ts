@@ -14,7 +14,7 @@ interface Line {
   readonly attempts: readonly { readonly outcome: string; readonly status: number }[];
 }
 
-t.test('a message is found and sent again from the command line', async (t) => {
+t.test('finds a message and sends it again', async (t) => {
   const receiver = await Receiver.start(t, status(200));
   const { folder, config } = await workspace(t, new URL(receiver.url).origin);
   await orders(folder, { u1: 60, u2: 70 });

@@ -35,7 +35,7 @@ async function post(config: string, messageId: string): Promise<void> {
   await service.stop();
 }
 
-t.test('a store moves to Postgres with all it knows, and the next sync sends only changes', async (t) => {
+t.test('moves a store to Postgres completely, and the next sync sends only changes', async (t) => {
   const postgres = await startFastPostgres();
   t.teardown(() => postgres.stop());
   const [crm, refusing, late] = [await listen(t), await listen(t, '--fail', '400'), await listen(t)];

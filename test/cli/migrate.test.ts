@@ -3,7 +3,7 @@ import t from 'tap';
 import { startFastPostgres } from '../helpers/postgres.ts';
 import { listen, rollcall, workspace } from './helpers.ts';
 
-t.test('with Postgres a service refuses to start until migrate has run', async (t) => {
+t.test('refuses to start on Postgres until migrate has run', async (t) => {
   const postgres = await startFastPostgres();
   t.teardown(() => postgres.stop());
   const listener = await listen(t);
@@ -16,7 +16,7 @@ t.test('with Postgres a service refuses to start until migrate has run', async (
   t.match(await listener.stop(), { length: 2 });
 });
 
-t.test('SQLite is brought up to date by any start', async (t) => {
+t.test('migrates SQLite at any start', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   t.match(await rollcall(['migrate', '--json', '-c', config]), { code: 0, stdout: '{"applied":[]}\n' });
   const text = await readFile(config, 'utf8');

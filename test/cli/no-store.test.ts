@@ -12,7 +12,7 @@ const NEED_STORE: readonly string[] = [
   ...['resend 1-1', 'dead-letters replay --all', 'dead-letters drop --all'],
 ];
 
-t.test('a command that needs a store says that there is none, and makes none', async (t) => {
+t.test('says that there is no store, without creating one', async (t) => {
   const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
   for (const command of NEED_STORE) {
     const result = await rollcall([...command.split(' '), '--json', '-c', config]);
@@ -23,7 +23,7 @@ t.test('a command that needs a store says that there is none, and makes none', a
   }
 });
 
-t.test('an empty file is no store yet, and stays one', async (t) => {
+t.test('leaves an empty file as it is', async (t) => {
   const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
   const store = join(folder, 'rollcall.db');
   writeFileSync(store, '');
@@ -38,7 +38,7 @@ t.test('an empty file is no store yet, and stays one', async (t) => {
   t.match(await rollcall(['runs', '-c', config]), { code: 1, stderr: /^store_damaged: / });
 });
 
-t.test('what needs nothing of a store does without, and makes none', async (t) => {
+t.test('runs commands that need no store without creating one', async (t) => {
   const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
   for (const command of [['plan'], ['types'], ['doctor'], ['config', 'check']]) {
     t.match(await rollcall([...command, '-c', config]), { code: 0 }, command.join(' '));
@@ -46,7 +46,7 @@ t.test('what needs nothing of a store does without, and makes none', async (t) =
   }
 });
 
-t.test('what is told before the first start is there at the start', async (t) => {
+t.test('keeps orders that were given before the first start', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   t.match(await rollcall(['audiences', 'pause', 'big_spenders', '-c', config]), { code: 0 });
   t.match(jsonLines(await rollcall(['audiences', '--json', '-c', config])), [{ state: 'paused' }]);

@@ -12,7 +12,7 @@ function commandsOf(command: Command, prefix: readonly string[] = []): [string, 
   });
 }
 
-t.test('every command takes --json', async (t) => {
+t.test('every command accepts --json', async (t) => {
   const { stdin, stdout, stderr } = process;
   const program = buildProgram({ stdin, stdout, stderr, signal: new AbortController().signal }, () => {});
   const commands = commandsOf(program);
@@ -24,7 +24,7 @@ t.test('every command takes --json', async (t) => {
   );
 });
 
-t.test('with --json a failure is an object on stdout, whatever fails', async (t) => {
+t.test('prints any failure as an object on stdout with --json', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const cases: readonly (readonly [string[], number, object])[] = [
     [['sync', '--once', 'big_spender'], 2, { code: 'unknown_audience', message: /Did you mean big_spenders\?$/ }],
@@ -57,7 +57,7 @@ t.test('with --json a failure is an object on stdout, whatever fails', async (t)
   t.match(jsonLines(missing), [{ error: { code: 'bad_configuration' } }]);
 });
 
-t.test('an audience that has not run yet is no mistake, and one that there is not is', async (t) => {
+t.test('accepts an audience that has not run yet, and rejects an unknown one', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   await rollcall(['migrate', '-c', config]);
   t.match(await rollcall(['runs', 'big_spenders', '-c', config]), { code: 0, stderr: /no runs of big_spenders yet/ });
@@ -67,7 +67,7 @@ t.test('an audience that has not run yet is no mistake, and one that there is no
   });
 });
 
-t.test('one run is shown with what became of its deliveries', async (t) => {
+t.test('shows a run with the outcome of its deliveries', async (t) => {
   const listener = await listen(t);
   const { config } = await workspace(t, listener.url);
   const [line] = jsonLines<{ run: string }>(await rollcall(['sync', '--once', '--json', '-c', config]));
@@ -79,7 +79,7 @@ t.test('one run is shown with what became of its deliveries', async (t) => {
   await listener.stop();
 });
 
-t.test('the example of a plan is short, and whole with --json', async (t) => {
+t.test('shortens the sample of a plan, except with --json', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const { stdout } = await rollcall(['plan', '-c', config]);
   t.match(stdout, /^ {2}such as ada: big_spenders = true$/m);
@@ -88,7 +88,7 @@ t.test('the example of a plan is short, and whole with --json', async (t) => {
   t.match(JSON.parse(plan?.sample[0] ?? ''), { version: 1, type: 'identify', userId: 'ada' });
 });
 
-t.test('a terminal has coloured states; endpoints keep within its width', async (t) => {
+t.test('colours states on a terminal, and fits endpoints into its width', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   await rollcall(['migrate', '-c', config]);
   const running = start(['endpoints', '-c', config], { tty: true, columns: 60 });

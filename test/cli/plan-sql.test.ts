@@ -14,7 +14,7 @@ traits:
   - { name: Total, source: personas, sql: "select user_id, 1 as value from orders where at < $now; -- all" }
 `;
 
-t.test('plan --sql prints the SQL of every definition, and opens nothing', async (t) => {
+t.test('plan --sql prints the SQL of every definition without opening anything', async (t) => {
   const folder = t.testdir({ 'rollcall.yaml': CONFIG });
   const config = ['-c', join(folder, 'rollcall.yaml')];
   const all = await rollcall(['plan', '--sql', ...config]);

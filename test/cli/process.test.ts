@@ -48,12 +48,12 @@ async function addressOf(child: ChildProcess): Promise<string> {
   throw new Error('the process ended without an address');
 }
 
-t.test('help goes to stdout, usage errors to stderr with exit code 2', async (t) => {
+t.test('prints help on stdout, and usage errors on stderr with exit code 2', async (t) => {
   t.match(await run(['--help']), { code: 0, stdout: /^Usage: rollcall/, stderr: '' });
   t.match(await run(['lisen']), { code: 2, stdout: '', stderr: /Did you mean listen\?/ });
 });
 
-t.test('in a checkout, npm runs it with files of the folder where it was typed', async (t) => {
+t.test('resolves files in the folder where npm was run', async (t) => {
   const cwd = fileURLToPath(new URL('../../examples/shop/', import.meta.url));
   const npm = spawn('npm', ['run', '-s', 'rollcall', '--', 'config', 'check', '-c', 'rollcall.yaml'], { cwd });
   const [stdout, [code]] = await Promise.all([text(npm.stdout), once(npm, 'close')]);
@@ -61,7 +61,7 @@ t.test('in a checkout, npm runs it with files of the folder where it was typed',
   t.match(stdout, /^rollcall\.yaml is valid: 3 sources, 1 destination, 3 audiences, 1 trait/);
 });
 
-t.test('a mistake in the configuration exits 2 and is named with its line', async (t) => {
+t.test('exits 2 on a mistake of the configuration, and names its line', async (t) => {
   const folder = t.testdir();
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the configuration file
   await writeFile(join(folder, 'rollcall.yaml'), 'sources:\n  - { id: shop, writeKey: "${SHOP_KEY}" }\n');
@@ -72,7 +72,7 @@ t.test('a mistake in the configuration exits 2 and is named with its line', asyn
   t.match(await run(['config', 'check'], { cwd: folder, env: empty }), { code: 0, stdout: /^rollcall\.yaml is valid/ });
 });
 
-t.test('a token or a secret that the environment has empty counts as none', async (t) => {
+t.test('treats an empty token or secret of the environment as none', async (t) => {
   const authorizations: (string | undefined)[] = [];
   const service = createServer(({ headers }, response) => {
     authorizations.push(headers.authorization);
@@ -97,7 +97,7 @@ t.test('a token or a secret that the environment has empty counts as none', asyn
   }
 });
 
-t.test('a sync from another folder reaches a listener, signed', async (t) => {
+t.test('sends signed messages to a listener, from another folder', async (t) => {
   const listener = launch(['listen', '--port', '0', '--json', '--secret', 's3cret']);
   t.teardown(() => listener.kill('SIGKILL'));
   const printed = text(listener.stdout as NodeJS.ReadableStream);
@@ -112,7 +112,7 @@ t.test('a sync from another folder reaches a listener, signed', async (t) => {
   ]);
 });
 
-t.test('the service takes messages until SIGTERM and ends with exit code 0', async (t) => {
+t.test('accepts messages until SIGTERM, and ends with exit code 0', async (t) => {
   const listener = launch(['listen', '--port', '0', '--json']);
   t.teardown(() => listener.kill('SIGKILL'));
   const received = createInterface({ input: listener.stdout as NodeJS.ReadableStream })[Symbol.asyncIterator]();
@@ -134,7 +134,7 @@ t.test('the service takes messages until SIGTERM and ends with exit code 0', asy
   t.same(await code, [0, null], 'although nobody reads its log any more');
 });
 
-t.test("output that can't be written ends a command with one line", { skip: !existsSync('/dev/full') }, async (t) => {
+t.test("ends with one line if the output can't be written", { skip: !existsSync('/dev/full') }, async (t) => {
   const full = openSync('/dev/full', 'w');
   t.teardown(() => closeSync(full));
   const child = spawn(process.execPath, [MAIN, 'config', 'schema'], { stdio: ['ignore', full, 'pipe'] });
@@ -143,7 +143,7 @@ t.test("output that can't be written ends a command with one line", { skip: !exi
   t.match(stderr, /^The output can't be written: ENOSPC.*\n$/);
 });
 
-t.test('a sync that was killed while it sent is finished by the next one, from the same cron line', async (t) => {
+t.test('finishes a sync that was killed while it sent, by the same command', async (t) => {
   const members = new Map<string, { value: boolean; sequence: number }>();
   const first = Promise.withResolvers<void>();
   const keys = new Map<string, Set<string>>();

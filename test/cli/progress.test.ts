@@ -39,7 +39,7 @@ const step = (phase: Progress['phase'], done: number, total: number | null) => (
   total,
 });
 
-t.test('away from a terminal, what takes long is told every ten seconds with rate and remaining time', async (t) => {
+t.test('prints long work every ten seconds with rate and remaining time, without a terminal', async (t) => {
   const clock = new ManualClock();
   const { terminal, take } = createTerminal(false);
   const progress = createProgress(terminal, clock);
@@ -65,7 +65,7 @@ t.test('away from a terminal, what takes long is told every ten seconds with rat
   t.equal(take(), '');
 });
 
-t.test('what has only begun when a line is due needs none', async (t) => {
+t.test('prints no line for work that has just begun', async (t) => {
   const clock = new ManualClock();
   const { terminal, take } = createTerminal(false);
   const progress = createProgress(terminal, clock);
@@ -78,7 +78,7 @@ t.test('what has only begun when a line is due needs none', async (t) => {
   progress.stop();
 });
 
-t.test('a terminal has a bar for each step, gone with the step', async (t) => {
+t.test('shows a bar for each step on a terminal, and removes it after the step', async (t) => {
   const clock = new ManualClock();
   const { terminal, take, wrote } = createTerminal(true);
   const progress = createProgress(terminal, clock);
@@ -94,7 +94,7 @@ t.test('a terminal has a bar for each step, gone with the step', async (t) => {
   progress.stop();
 });
 
-t.test('a run that waits says for what, until it goes on', async (t) => {
+t.test('shows what a run waits for, until it continues', async (t) => {
   const clock = new ManualClock();
   const { terminal, take } = createTerminal(false);
   const progress = createProgress(terminal, clock);

@@ -95,7 +95,7 @@ async function passUntil(clock: ManualClock, isReached: () => boolean): Promise<
   }
 }
 
-t.test('a thousand letters are queued again in a few steps, each asking once for the values of now', async (t) => {
+t.test('requeues a thousand letters in a few steps, each reading the current values once', async (t) => {
   const { replay, asked, pending, store } = await desk(t, 1_000);
   t.match(await replay(), { replayed: 1_000, superseded: 0 });
   t.same(asked, [400, 400, 200]);
@@ -103,14 +103,14 @@ t.test('a thousand letters are queued again in a few steps, each asking once for
   t.same(await store.deadLetters({ limit: 1 }), []);
 });
 
-t.test('a replay has no end at ten thousand', async (t) => {
+t.test('replays more than ten thousand letters', async (t) => {
   const { replay, pending, asked } = await desk(t, 12_345);
   t.match(await replay({ maxPending: 20_000 }), { replayed: 12_345 });
   t.equal(await pending(), 12_345);
   t.ok(Math.max(...asked) <= 500, 'however many there are, so many are in memory');
 });
 
-t.test('with a rate so many are queued at once, and the next ones a second later', async (t) => {
+t.test('with a rate, requeues that many letters a second', async (t) => {
   const { replay, clock, steps } = await desk(t, 35);
   const done = replay({ rate: 10 });
   for (const queued of [10, 20, 30]) {
@@ -124,7 +124,7 @@ t.test('with a rate so many are queued at once, and the next ones a second later
   t.same(steps, [10, 20, 30, 35]);
 });
 
-t.test('a replay waits for a destination that has enough to deliver, and says so once', async (t) => {
+t.test('waits for a destination with a full queue, and says so once', async (t) => {
   const { replay, clock, steps, full, pending, deliver } = await desk(t, 300);
   const done = replay({ maxPending: 100 });
   await passUntil(clock, () => full.length === 1);
@@ -141,7 +141,7 @@ t.test('a replay waits for a destination that has enough to deliver, and says so
   t.same(full, ['crm', 'crm']);
 });
 
-t.test('when nobody delivers, the replay fails after a minute, and what it has queued stays queued', async (t) => {
+t.test('fails after a minute without deliveries, and leaves requeued letters in the queue', async (t) => {
   const { replay, clock, pending, store } = await desk(t, 300);
   const startedAt = clock.monotonic();
   let error: unknown;
@@ -155,7 +155,7 @@ t.test('when nobody delivers, the replay fails after a minute, and what it has q
   t.equal((await store.deadLetters({ limit: 1_000 })).length, 200);
 });
 
-t.test('an interrupted replay tells how far it got, and the next one goes on from there', async (t) => {
+t.test('reports how far an interrupted replay got, and continues from there the next time', async (t) => {
   const { replay, stopping, steps, pending } = await desk(t, 1_000);
   const interrupted = await replay({
     onProgress: ({ replayed }) => {
@@ -170,7 +170,7 @@ t.test('an interrupted replay tells how far it got, and the next one goes on fro
   t.equal(await pending(), 1_000);
 });
 
-t.test('while it waits for its rate or for room it can be interrupted, too', async (t) => {
+t.test('can be interrupted while it waits for its rate or for room', async (t) => {
   const { replay, stopping, steps } = await desk(t, 20);
   const done = replay({ rate: 10 });
   while (steps.length === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -178,7 +178,7 @@ t.test('while it waits for its rate or for room it can be interrupted, too', asy
   t.match(await done, { replayed: 10 });
 });
 
-t.test('letters whose audience can not be asked stay, and are counted by what stands in their way', async (t) => {
+t.test('keeps letters whose audience can not be read, and counts them by the reason', async (t) => {
   const { replay, store } = await desk(t, 10);
   const error = new RollcallError('snapshot_lost', 'a: it is gone.');
   const result = await replay({

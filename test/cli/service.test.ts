@@ -13,7 +13,7 @@ async function serve(config: string): Promise<{ service: Running; port: string }
   return { service, port };
 }
 
-t.test('a changed file is applied on request; one with mistakes is not, and the service goes on', async (t) => {
+t.test('applies a changed configuration on request, but not one with mistakes', async (t) => {
   const tokens =
     'admin: { tokens: [{ name: ops, token: operator, may: [operate] }, { name: ro, token: reader, may: [read] }] }\n';
   const { config } = await workspace(t, 'http://127.0.0.1:9', tokens);
@@ -43,7 +43,7 @@ t.test('a changed file is applied on request; one with mistakes is not, and the 
   t.match(await rollcall(['config', 'reload', '-c', gone.config]), { code: 1, stderr: /No service answers/ });
 });
 
-t.test('SIGHUP while it starts counts once it has started; while it stops, it ends nothing', async (t) => {
+t.test('handles a SIGHUP during the start afterwards, and ignores one while it stops', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9', 'log: { level: warn }\n');
   const others = process.listenerCount('SIGHUP');
   const service = start(['serve', '-c', config]);
@@ -69,7 +69,7 @@ t.test('SIGHUP while it starts counts once it has started; while it stops, it en
   t.equal(process.listenerCount('SIGHUP'), others);
 });
 
-t.test('where the log is JSON, every line is, whatever is logged', async (t) => {
+t.test('writes only JSON lines if the log is JSON', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9', 'log: { level: warn }\n');
   const service = start(['serve', '-c', config]);
   await service.stderr.match(LISTENING);
@@ -79,7 +79,7 @@ t.test('where the log is JSON, every line is, whatever is logged', async (t) => 
   t.match(said.at(-1)?.msg, /^Stopping/);
 });
 
-t.test('a port that is taken is a mistake in the configuration', async (t) => {
+t.test('reports a port in use as a mistake of the configuration', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const { service, port } = await serve(config);
   t.match(await rollcall(['serve', '-c', config]), {
@@ -97,7 +97,7 @@ t.test('a port that is taken is a mistake in the configuration', async (t) => {
   await service.stop();
 });
 
-t.test('the cron process runs the schedules of the audiences that it is given', async (t) => {
+t.test('the cron process runs the schedules of its audiences', async (t) => {
   const listener = await listen(t);
   const everySecond = '    schedule: "* * * * * *"\n';
   const other = `  - name: Everybody\n    source: personas\n    sql: select customer as user_id from read_csv('orders.csv')\n`;
@@ -112,7 +112,7 @@ t.test('the cron process runs the schedules of the audiences that it is given', 
   t.strictSame(told.map(({ body }) => body.userId).toSorted(), ['ada', 'cyd']);
 });
 
-t.test('the doctor finds what is wrong and changes nothing', async (t) => {
+t.test('the doctor finds faults and changes nothing', async (t) => {
   const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
   t.match(await rollcall(['doctor', '-c', config]), { code: 0, stdout: /^ok +big_spenders: 2 members$/m });
   await rollcall(['sync', '--once', '-c', config]);

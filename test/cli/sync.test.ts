@@ -15,7 +15,7 @@ interface RunLine {
   readonly sent: number;
 }
 
-t.test('syncs send what changed, verified by a receiver, and nothing when nothing did', async (t) => {
+t.test('sends changes that a receiver verifies, and nothing if nothing has changed', async (t) => {
   const listener = await listen(t, '--secret', 's3cret');
   const { folder, config } = await workspace(t, listener.url);
   const sync = async () => {
@@ -75,7 +75,7 @@ t.test('syncs send what changed, verified by a receiver, and nothing when nothin
   t.ok(requests.every(({ signature }) => signature === 'verified'));
 });
 
-t.test('a guard holds a run with exit code 3 until it is approved or rejected', async (t) => {
+t.test('holds a run with exit code 3 until it is approved or rejected', async (t) => {
   const listener = await listen(t);
   const { folder, config } = await workspace(t, listener.url);
   await rollcall(['sync', '--once', '-c', config]);
@@ -113,7 +113,7 @@ t.test('a guard holds a run with exit code 3 until it is approved or rejected', 
   t.equal((await listener.stop()).length, 5);
 });
 
-t.test('a sync that fails exits 1 with its reason, and does not stop the others', async (t) => {
+t.test('exits 1 with the reason of a failed sync, and goes on with the others', async (t) => {
   const listener = await listen(t);
   const { config } = await workspace(
     t,
@@ -146,14 +146,14 @@ t.test('a sync that fails exits 1 with its reason, and does not stop the others'
   t.equal((await listener.stop()).length, 2);
 });
 
-t.test('a command that is interrupted while it starts does nothing', async (t) => {
+t.test('does nothing if interrupted while it starts', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   t.match(await start(['sync', '--once', '-c', config]).stop(), { code: 1, stderr: /^Interrupted\./ });
   t.match(await rollcall(['runs', '-c', config]), { code: 0, stderr: /There are no runs yet/ });
   t.match(await start(['start', '-c', config]).stop(), { code: 0 });
 });
 
-t.test('sync --once sends the alert of a failed run before it ends', async (t) => {
+t.test('sends the alert of a failed run before it ends', async (t) => {
   const [listener, people] = [await listen(t), await listen(t, '--secret', 'n0tice')];
   const more = `  - { name: Broken, source: personas, sql: "select nonsense" }
 alerts: { notify: { url: "${people.url}/notices", secret: n0tice }, rules: { runFailed: { after: 0s } } }
@@ -165,7 +165,7 @@ alerts: { notify: { url: "${people.url}/notices", secret: n0tice }, rules: { run
   t.equal((await listener.stop()).length, 2);
 });
 
-t.test('an audience that is gone from the configuration is told of until it is retired', async (t) => {
+t.test('mentions an audience that is no longer configured until it is retired', async (t) => {
   const listener = await listen(t);
   const gone = '  - { name: Gone, source: personas, sql: "select 1 as user_id" }\n';
   const { config } = await workspace(t, listener.url, gone);
@@ -179,7 +179,7 @@ t.test('an audience that is gone from the configuration is told of until it is r
   t.equal((await listener.stop()).length, 4);
 });
 
-t.test('what is refused becomes a dead letter, which can be listed, sent again and dropped', async (t) => {
+t.test('lists, replays and drops dead letters of refused messages', async (t) => {
   const refusing = await listen(t, '--fail', '400');
   const { config } = await workspace(t, refusing.url);
   const sync = await rollcall(['sync', '--once', '-c', config]);
@@ -208,7 +208,7 @@ t.test('what is refused becomes a dead letter, which can be listed, sent again a
   await refusing.stop();
 });
 
-t.test('an endpoint that is down keeps a sync neither waiting nor failing', async (t) => {
+t.test('neither waits for an endpoint that is down nor fails', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   t.match(await rollcall(['sync', '--once', '-c', config]), {
     code: 4,
@@ -217,7 +217,7 @@ t.test('an endpoint that is down keeps a sync neither waiting nor failing', asyn
   });
 });
 
-t.test('SQL finds files beside the configuration, whatever the folder is called', async (t) => {
+t.test('SQL finds files next to the configuration, whatever the name of the folder', async (t) => {
   const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
   const glob = (await readFile(config, 'utf8')).replace('orders.csv', 'ord*.csv');
   for (const name of ['a,b', "it's [1] {x,y}?*", ',']) {
@@ -230,7 +230,7 @@ t.test('SQL finds files beside the configuration, whatever the folder is called'
   }
 });
 
-t.test('an interrupted plan exits 1, and looks at no other audience', async (t) => {
+t.test('an interrupted plan exits 1 and skips the other audiences', async (t) => {
   const more = `  - { name: Slow, engine: slow, source: personas, sql: "select 1 as user_id" }
 engines:
   lake: { type: duckdb, path: ":memory:" }
@@ -261,7 +261,7 @@ const SLOW_ENGINE = `const verbs = {
 export const openEngine = () => new Proxy(verbs, { get: (_, verb) => (verb in verbs ? verbs[verb] : async () => {}) });
 `;
 
-t.test('an interrupted sync exits 1, and a service sends what was left', async (t) => {
+t.test('an interrupted sync exits 1, and a service sends the rest', async (t) => {
   const port = `${await freePort()}`;
   const slow = await listen(t, '--port', port, '--slow', '1h');
   const { config } = await workspace(t, slow.url);

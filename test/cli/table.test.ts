@@ -7,14 +7,14 @@ const rows = [
   ['e2', 'https://x.example', 'dead'],
 ];
 
-t.test('what others wrote breaks no line, and steers no terminal', async (t) => {
+t.test('removes line breaks and control characters of foreign text', async (t) => {
   const foreign = ['a\r\nb\u001b[2J\u0007c', 'LINE 2: select\n        ^', '\u001b[32mopen\u001b[39m'];
   const text = 'a b [2J c  LINE 2: select ^  \u001b[32mopen\u001b[39m';
   t.equal(table(header, [foreign]).split('\n')[1], text);
   t.equal(table(header, [foreign], { width: 10 }).split('\n').length, 3, 'in blocks neither');
 });
 
-t.test('without a width columns are as wide as their widest cell', async (t) => {
+t.test('makes columns as wide as their widest cell without a width', async (t) => {
   t.equal(
     table(header, rows),
     [
@@ -25,14 +25,14 @@ t.test('without a width columns are as wide as their widest cell', async (t) => 
   );
 });
 
-t.test('where it does not fit, the columns that may be cut are', async (t) => {
+t.test('cuts flexible columns if the table does not fit', async (t) => {
   const lines = table(header, rows, { width: 40, flexible: ['url'] }).split('\n');
   t.ok(lines.every((line) => line.length <= 40));
   t.equal(lines[1], 'e1  https://crm.example.com/a/ve…  open');
   t.equal(lines[2]?.endsWith('dead'), true);
 });
 
-t.test('where even that is not enough, each row is a block with all its text', async (t) => {
+t.test('prints each row as a block with its full text if cutting is not enough', async (t) => {
   t.equal(
     table(header, rows, { width: 20, flexible: ['url'] }),
     [
@@ -47,7 +47,7 @@ t.test('where even that is not enough, each row is a block with all its text', a
   );
 });
 
-t.test('wide characters and colours count as what they take on a terminal', async (t) => {
+t.test('counts wide characters and colours by their width on a terminal', async (t) => {
   const text = table(
     ['name', 'n'],
     [
@@ -58,7 +58,7 @@ t.test('wide characters and colours count as what they take on a terminal', asyn
   t.equal(text, 'name    n\n日本語  1\n\u001b[31mab\u001b[39m      2');
 });
 
-t.test('columns that may stand below the others do where the lines would be too long', async (t) => {
+t.test('moves columns to a second line if lines are too long', async (t) => {
   const below = ['state'];
   const wide = [
     ['e1', 'a'.repeat(20), 'open'],

@@ -5,7 +5,7 @@ import type { Terminal } from '../../src/cli/output/terminal.ts';
 import { runProgram } from '../../src/cli/program.ts';
 import { listen, rollcall, start, workspace } from './helpers.ts';
 
-t.test('on a terminal there are progress bars, readable logs and no JSON', async (t) => {
+t.test('shows progress bars and readable logs on a terminal, without JSON', async (t) => {
   const slow = await listen(t, '--slow', '1h');
   const { config } = await workspace(t, slow.url);
   const sync = start(['sync', '--once', '-v', '-c', config], { tty: true });
@@ -20,7 +20,7 @@ t.test('on a terminal there are progress bars, readable logs and no JSON', async
   t.match(stdout, /^run +audience +action/);
 });
 
-t.test('elsewhere there is neither a bar nor a colour', async (t) => {
+t.test('shows no bars or colours without a terminal', async (t) => {
   const listener = await listen(t, '--secret', 's3cret');
   const { config } = await workspace(t, listener.url);
   const { code, stdout, stderr } = await rollcall(['sync', '--once', '-v', '-c', config]);
@@ -30,7 +30,7 @@ t.test('elsewhere there is neither a bar nor a colour', async (t) => {
   t.notMatch(stdout + stderr, /\x1b/);
 });
 
-t.test('a list that is interrupted while nobody reads it ends without a stack', async (t) => {
+t.test('ends without a stack if a list that nobody reads is interrupted', async (t) => {
   const listener = await listen(t);
   const { config } = await workspace(t, listener.url);
   t.equal((await rollcall(['sync', '--once', '-c', config])).code, 0);
@@ -48,7 +48,7 @@ t.test('a list that is interrupted while nobody reads it ends without a stack', 
   t.match(said, /^Interrupted\. [^\n]+\n$/);
 });
 
-t.test('a terminal without colours, or whose person wants none, gets none', (t) => {
+t.test('prints no colours on a terminal that reports none', (t) => {
   const shown = (hasColors?: boolean) => {
     const screen = hasColors === undefined ? {} : { hasColors: () => hasColors };
     return stateColours({ stdout: { isTTY: true, ...screen } as Terminal['stdout'] })('open');

@@ -37,7 +37,7 @@ createReceiver({ secret: 's', on: { trait: { lifetime_values: {} } } });
 createReceiver({ secret: 's', on: { trait: { lifetime_value: { changed: ({ traits }) => traits.lifetime_value?.length } } } });
 `;
 
-t.test('the types of a configuration compile, and with them a misspelt audience or trait does not', async (t) => {
+t.test('prints types that compile, and with which a misspelt audience or trait does not', async (t) => {
   const folder = t.testdir({ 'rollcall.yaml': CONFIG, 'uses.ts': USES });
   const file = join(folder, 'rollcall.d.ts');
   const written = await rollcall(['types', '-c', join(folder, 'rollcall.yaml'), '-o', file]);
@@ -55,7 +55,7 @@ t.test('the types of a configuration compile, and with them a misspelt audience 
   t.equal(compiled.stdout, '');
 });
 
-t.test('an audience or trait with a name that every object has keeps no other from compiling', async (t) => {
+t.test('handles audiences and traits with names that every object has', async (t) => {
   const folder = t.testdir({
     'rollcall.yaml': `
 listen: { port: 0 }
@@ -84,7 +84,7 @@ createReceiver({ secret: 's', on: { audience: { constructor: { enterd() {} } } }
   t.equal(compiled.stdout, '');
 });
 
-t.test('they count in modules of both kinds, in a package of either kind', async (t) => {
+t.test('prints types that work in modules of both kinds, in packages of both kinds', async (t) => {
   for (const type of ['commonjs', 'module']) {
     const folder = t.testdir({
       'package.json': JSON.stringify({ type }),
@@ -106,7 +106,7 @@ t.test('they count in modules of both kinds, in a package of either kind', async
   }
 });
 
-t.test('the types are printed, or told as JSON, and a definition that is wrong is named', async (t) => {
+t.test('prints the types, or JSON, and names a wrong definition', async (t) => {
   const folder = t.testdir({
     'rollcall.yaml': CONFIG,
     'wrong.yaml': `${CONFIG}  - { name: Odd, source: personas, schedule: '0 3 * * *', sql: 'select 1 as x' }\n`,
@@ -149,7 +149,7 @@ traits:
   - { name: Bought, source: personas, schedule: '0 3 * * *', value: { uniqueList: A, of: properties.sku } }
 `;
 
-t.test('short definitions have the types that they give', async (t) => {
+t.test('gives short definitions the types of their values', async (t) => {
   const config = join(t.testdir({ 'rollcall.yaml': SHORT }), 'rollcall.yaml');
   const { stdout, stderr, code } = await rollcall(['types', '-c', config]);
   t.equal(code, 0, stderr);
@@ -161,7 +161,7 @@ t.test('short definitions have the types that they give', async (t) => {
   t.match(stdout, '"bought": { "bought": (string | number | boolean)[] | null };');
 });
 
-t.test("a file that can't be written is a mistake of usage", async (t) => {
+t.test("reports a file that can't be written as bad usage", async (t) => {
   const folder = t.testdir({ 'rollcall.yaml': CONFIG, file: '' });
   const config = join(folder, 'rollcall.yaml');
   t.match(await rollcall(['types', '-c', config, '-o', join(folder, 'file', 'types.d.ts')]), {

@@ -34,12 +34,12 @@ t.test('every command explains itself', async (t) => {
   }
 });
 
-t.test('the version is that of the package', async (t) => {
+t.test('prints the version of the package', async (t) => {
   const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
   t.match(await rollcall(['--version']), { code: 0, stdout: `${version}\n` });
 });
 
-t.test('bad usage exits 2 and says what was meant', async (t) => {
+t.test('exits 2 on bad usage, and suggests what was meant', async (t) => {
   const cases: readonly (readonly [string[], RegExp])[] = [
     [[], /Usage: rollcall/],
     [['lisen'], /unknown command 'lisen'\n\(Did you mean listen\?\)/],
@@ -86,7 +86,7 @@ t.test('bad usage exits 2 and says what was meant', async (t) => {
   }
 });
 
-t.test('a configuration with mistakes exits 2 with each of them', async (t) => {
+t.test('exits 2 with each mistake of a configuration', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9', 'serviceNam: x\nstore: mysql://h/d\n');
   for (const args of [['config', 'check'], ['sync', '--once'], ['start']]) {
     const { code, stderr } = await rollcall([...args, '-c', config]);
@@ -104,7 +104,7 @@ t.test('a configuration with mistakes exits 2 with each of them', async (t) => {
   ]);
 });
 
-t.test('a right configuration is said to be so', async (t) => {
+t.test('confirms a valid configuration', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   t.match(await rollcall(['config', 'check', '-c', config]), {
     code: 0,
@@ -114,13 +114,13 @@ t.test('a right configuration is said to be so', async (t) => {
   t.match(await rollcall(['config', 'check', '-c', `${config}.none`]), { code: 2, stderr: /-c FILE/ });
 });
 
-t.test('the JSON Schema is printed', async (t) => {
+t.test('prints the JSON Schema', async (t) => {
   const { code, stdout } = await rollcall(['config', 'schema']);
   t.equal(code, 0);
   t.match(JSON.parse(stdout), { $schema: /json-schema/, properties: { destinations: { type: 'array' } } });
 });
 
-t.test('a time without an offset is UTC, however it is written', (t) => {
+t.test('reads times without an offset as UTC, in any notation', (t) => {
   const written = ['2026-01-31T05:00', '2026-01-31 05:00', '2026-01-31T06:00+01:00', '2026-01-31T06:00+01'];
   for (const text of written) t.equal(instantOption(text), Date.UTC(2026, 0, 31, 5), text);
   t.equal(instantOption('2026-01-31'), Date.UTC(2026, 0, 31));

@@ -10,7 +10,7 @@ const settled = (messageId: string, over: object = {}, kind = 'delivered') =>
     verdict: { kind },
   }) as Settlement;
 
-t.test('notices that were delivered are written down, and nothing else is', async (t) => {
+t.test('records delivered notices, and nothing else', async (t) => {
   const clock = new ManualClock();
   const written: NoticeConfirmation[] = [];
   const store = { confirmNotices: async (given: readonly NoticeConfirmation[]) => void written.push(...given) };
@@ -28,7 +28,7 @@ t.test('notices that were delivered are written down, and nothing else is', asyn
   ]);
 });
 
-t.test('while the store is away they wait', async (t) => {
+t.test('keeps confirmations while the store is not available', async (t) => {
   const clock = new ManualClock();
   const written: string[] = [];
   let isAway = true;

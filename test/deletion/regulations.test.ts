@@ -95,7 +95,7 @@ function createParts(overrides: Partial<RegulationParts['store'] & RegulationPar
 
 const request = { type: 'DELETE_ONLY', sources: null, userIds: ['u1', 'u2'] } as const;
 
-t.test('is durable before it is answered, then erases, then tells every affected source once', async (t) => {
+t.test('stores a request before answering, then erases, then notifies once per affected source', async (t) => {
   const { parts, calls, notices, finished } = createParts();
   const id = await new Regulations(parts).file(request);
   t.equal(calls[0], 'save INITIALIZED');
@@ -130,7 +130,7 @@ t.test('is durable before it is answered, then erases, then tells every affected
   );
 });
 
-t.test('keeps to the sources it was filed for', async (t) => {
+t.test('affects only the sources of the request', async (t) => {
   const { parts, notices, finished } = createParts();
   const regulations = new Regulations(parts);
   await finished(await regulations.file({ ...request, sources: ['personas'] }));
@@ -140,7 +140,7 @@ t.test('keeps to the sources it was filed for', async (t) => {
   t.equal(notices.length, 0, 'no webhooks are connected to it');
 });
 
-t.test('each type does its part', async (t) => {
+t.test('carries out each type of request', async (t) => {
   const does = async (type: Regulation['type']) => {
     const { parts, calls, finished } = createParts();
     await finished(await new Regulations(parts).file({ ...request, type, userIds: ['u1'] }));
@@ -155,7 +155,7 @@ t.test('each type does its part', async (t) => {
   t.strictSame(await does('UNSUPPRESS'), ['suppress u1 everywhere false', 'strip', 'scrub']);
 });
 
-t.test('the notice waits for what is in flight, but not for ever', async (t) => {
+t.test('waits for deliveries in flight before the notice, but not for ever', async (t) => {
   const inFlight = [2, 1, 0];
   const { parts, calls, finished } = createParts({
     erase: async () => {
@@ -172,7 +172,7 @@ t.test('the notice waits for what is in flight, but not for ever', async (t) => 
   t.equal(busy.notices.length, 6, 'a user who never stops is told of all the same');
 });
 
-t.test('thousands of users go in several transactions', async (t) => {
+t.test('deletes thousands of users in several transactions', async (t) => {
   const { parts, calls, notices, finished } = createParts({ destinations: () => [destination('crm', ['shop'])] });
   const userIds = Array.from({ length: 1_201 }, (_, index) => `u${index}`);
   await finished(await new Regulations(parts).file({ ...request, userIds }));
@@ -187,7 +187,7 @@ t.test('thousands of users go in several transactions', async (t) => {
   );
 });
 
-t.test('what only another process knows is told too, each destination once', async (t) => {
+t.test('notifies destinations that only another process knows, each once', async (t) => {
   const told: (readonly [string, readonly string[] | undefined])[] = [];
   const { parts, finished } = createParts({
     destinations: () => [destination('crm', ['shop'])],
@@ -204,7 +204,7 @@ t.test('what only another process knows is told too, each destination once', asy
   ]);
 });
 
-t.test('hooks that people are told by hear of no deletion: what they get names no user', async (t) => {
+t.test('does not notify alert hooks, which never get user ids', async (t) => {
   const told: (readonly [string, readonly string[] | undefined])[] = [];
   const alerts = { notify: 'https://chat.example/hook' };
   const file = JSON.stringify({ sources: [{ id: 'shop', writeKey: 'k' }], alerts });
@@ -220,7 +220,7 @@ t.test('hooks that people are told by hear of no deletion: what they get names n
   t.strictSame(told, [['shop', ['crm']]]);
 });
 
-t.test('what fails is tried again', async (t) => {
+t.test('retries failed steps', async (t) => {
   let failures = 3;
   const { parts, notices, finished } = createParts({
     accept: async (source, messages) => {
@@ -232,7 +232,7 @@ t.test('what fails is tried again', async (t) => {
   t.equal(notices.length, 6);
 });
 
-t.test('an engine that stays away makes a partial success: receivers are told all the same', async (t) => {
+t.test('reports partial success if an engine stays unreachable, and notifies receivers all the same', async (t) => {
   const errors: string[] = [];
   const { parts, notices, finished } = createParts({
     forgetInEngines: async () => Promise.reject(new Error('gone')),
@@ -243,7 +243,7 @@ t.test('an engine that stays away makes a partial success: receivers are told al
   t.match(errors, [/engine/]);
 });
 
-t.test('a store that stays away fails it, and the next one has its turn', async (t) => {
+t.test('fails a request if the store stays unreachable, and goes on with the next', async (t) => {
   const { parts, finished } = createParts({
     erase: async (users) => (users[0] === 'bad' ? Promise.reject(new Error('no')) : { cursor: null, inFlight: 0 }),
   });
@@ -254,7 +254,7 @@ t.test('a store that stays away fails it, and the next one has its turn', async 
   t.match(await finished(good), { status: 'FINISHED' });
 });
 
-t.test('a crash at any step is taken up by the next start, with the same notices', async (t) => {
+t.test('resumes after a crash at any step, with the same notices', async (t) => {
   const steps = ['forgetInEngines', 'erase', 'accept', 'save'] as const;
   for (const step of steps) {
     const reached = Promise.withResolvers<void>();
@@ -296,7 +296,7 @@ t.test('a crash at any step is taken up by the next start, with the same notices
   }
 });
 
-t.test('resuming twice works once, and closing stops in the middle', async (t) => {
+t.test('resumes only once if asked twice, and stops in the middle when closed', async (t) => {
   const { parts, calls, records, finished } = createParts();
   const begun = { status: 'RUNNING', createdAt: 0, finishedAt: null } as const;
   records.set('old', { ...request, id: 'old', ...begun, subjects: 2, hashes: [], told: null, partial: false });
@@ -317,7 +317,7 @@ t.test('resuming twice works once, and closing stops in the middle', async (t) =
 });
 
 t.test(
-  'of several processes one works at a time, the oldest first, and does not repeat what is finished',
+  'works in one of several processes at a time, oldest request first, without repeating finished ones',
   async (t) => {
     const gate = Promise.withResolvers<void>();
     const reached = Promise.withResolvers<void>();
@@ -364,7 +364,7 @@ t.test(
   },
 );
 
-t.test('a process whose lease was taken over stops in the middle', async (t) => {
+t.test('stops in the middle when another process takes over the lease', async (t) => {
   const { parts, calls, records } = createParts({
     renewLease: async () => false,
     erase: async () => ({ cursor: null, inFlight: 1 }),

@@ -39,7 +39,7 @@ t.test('files a request for every source, or for one', async (t) => {
   t.match(unknown.json(), { code: 'not_found', message: /nobody/, error: String });
 });
 
-t.test('tells what is wrong with a request', async (t) => {
+t.test('names the mistakes of a request', async (t) => {
   const { app, filed } = startRoutes(t);
   const ids = (count: number) => Array.from({ length: count }, (_, index) => `u${index}`);
   const bad: [payload: unknown, says: RegExp][] = [
@@ -84,7 +84,7 @@ t.test('tells what is wrong with a request', async (t) => {
   t.equal(most.statusCode, 200);
 });
 
-t.test('shows what became of a request, without the users', async (t) => {
+t.test('shows the outcome of a request, without the users', async (t) => {
   const regulation: Regulation = {
     ...{ id: 'r1', type: 'SUPPRESS_WITH_DELETE', status: 'FINISHED', sources: null },
     ...{
@@ -110,7 +110,7 @@ t.test('shows what became of a request, without the users', async (t) => {
   t.equal((await app.inject({ method: 'GET', url: '/regulations/other' })).statusCode, 404);
 });
 
-t.test('asks the guard before all else, and tells when the store fails', async (t) => {
+t.test('asks the guard first, and reports a failing store', async (t) => {
   const guarded = startRoutes(t, {
     guard: async () => {
       throw new RollcallError('unauthorized', 'No.');

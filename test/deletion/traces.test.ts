@@ -108,7 +108,7 @@ async function delivered(app: App): Promise<void> {
   while ((await app.store.backlog()).some(({ pending }) => pending > 0)) await next();
 }
 
-t.test('no file holds a deleted user once the request is finished and told', async (t) => {
+t.test('no file holds a deleted user once the request is finished and the notices are delivered', async (t) => {
   const folder = t.testdir({});
   const data = join(folder, 'data');
   spawnSync('mkdir', [data]);

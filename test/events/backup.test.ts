@@ -4,7 +4,7 @@ import { systemClock } from '../../src/kernel/clock.ts';
 import { backup } from '../../src/store/copy/backup.ts';
 import { keptLog } from './helpers/kept-log.ts';
 
-t.test('a backup has the files of the log and its tail', async (t) => {
+t.test('backs up the files of the log and its tail', async (t) => {
   const { store, keeper, add, another, folder: eventLog } = await keptLog(t);
   await add({ id: '1', event: 'A', userId: 'ann' });
   await keeper.stop();

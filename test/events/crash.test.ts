@@ -3,7 +3,7 @@ import { isOnPostgres, unsharedPostgres } from '../helpers/store.ts';
 import { Crashes } from './helpers/crashes.ts';
 
 /** `test/crash/log.crash.ts` is the long version. */
-t.test('killed while it seals, merges, drops and deletes, the log has every acknowledged event once', async (t) => {
+t.test('keeps every acknowledged event once if killed while sealing, merging, dropping or deleting', async (t) => {
   const crashes = new Crashes(t, isOnPostgres ? unsharedPostgres() : null);
   for (const place of crashes.places) {
     t.ok(await crashes.dieAt(place), `${place.step} at ${place.failpoint} ${place.passes}`);

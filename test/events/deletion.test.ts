@@ -3,7 +3,7 @@ import { keptLog } from './helpers/kept-log.ts';
 
 const EVERYBODY = 'SELECT DISTINCT user_id FROM events WHERE user_id IS NOT NULL ORDER BY 1';
 
-t.test('users are gone from the log and its files, with what they did before they were known', async (t) => {
+t.test('erases users from the log, with their events from before they were identified', async (t) => {
   const { keeper, log, add, another, query, holding, onDisk, folder } = await keptLog(t);
   await add(
     { id: '1', event: 'Seen', anonymousId: 'anon-of-ann' },
@@ -30,14 +30,14 @@ t.test('users are gone from the log and its files, with what they did before the
   for (const id of ['ann-the-first', 'ann-the-former', 'anon-of-ann']) t.same(holding(id), [], `${id} below ${folder}`);
 });
 
-t.test('a request for one source leaves the others alone', async (t) => {
+t.test('erases only the events of the requested source', async (t) => {
   const { keeper, add, query } = await keptLog(t);
   await add({ id: '1', event: 'A', userId: 'ann' }, { id: '2', event: 'A', userId: 'ann', source: 'other' });
   await keeper.erase([{ users: ['ann'], sources: ['other'] }]);
   t.same(await query('SELECT message_id FROM events'), [['1']]);
 });
 
-t.test('several requests rewrite a file once', async (t) => {
+t.test('rewrites a file once for several requests', async (t) => {
   const { keeper, add, log, query } = await keptLog(t);
   await add(...['a', 'b', 'c'].map((userId) => ({ id: userId, event: 'A', userId })));
   await keeper.erase([
@@ -48,7 +48,7 @@ t.test('several requests rewrite a file once', async (t) => {
   t.same(await query(EVERYBODY), [['c']]);
 });
 
-t.test('a store that is restored from a backup finds the deletions since, and spares who came back', async (t) => {
+t.test('repeats later deletions after a restore, and spares users who have returned', async (t) => {
   const { keeper, add, advance, another, log, query } = await keptLog(t);
   await add({ id: '1', event: 'A', userId: 'ann' }, { id: '2', event: 'A', userId: 'bob' });
   await keeper.erase([{ users: ['ann'], sources: null }]);

@@ -10,7 +10,7 @@ const BUYERS = {
 };
 const order = (userId: string, messageId: string) => ({ type: 'track', event: 'Order Completed', userId, messageId });
 
-t.test('what is collected can be asked for at once, by the process that collects and by another', async (t) => {
+t.test('makes collected events readable at once, in the collecting process and in others', async (t) => {
   const service = loggingService(t);
   const app = await service.open([BUYERS]);
   await app.start({ collect: true, schedules: false });
@@ -35,7 +35,7 @@ t.test('what is collected can be asked for at once, by the process that collects
   t.ok(isOnPostgres ? Number(metric('bytes')) > 0 : metric('bytes') === '0');
 });
 
-t.test('the views have the columns that the documentation promises', async (t) => {
+t.test('provides views with the documented columns', async (t) => {
   const service = loggingService(t);
   const columns: [string, string][] = [
     [
@@ -130,7 +130,7 @@ t.test('the views have the columns that the documentation promises', async (t) =
   for (const [key, members] of Object.entries(expected)) t.equal(await membersOf(app, key), members, key);
 });
 
-t.test('only sources that are named are logged, and never what syncs send', async (t) => {
+t.test('logs only configured sources, and never messages of syncs', async (t) => {
   const service = loggingService(t);
   const audiences = [{ name: 'everyone', sql: 'select message_id as user_id from events' }];
   const app = await service.open(audiences, { eventLog: { sources: ['shop'] } });
@@ -142,7 +142,7 @@ t.test('only sources that are named are logged, and never what syncs send', asyn
 });
 
 const skip = isOnPostgres ? 'of DuckDB alone' : false;
-t.test('macros of the file may read views that the SQL does not name', { skip }, async (t) => {
+t.test('lets macros of the database read views that the SQL does not name', { skip }, async (t) => {
   const service = loggingService(t);
   const instance = await DuckDBInstance.create(join(service.folder, 'audiences.duckdb'));
   const connection = await instance.connect();
@@ -157,7 +157,7 @@ t.test('macros of the file may read views that the SQL does not name', { skip },
   t.equal(await membersOf(app, 'active'), 1);
 });
 
-t.test('short definitions read the log', async (t) => {
+t.test('reads the log in short definitions', async (t) => {
   const service = loggingService(t);
   const buyers = { name: 'Buyers', when: { performed: 'Order Completed', atLeast: 2, within: '90 days' } };
   const app = await service.open([buyers]);

@@ -7,7 +7,7 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const ids = 'SELECT message_id FROM events ORDER BY 1';
 
-t.test('a day is sealed when it is over, whatever is left of it after 15 minutes, and at a clean stop', async (t) => {
+t.test('seals a day when it is over, the tail after 15 minutes, and everything at a clean stop', async (t) => {
   const { keeper, log, add, advance, query, onDisk, another } = await keptLog(t);
   await add({ id: '1', event: 'A', userId: 'u' });
   await keeper.start();
@@ -36,7 +36,7 @@ t.test('a day is sealed when it is over, whatever is left of it after 15 minutes
 });
 
 t.test(
-  'small files become few, sorted by user and time, and those that they replace stay for ten minutes',
+  'merges small files into few, sorted by user and time, and keeps the replaced ones for ten minutes',
   async (t) => {
     const { keeper, log, add, advance, query, onDisk, another } = await keptLog(t);
     for (let n = 0; n < 9; n += 1) {
@@ -69,7 +69,7 @@ t.test(
   },
 );
 
-t.test('days that are older than the log is to be kept go as a whole', async (t) => {
+t.test('drops whole days that have expired', async (t) => {
   const { log, add, advance, query, onDisk, another } = await keptLog(t, { keep: 30 * DAY });
   await add({ id: 'old', event: 'A', userId: 'u' });
   await another().stop();
@@ -88,7 +88,7 @@ t.test('days that are older than the log is to be kept go as a whole', async (t)
   );
 });
 
-t.test('a clock that is 400 days ahead for a while drops nothing', async (t) => {
+t.test('drops nothing while a clock is 400 days ahead', async (t) => {
   const { add, advance, query, another } = await keptLog(t, { keep: 30 * DAY });
   const look = () => another().start();
   await add({ id: 'old', event: 'A', userId: 'u' });
@@ -108,7 +108,7 @@ t.test('a clock that is 400 days ahead for a while drops nothing', async (t) => 
   t.same(await query(ids), [], 'one that stays there is believed after a day');
 });
 
-t.test('what one process is at, another leaves alone', async (t) => {
+t.test('does nothing while another process holds the lease', async (t) => {
   const { store, log, add, another } = await keptLog(t);
   await add({ id: '1', event: 'A' });
   const fence = await store.takeLease('event-log', 60_000);
@@ -119,7 +119,7 @@ t.test('what one process is at, another leaves alone', async (t) => {
   t.equal((await log.state()).tail.events, 0);
 });
 
-t.test('a file that is gone is a failure that names it, not a smaller log', async (t) => {
+t.test('fails with the name of a missing file, instead of reading a smaller log', async (t) => {
   const { log, add, another, folder, query } = await keptLog(t);
   await add({ id: '1', event: 'A' });
   await another().stop();
