@@ -100,7 +100,7 @@ function Results({ results, onClose }) {
     )}</section>`;
 }
 
-/** Its answers in the last day. @param {{ id: string }} props */
+/** The answers of an endpoint in the last day. @param {{ id: string }} props */
 function Flow({ id }) {
   const live = useData(addressOf('/history/sums', { of: 'endpoint', name: id }), ['history']);
   return html`<${Section} title="In the last day"><${Loaded} live=${live} rows=${3}>${(

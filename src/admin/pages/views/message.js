@@ -53,7 +53,7 @@ function About({ message: { type, event, source, userId } }) {
   return html`<${Facts} items=${items} />`;
 }
 
-/** Its destinations. @param {{ rows: any[], may: string[], onDone: () => void }} props */
+/** A table of the destinations of a message. @param {{ rows: any[], may: string[], onDone: () => void }} props */
 function Deliveries({ rows, may, onDone }) {
   /** @param {any} row */
   const resend =
