@@ -7,7 +7,7 @@ import { type Backlog, type EndpointState, type Store, whyClosed } from '../stor
 export interface EndpointStatus {
   readonly destination: string;
   readonly endpoint: string;
-  /** Without user, password and query. */
+  /** The URL without user, password and query. */
   readonly url: string;
   readonly state: 'open' | 'dead' | 'refusing' | 'paused' | 'disabled';
   readonly since: string | null;

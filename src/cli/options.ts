@@ -32,7 +32,7 @@ export const tokenOption = () =>
 export const nowOption = () =>
   new Option('--now <iso>', 'as of this time ($now in the SQL), such as 1998-03-01').argParser(instantOption);
 
-/** A whole number in a range, for an option's value. */
+/** Parser of a whole number in a range. */
 export function wholeNumber(minimum: number, maximum = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const value = Number(text);

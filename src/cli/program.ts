@@ -47,7 +47,7 @@ Exit codes:
 Documentation: node_modules/rollcall/docs
 In a checkout: npm run -s rollcall -- ARGS`;
 
-/** In the order of the help. */
+/** All commands, in the order of the help. */
 const COMMANDS = [
   addInit,
   addDemo,

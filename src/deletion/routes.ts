@@ -9,10 +9,10 @@ import { subjectIds } from './subjects.ts';
 /** A deletion request as it is filed. */
 export interface RegulationRequest {
   readonly type: RegulationType;
-  /** Null for every source. */
+  /** Null for all sources. */
   readonly sources: readonly string[] | null;
   readonly userIds: readonly string[];
-  /** The caller, as the audit log names them. */
+  /** The caller's name in the audit log. */
   readonly by?: string;
 }
 
@@ -27,7 +27,7 @@ export interface RegulationsOptions {
   readonly confirmed?: (id: string) => Promise<readonly Confirmed[]>;
 }
 
-/** For 5,000 ids of some 800 bytes. */
+/** Room for 5,000 ids of some 800 bytes. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 const requestBody = z.object({

@@ -24,7 +24,7 @@ export const FEW = 12;
 export const few = (names) =>
   names.length <= FEW ? names.join(', ') : `${names.slice(0, FEW).join(', ')} and ${number(names.length - FEW)} more`;
 
-/** For axes and small places: 12.3K. @param {number} value */
+/** A short form for axes and small spaces: 12.3K. @param {number} value */
 export const short = (value) => compact.format(value);
 
 /** @param {number} count @param {string} one @param {string} [many] */

@@ -55,7 +55,7 @@ export function Sizes({ name, children }) {
 }
 
 /**
- * The steps that the address asks for.
+ * The history in steps of the address.
  *
  * @param {string} of @param {string} name @param {string} usual - the step, if the address has none
  * @returns {{ step: string, points: readonly any[], busy: boolean }} - `busy`: still loading

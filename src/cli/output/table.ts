@@ -27,7 +27,7 @@ export function table(
   return lines?.join('\n') ?? blocks(header, shown);
 }
 
-/** The lines of a table, null where they don't fit. */
+/** The lines of a table; null if they don't fit. */
 function fitting(
   header: readonly string[],
   rows: readonly (readonly string[])[],
