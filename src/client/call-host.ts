@@ -1,16 +1,16 @@
 import { textOf } from './errors.ts';
 
 /**
- * Calls what is the host's: whatever it throws, or rejects with later, must not stop the client, or end the process.
+ * Calls a function of the host. An exception or a later rejection must not stop the client or end the process.
  *
- * @param failed - gets that as text
+ * @param failed - called with the error as text
  */
 export function callHost(call: () => unknown, failed: (why: string) => void): void {
-  const tell = (error: unknown) => failed(textOf(error));
+  const report = (error: unknown) => failed(textOf(error));
   try {
     const given = call();
-    if (given instanceof Promise) given.catch(tell);
+    if (given instanceof Promise) given.catch(report);
   } catch (error) {
-    tell(error);
+    report(error);
   }
 }

@@ -24,12 +24,12 @@ import { BatchSender, type Settled } from './sender.ts';
 import { type ClientSettings, number, resolve } from './settings.ts';
 import { WaitingCalls } from './waiting.ts';
 
-/** Milliseconds between an answer and the next request that is neither full nor asked for. */
+/** Milliseconds from an answer to the next request, unless a batch is full or a flush was requested. */
 const GATHER_TIME = 10;
-/** Milliseconds after which a timer that has not called back is taken for lost. */
+/** A timer that is overdue by this many milliseconds counts as lost. */
 const LATE = 1_000;
 
-/** How long to wait at most. */
+/** Options of `flush` and `close`. */
 export interface WaitOptions {
   /** Milliseconds; default: the option `closeTimeout` of the client. */
   timeout?: number;
@@ -53,13 +53,13 @@ export class BaseClient<Events extends object = AnyEvents> {
     hurry: () => this.#hurry(),
     part: (isFinal) => this.#part(isFinal),
   };
-  /** Messages up to this number are to be sent although fewer than `flushAt` have gathered. */
+  /** Messages up to this number are due, even if fewer than `flushAt` have gathered. */
   #flushUpTo = 0;
-  /** Under load, what came during a request waits a little for more: few large requests cost both sides less. */
+  /** Under load, messages queued during a request wait briefly for more: few large requests cost both sides less. */
   #gathering = false;
   #lastFlush: number;
   #cancelTimer: (() => void) | undefined;
-  /** When the timer is to call back, in milliseconds since 1970. */
+  /** Time at which the timer is due, in milliseconds since 1970. */
   #timerDue = 0;
   #hasWarned = false;
   #closing: Promise<Report> | undefined;
@@ -69,7 +69,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     if (typeof writeKey !== 'string' || writeKey === '') {
       throw new ClientError('bad_configuration', 'writeKey is required', 'writeKey');
     }
-    // As the service has it: they don't fit into Basic credentials.
+    // The service has the same rule: these characters don't fit into Basic credentials.
     if (/[:\p{Cc}\p{Cs}]/u.test(writeKey)) {
       const message = 'writeKey must not have a colon or control characters: is there a line break at its end?';
       throw new ClientError('bad_configuration', message, 'writeKey');
@@ -136,10 +136,10 @@ export class BaseClient<Events extends object = AnyEvents> {
   }
 
   /**
-   * Sends what is queued and waits until all of it, and what is in flight, is settled or the time is over; what is
-   * left then stays queued. Keeps the process alive meanwhile.
+   * Sends all queued messages and waits until they and those in flight are settled, or the time is over. Unsettled
+   * messages stay queued. Keeps the process alive while it waits.
    *
-   * @returns what became of messages since the last report, never rejects for reasons of the network
+   * @returns counts of messages by result since the last report; never rejects because of the network
    */
   async flush(options: WaitOptions = {}): Promise<Report> {
     const timeout = number('timeout', options.timeout, this.#settings.closeTimeout, 0);
@@ -149,10 +149,10 @@ export class BaseClient<Events extends object = AnyEvents> {
   }
 
   /**
-   * As {@link BaseClient.flush}, and ends the client. What is not settled in time is dropped and reported, or left to the
-   * next client if there is a spool. Later calls drop their message; closing again returns the same promise.
+   * Flushes like {@link BaseClient.flush}, then ends the client. Messages not settled in time are dropped and reported, or
+   * left to the next client if there is a spool. Later calls drop their message. Closing again returns the same promise.
    *
-   * @returns what became of messages since the last report
+   * @returns counts of messages by result since the last report
    */
   close(options: WaitOptions = {}): Promise<Report> {
     this.#closing ??= this.#close(number('timeout', options.timeout, this.#settings.closeTimeout, 0));
@@ -206,7 +206,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     });
   }
 
-  /** Begins anew what ended with the request that had begun it. */
+  /** Restarts timers and sending that ended with the host's request that had started them. */
   #catchUp(): void {
     const isTimerLost = this.#cancelTimer !== undefined && this.#settings.clock.now() > this.#timerDue + LATE;
     if (isTimerLost) {
@@ -227,7 +227,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     this.#flushUpTo = this.#queue.taken;
   }
 
-  /** Whether there is a batch to send now. */
+  /** True if a batch should be sent now. */
   #ready(): boolean {
     const queue = this.#queue;
     if (queue.full || this.#flushUpTo > queue.removed) return true;
@@ -243,7 +243,7 @@ export class BaseClient<Events extends object = AnyEvents> {
   }
 
   #settled(batch: SentBatch, outcome: Settled): void {
-    // Another request has sent it too, and heard of it first.
+    // Another request of the host has sent it too, and settled it first.
     if (batch !== this.#queue.first) return;
     if (outcome.kind !== 'expired') this.#outage.ended();
     if (outcome.kind === 'sent') this.#sent(batch, outcome.rejected);
@@ -260,7 +260,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     const refused = rejected.filter(({ index }) => index >= 0 && index < batch.count);
     this.#ledger.sent(batch.count - refused.length);
     this.#platform.log('%d messages sent, %d of them rejected', batch.count, refused.length);
-    // The memory of the batch is used again, so that it is read now.
+    // Read it now, since the memory of the batch is reused.
     const messages = refused.length === 0 ? [] : batch.messages();
     for (const { index, code, message } of refused) {
       const loss = { outcome: 'failed', reason: 'rejected', count: 1, message, status: 200 } as const;
@@ -289,7 +289,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     this.#sender.hurry();
   }
 
-  /** Waits until what is queued now is settled, for `timeout` milliseconds at most. */
+  /** Waits until all messages queued now are settled, for `timeout` milliseconds at most. */
   #drain(timeout: number): Promise<void> {
     const queue = this.#queue;
     const upTo = queue.taken;
@@ -307,14 +307,14 @@ export class BaseClient<Events extends object = AnyEvents> {
     return this.#ledger.report();
   }
 
-  /** Ends the client only if time runs out: what waits for a message may go on with another one. */
+  /** Ends the client only if time runs out: code that waited for these messages may send more. */
   async #finish(): Promise<void> {
     const upTo = this.#queue.taken;
     await this.#drain(this.#settings.closeTimeout);
     if (this.#queue.removed < upTo) await this.close({ timeout: 0 });
   }
 
-  /** Gives up all that is not settled, unless a spool keeps it. */
+  /** Gives up all unsettled messages, unless a spool keeps them. */
   #dropAll(reason: 'deadline' | 'exit'): void {
     this.#platform.unguard(this.#exiting);
     if (this.#keeper) this.#keeper.release();

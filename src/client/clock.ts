@@ -1,4 +1,4 @@
-/** The only door to time and randomness, so that tests can hold both. */
+/** The only access to time and randomness, so that tests can control both. */
 export interface ClientClock {
   /** Milliseconds since 1970, UTC. */
   now(): number;
@@ -12,9 +12,8 @@ export interface ClientClock {
 const STEPS = 8;
 
 /**
- * Calls back after `ms` during which the event loop was turning. A blocked loop cannot see an answer that has long
- * arrived. So a block counts for an eighth of `ms` at most, however long it lasts, and the loop gets a last pass before
- * the call.
+ * Calls back after `ms` of a running event loop. A blocked loop cannot see an answer that arrived long ago. So a block
+ * counts for an eighth of `ms` at most, however long it lasts, and the loop gets a last pass before the call.
  */
 export function deadline(clock: ClientClock, ms: number, callback: () => void, keepAlive = false): () => void {
   let left = STEPS;

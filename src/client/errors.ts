@@ -1,4 +1,4 @@
-/** Every code that a {@link ClientError} carries; those of messages are the codes of the collection API. */
+/** All codes of {@link ClientError}. Codes about messages are those of the collection API. */
 export type ClientErrorCode =
   | 'bad_configuration'
   | 'invalid_message'
@@ -17,10 +17,10 @@ export type ClientErrorCode =
   | 'integrations_not_object'
   | 'invalid_timestamp';
 
-/** A call or an option that cannot be right. Thrown at the call; the network never causes one. */
+/** An invalid call or option. Thrown at the call; the network never causes one. */
 export class ClientError extends Error {
   readonly code: ClientErrorCode;
-  /** The field to correct, where one field is at fault. */
+  /** The field to correct, if one field is at fault. */
   readonly field: string | undefined;
 
   constructor(code: ClientErrorCode, message: string, field?: string, options?: { readonly cause?: unknown }) {
@@ -31,7 +31,7 @@ export class ClientError extends Error {
   }
 }
 
-/** What was thrown, as text: code of the host may throw anything, such as an object without a prototype. */
+/** A thrown value as text: the host's code may throw anything, such as an object without a prototype. */
 export function textOf(thrown: unknown): string {
   try {
     return String(thrown);

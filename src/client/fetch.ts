@@ -2,7 +2,7 @@ import { type ClientClock, deadline } from './clock.ts';
 import { textOf } from './errors.ts';
 import type { RequestBody, ServiceAnswer, Transport } from './platform.ts';
 
-/** The options of a `fetch` that are used. */
+/** Options that the client passes to `fetch`. */
 export interface FetchInit {
   method: 'POST';
   headers: Record<string, string>;
@@ -12,14 +12,14 @@ export interface FetchInit {
   keepalive?: boolean;
 }
 
-/** The parts of a `fetch`'s answer that are used. */
+/** The parts of a `fetch` response that the client uses. */
 export interface FetchAnswer {
   status: number;
   headers?: unknown;
   text?(): Promise<string>;
 }
 
-/** `fetch`, as far as it is used here. */
+/** The subset of `fetch` that the client uses. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchAnswer>;
 
 export interface FetchSettings {
@@ -28,14 +28,14 @@ export interface FetchSettings {
   requestTimeout: number;
   clock: ClientClock;
   fetch: Fetch;
-  /** Whether the request outlives its page. */
+  /** True if the request should outlive its page. */
   keepalive?: (body: string) => boolean;
 }
 
 /** Longest answer that is read; 2,500 rejections fit. */
 const MAX_ANSWER_LENGTH = 1024 * 1024;
 
-/** Posts request bodies by a `fetch`. */
+/** Posts request bodies with `fetch`. */
 export class FetchTransport implements Transport {
   readonly #settings: FetchSettings;
   #current: AbortController | undefined;
@@ -59,7 +59,7 @@ export class FetchTransport implements Transport {
     const asked = this.#ask(typeof body === 'string' ? body : new TextDecoder().decode(body), abort, (head) => {
       answer = head;
     });
-    // A `fetch` that is not ours may not listen to the signal.
+    // The host's own `fetch` may ignore the signal.
     const settled = await Promise.race([asked, ended]);
     stop();
     this.#current = undefined;
@@ -89,7 +89,7 @@ function known({ status, headers }: FetchAnswer, text: string): ServiceAnswer {
   return { status, retryAfter: retryAfterOf(headers), body: text.length <= MAX_ANSWER_LENGTH ? text : '' };
 }
 
-/** From a `Headers` or a plain object. */
+/** Reads a `Headers` or a plain object. */
 function retryAfterOf(headers: unknown): string | undefined {
   if (typeof headers !== 'object' || headers === null) return undefined;
   const entries =

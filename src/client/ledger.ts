@@ -1,6 +1,6 @@
 import { callHost } from './call-host.ts';
 
-/** Why messages will not arrive. */
+/** The reason why messages will not arrive. */
 export type LossReason =
   /** The queue was full at the call. */
   | 'queue_full'
@@ -24,15 +24,15 @@ export interface Loss {
   /** `failed`: tried and refused, or given up; `dropped`: not tried any more, or never. */
   outcome: 'failed' | 'dropped';
   reason: LossReason;
-  /** How many messages. */
+  /** Number of messages. */
   count: number;
-  /** The messages as they would have been sent, parsed when this is read; empty where they cannot be read any more. */
+  /** The messages as they would have been sent, parsed when this is read; empty if they can no longer be read. */
   readonly messages: Record<string, unknown>[];
   /** The cause, for people. */
   message: string;
   /** HTTP status of the last answer, if there was one. */
   status?: number;
-  /** Code that the service gave. */
+  /** The service's error code. */
   code?: string;
 }
 
@@ -49,7 +49,7 @@ export interface Report {
   dropped: number;
 }
 
-/** Counts what became of every message, and tells the host of each that is lost. */
+/** Counts messages by result and reports every loss to the host. */
 export class Ledger {
   readonly #onLoss: ((loss: Loss) => void) | undefined;
   readonly #warn: (text: string, isEnding?: boolean) => void;
@@ -65,14 +65,17 @@ export class Ledger {
     this.#open.sent += count;
   }
 
-  /** @param messages read only if the listener reads them, then or later: a million take seconds */
+  /** @param messages called only if the listener reads the messages, then or later: a million take seconds */
   lost(loss: LossFacts, messages: () => Record<string, unknown>[]): void {
     this.#open[loss.outcome] += loss.count;
     if (this.#onLoss) this.#tell(this.#onLoss, loss, messages);
     else if (!this.#warned.has(loss.reason)) {
       this.#warned.add(loss.reason);
       const { count, outcome, reason, message } = loss;
-      this.#warn(`${count} ${outcome} (${reason}): ${message}. Set onLoss to hear of every one.`, reason === 'exit');
+      this.#warn(
+        `${count} ${outcome} (${reason}): ${message}. Set onLoss to be notified of every loss.`,
+        reason === 'exit',
+      );
     }
   }
 

@@ -5,27 +5,27 @@ import { ClientError, type ClientErrorCode, textOf } from './errors.ts';
 export const MAX_MESSAGE_BYTES = 32_000;
 
 /**
- * Free-form values, a `Map` among them as an object and a `Set` as an array; what `JSON.stringify` leaves out is not
- * sent. An object of any type, whether an interface or with an index signature, but no array.
+ * Free-form values. A `Map` is sent as an object and a `Set` as an array; values that `JSON.stringify` omits are not
+ * sent. An object of any type, with or without an index signature, but no array.
  */
 export type Fields = Record<string, unknown> | (object & { readonly [Symbol.iterator]?: never });
 
-/** Names of events and the types of their properties: any. */
+/** Events of any name with any properties. */
 export type AnyEvents = Record<string, Fields>;
 
 /** Fields that every message may carry. */
 export interface Common {
-  /** When it happened: a Date, or ISO 8601 text that is sent as given. Default: now. */
+  /** Time of the event: a Date, or ISO 8601 text that is sent as given. Default: now. */
   timestamp?: Date | string | undefined;
   /** Identifies the message over retries, 1 to 99 characters. Default: a random UUID. */
   messageId?: string | undefined;
-  /** Facts apart from the user: `ip`, `userAgent`, `app`, …. */
+  /** Circumstances of the event: `ip`, `userAgent`, `app`, …. */
   context?: Fields | undefined;
   /** Destination name → false (do not send) or true; `All: false` disables every one not set true. */
   integrations?: Fields | undefined;
 }
 
-/** Who: a `userId`, an `anonymousId`, or both. */
+/** The user: a `userId`, an `anonymousId`, or both. */
 export interface Who {
   userId?: string | null | undefined;
   anonymousId?: string | null | undefined;
@@ -35,7 +35,7 @@ export interface IdentifyMessage extends Common, Who {
   traits?: Fields | undefined;
 }
 
-/** One of `Events`, with its properties, which are optional where none of them is required. */
+/** One of `Events`, with its properties, which are optional if none of them is required. */
 export type TrackMessage<Events extends object = AnyEvents> = {
   [Name in keyof Events & string]: Common & Who & { event: Name } & Properties<Events[Name]>;
 }[keyof Events & string];
@@ -51,7 +51,7 @@ export interface PageMessage extends Common, Who {
   category?: string | undefined;
   /** `url`, `title`, `referrer`, `path` and any others. */
   properties?: Fields | undefined;
-  /** Other name of `properties`, which win where both have a key. */
+  /** Alias of `properties`, which win if both have a key. */
   traits?: Fields | undefined;
 }
 
@@ -67,7 +67,7 @@ export interface AliasMessage extends Common {
   previousId: string;
 }
 
-/** The fields of all kinds, as far as a caller without types may go. */
+/** Fields of all kinds, as an untyped caller may pass them. */
 export interface AnyMessage extends Common, Who {
   event?: unknown;
   name?: unknown;
@@ -80,7 +80,6 @@ export interface AnyMessage extends Common, Who {
 
 export type MessageKind = 'identify' | 'track' | 'page' | 'screen' | 'group' | 'alias';
 
-/** Tools for writing a message. */
 export interface Tools {
   clock: Pick<ClientClock, 'now' | 'uuid'>;
   /** Bytes of UTF-8. */
@@ -129,7 +128,7 @@ function stringify(type: MessageKind, fields: object): string {
   }
 }
 
-/** A Map as an object and a Set as an array, others as they are. */
+/** Converts a Map to an object and a Set to an array; returns other values unchanged. */
 export function plain<Value>(value: Value): Value | object {
   if (value instanceof Set) return [...value];
   if (!(value instanceof Map)) return value;
@@ -144,7 +143,7 @@ export function plain<Value>(value: Value): Value | object {
 }
 
 function limited(type: MessageKind, text: string, byteLength: Tools['byteLength']): string {
-  // UTF-8 takes at most 3 bytes for a unit of the string, so that most need no count.
+  // UTF-8 takes at most 3 bytes for a unit of the string, so most messages need no count.
   if (text.length * 3 <= MAX_MESSAGE_BYTES) return text;
   const bytes = byteLength(text);
   if (bytes > MAX_MESSAGE_BYTES) {
@@ -176,7 +175,7 @@ export function check(type: MessageKind, m: AnyMessage): void {
   object('integrations_not_object', 'integrations', m.integrations);
 }
 
-/** Whether an id is there at all; an empty one is not. */
+/** True if an id is given; an empty one counts as absent. */
 function hasId(field: string, id: unknown): boolean {
   if (!isGiven(id) || id === '') return false;
   if (typeof id !== 'string') fail('id_not_string', field, 'must be a string');
@@ -192,7 +191,7 @@ function object(code: ClientErrorCode, field: string, value: unknown): void {
   if (isGiven(value) && (!isObject(value) || value instanceof Set)) fail(code, field, 'must be an object');
 }
 
-/** Callers without types say null for nothing. */
+/** Untyped callers pass null for absent values. */
 function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
 }

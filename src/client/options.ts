@@ -9,9 +9,9 @@ export interface ClientOptions {
   endpoint?: string;
   /** Messages queued before a flush, at least 1. Default 20; with 1 every message is sent at once. */
   flushAt?: number;
-  /** Other name of `flushAt`. */
+  /** Alias of `flushAt`. */
   size?: number;
-  /** Time since the last flush after which what is queued is flushed. Default 5,000 ms. */
+  /** Time since the last flush after which queued messages are sent. Default 5,000 ms. */
   flushAfter?: number;
   /** Most messages held, in flight included; further ones are dropped and reported. Default 100,000. */
   maxQueueCount?: number;
@@ -19,19 +19,19 @@ export interface ClientOptions {
   maxQueueBytes?: number;
   /** Time for one request, connecting and reading the answer included. Default 30,000 ms. */
   requestTimeout?: number;
-  /** How long a batch is tried again before it fails, from its first message on. Default 14,400,000 ms (4 h). */
+  /** Time for retries of a batch before it fails, counted from its first message. Default 14,400,000 ms (4 h). */
   retryFor?: number;
-  /** How often a batch is tried again before it fails, within `retryFor`. Default: as often as that allows. */
+  /** Most retries of a batch before it fails, within `retryFor`. Default: as many as that allows. */
   maxRetries?: number;
-  /** Longest that `flush` and `close` wait unless a call says otherwise. Default 20,000 ms. */
+  /** Longest wait of `flush` and `close`, unless a call sets its own. Default 20,000 ms. */
   closeTimeout?: number;
-  /** A folder for what is not sent yet: it survives a crash of the process and is sent by the next client. Default: none. */
+  /** A folder for unsent messages: they survive a crash of the process and are sent by the next client. Default: none. */
   spool?: string;
   /** Called for every message that will not arrive, with the reason. Default: one process warning per reason. */
   onLoss?: (loss: Loss) => void;
-  /** Called for every failed request that will be made again. Default: process warnings, at first at once, then less and less often. */
+  /** Called for every failed request that will be retried. Default: process warnings, at once and then less and less often. */
   onRetry?: (retry: Retry) => void;
-  /** Makes the requests, for instance through a proxy. Default: our own over `node:http`, in browsers and on the edge `fetch`. */
+  /** Makes the requests, for instance through a proxy. Default: `node:http`; in browsers and on the edge `fetch`. */
   fetch?: Fetch;
   /** @internal Time and randomness, for tests. */
   clock?: ClientClock;

@@ -1,23 +1,23 @@
 import { callHost } from './call-host.ts';
 import type { ClientClock } from './clock.ts';
 
-/** A failed request that will be made again. */
+/** A failed request that will be retried. */
 export interface Retry {
   /** The cause, for people. */
   message: string;
   /** HTTP status of the answer, if there was one. */
   status?: number;
-  /** Failed requests since one last got through, this one included. */
+  /** Failed requests since the last success, this one included. */
   tries: number;
   /** Milliseconds since the first of these. */
   lasted: number;
   /** Milliseconds until the next try. */
   wait: number;
-  /** Messages that are held meanwhile. */
+  /** Messages in the queue. */
   queued: number;
 }
 
-/** An answer, even a bad one, is no sign of a wrong endpoint until it has come so often in a row. */
+/** Bad answers in a row before a warning: fewer are no sign of a wrong endpoint. */
 const ANSWERS_BEFORE_WARNING = 3;
 const FIRST_PAUSE = 60_000;
 const LONGEST_PAUSE = 60 * 60_000;
@@ -30,8 +30,8 @@ export interface OutageOptions {
 }
 
 /**
- * Says that the service takes nothing: to `onRetry` with every try, else as a warning, at once and then ever more
- * rarely. And that it is over.
+ * Reports an outage of the service: every failed try to `onRetry`, or else warnings, less and less often. Warns once
+ * more when it is over.
  */
 export class Outage {
   readonly #options: OutageOptions;
@@ -45,11 +45,11 @@ export class Outage {
 
   constructor(options: OutageOptions) {
     this.#options = options;
-    // Neither a password nor a query.
+    // Without password and query.
     this.#where = options.endpoint.origin + options.endpoint.pathname;
   }
 
-  /** Why the last request failed; undefined if it did not. */
+  /** The failure of the last request; undefined if it succeeded. */
   get last(): { message: string; status?: number } | undefined {
     return this.#last;
   }
@@ -65,7 +65,7 @@ export class Outage {
     else if (this.#isDue(retry, now)) this.#warn(retry, now);
   }
 
-  /** Something got through. */
+  /** Called when a request got through. */
   ended(): void {
     if (this.#tries === 0) return;
     const { clock, warn } = this.#options;
@@ -82,7 +82,7 @@ export class Outage {
   }
 
   #warn({ message, tries, lasted, queued }: Retry, now: number): void {
-    const again = tries === 1 ? 'It is tried again' : `${tries} tries in ${span(lasted)}, more follow`;
+    const again = tries === 1 ? 'Retrying' : `${tries} tries in ${span(lasted)}, still retrying`;
     const waiting = `${queued} ${queued === 1 ? 'message waits' : 'messages wait'}`;
     this.#options.warn(`${this.#where} can't be reached: ${message}. ${again}; ${waiting}.`);
     this.#hasWarned = true;

@@ -1,8 +1,7 @@
 import type { ServiceAnswer } from './platform.ts';
 
-/** One message that the service did not take from a batch that it took. */
+/** A message that the service rejected from a batch that it accepted. */
 export interface ServiceRejection {
-  /** Its place in the batch. */
   index: number;
   code: string | undefined;
   message: string;
@@ -15,16 +14,16 @@ export type SendOutcome =
   | { kind: 'retry'; message: string; status?: number; retryAfter?: number }
   | { kind: 'refused'; message: string; status: number; code?: string };
 
-/** A service that asks for a longer wait is asked again after this one, in milliseconds. */
+/** The longest wait that the service can ask for, in milliseconds. */
 const LONGEST_WAIT = 5 * 60_000;
 
-/** The status decides: 2xx sent; 408, 425, 429, 5xx and no answer to be tried again; all others refused. */
+/** Classifies by status: 2xx is sent; 408, 425, 429, 5xx and no answer are retried; all others are refused. */
 export function classify(answer: ServiceAnswer, now: number): SendOutcome {
   if ('error' in answer) return { kind: 'retry', message: describe(answer.error) };
   const { status } = answer;
   const body = parse(answer.body);
   if (status >= 200 && status < 300) return { kind: 'sent', rejected: rejections(body) };
-  // A browser shows status 0 of a redirect that it may not follow.
+  // A browser shows status 0 for a redirect that it may not follow.
   const shown = status === 0 ? 'with a redirect' : status;
   const message = `the service answered ${shown}${typeof body['message'] === 'string' ? `: ${body['message']}` : ''}`;
   if (status >= 500 || status === 408 || status === 425 || status === 429) {
@@ -34,7 +33,7 @@ export function classify(answer: ServiceAnswer, now: number): SendOutcome {
   return { kind: 'refused', message, status, ...(typeof body['code'] === 'string' ? { code: body['code'] } : {}) };
 }
 
-/** Where a name has several addresses and none answers, the error has no message of its own. */
+/** If a name has several addresses and none answers, the error has no message of its own. */
 function describe(error: Error & { code?: unknown; errors?: unknown }): string {
   const { errors } = error;
   if (error.message === '' && Array.isArray(errors)) return errors.map((each) => describe(each)).join(', ');

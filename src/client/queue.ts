@@ -1,6 +1,6 @@
 import type { Keeper, SentBatch } from './platform.ts';
 
-/** After every message; the last one is overwritten by the tail. A line of its own for each suits the spool. */
+/** Follows every message; the tail overwrites the last one. Gives each message a line of its own in the spool. */
 export const SEPARATOR = ',\n';
 
 export interface QueueLimits {
@@ -8,16 +8,16 @@ export interface QueueLimits {
   maxQueueBytes: number;
 }
 
-/** Makes the batches, and measures what goes into them. */
+/** Creates batches and measures messages. */
 export interface Batches {
   byteLength(text: string): number;
-  /** @param spent one that is settled, whose memory may be used again */
+  /** @param spent a settled batch whose memory may be reused */
   newBatch(spent?: SentBatch): SentBatch;
 }
 
 /**
- * Messages waiting, in the order of the calls, as the batches that they will be sent in. Only the last batch is open
- * to more messages. The first one stays here while it is in flight, so that the limits count it.
+ * Waiting messages in the order of the calls, already grouped into batches. Only the last batch is open to more
+ * messages. The first one stays here while it is in flight, so that the limits count it.
  */
 export class SendQueue {
   count = 0;
@@ -47,17 +47,17 @@ export class SendQueue {
     return this.#open?.count ?? 0;
   }
 
-  /** The batch that is in flight, or was taken for it. */
+  /** The batch that is in flight or will be sent next, if it is closed. */
   get first(): SentBatch | undefined {
     return this.#sealed[0];
   }
 
-  /** Whether the first batch takes no more messages. */
+  /** True if the first batch accepts no more messages. */
   get full(): boolean {
     return this.#sealed.length > 0;
   }
 
-  /** Messages taken since the start, and of these removed: what is here now has left once `removed` is at `taken`. */
+  /** Messages added since the start. All that are queued now have left once `removed` reaches this number. */
   get taken(): number {
     return this.#removed + this.count;
   }
@@ -66,7 +66,7 @@ export class SendQueue {
     return this.#removed;
   }
 
-  /** @returns false if the queue is full, and the message is not taken. */
+  /** @returns false if the queue is full and the message was not added */
   add(text: string): boolean {
     const bytes = this.#batches.byteLength(text) + SEPARATOR.length;
     if (this.count >= this.#limits.maxQueueCount || this.bytes + bytes > this.#limits.maxQueueBytes) return false;
@@ -81,7 +81,7 @@ export class SendQueue {
     return true;
   }
 
-  /** The batch to send now, if there is a message. It is closed no earlier, so that messages gather in few requests. */
+  /** The batch to send now, if there is a message. It is closed only here, so that messages gather in few requests. */
   next(): SentBatch | undefined {
     if (!this.full) this.#seal();
     return this.#sealed[0];
@@ -93,9 +93,9 @@ export class SendQueue {
   }
 
   /**
-   * Takes out the first batch, which is settled.
+   * Removes the first batch, which is settled.
    *
-   * @param isRead whether somebody may still read its messages
+   * @param isRead true if its messages may still be read
    */
   remove(isRead = false): void {
     const batch = this.#sealed.shift();

@@ -4,7 +4,7 @@ import type { DebugLog, SentBatch, Transport } from './platform.ts';
 
 const FIRST_BACKOFF = 200;
 const LONGEST_BACKOFF = 30_000;
-/** Milliseconds without an answer after which somebody else may send, where a loop can end unheard. */
+/** A loop that is overdue by this many milliseconds counts as lost: it may have ended with the host's request. */
 const UNHEARD = 3_000;
 
 /** The final result of a batch. */
@@ -16,39 +16,39 @@ export interface SenderWork {
   transport: Transport;
   /** Milliseconds from a batch's first message to its last try. */
   retryFor: number;
-  /** How often a batch is tried again at most. */
+  /** Most retries of a batch. */
   maxRetries: number;
-  /** The batch to send now, if any; asked again after each one is settled. */
+  /** The batch to send now, if any; called again after each one is settled. */
   next(): SentBatch | undefined;
-  /** Whether somebody waits to send the next one, so that the loop ends after a batch. */
+  /** True if a caller waits to send the next batch itself: the loop then ends after this one. */
   endsAfterBatch(): boolean;
   settled(batch: SentBatch, outcome: Settled): void;
-  /** A batch failed and is tried again in `wait` milliseconds. */
+  /** A batch failed and will be retried in `wait` milliseconds. */
   failed(failure: { message: string; status?: number }, wait: number): void;
 }
 
-/** Sends one batch at a time, each as often as it takes, so that the order of the calls is kept through retries. */
+/** Sends one batch at a time, retries included, so that messages arrive in the order of the calls. */
 export class BatchSender {
   readonly #work: SenderWork;
-  /** The loop that sends. */
+  /** The running send loop. */
   #loop: object | undefined;
-  /** When it should have been heard of, in milliseconds since 1970. */
+  /** Start of the loop's request or end of its wait, in milliseconds since 1970. */
   #due = 0;
   #stopped = false;
   #failures = 0;
-  /** Of the batch that is sent now. */
+  /** Retries of the current batch. */
   #retries = 0;
   /** Ends the current wait early; undefined when not waiting. */
   #endWait: (() => void) | undefined;
-  /** The service named the time to come back, and we obey. */
-  #told = false;
+  /** True while waiting for a time that the service asked for. */
+  #isWaitRequested = false;
   #posting: SentBatch | undefined;
 
   constructor(work: SenderWork) {
     this.#work = work;
   }
 
-  /** The batch whose request is under way, if one is. */
+  /** The batch whose request is in flight, if any. */
   get posting(): SentBatch | undefined {
     return this.#posting;
   }
@@ -63,9 +63,9 @@ export class BatchSender {
   }
 
   /**
-   * As `wake`, also if another loop has begun that was not heard of for too long.
+   * Like `wake`, but also replaces a loop that is overdue for too long.
    *
-   * @returns whether there was such a loop
+   * @returns true if a loop was replaced
    */
   takeOver(): boolean {
     const isLost = this.#loop !== undefined && this.#work.clock.now() > this.#due + UNHEARD;
@@ -74,10 +74,10 @@ export class BatchSender {
     return isLost;
   }
 
-  /** Somebody waits: try now rather than at the end of a back-off, unless the service said when. */
+  /** Sends without waiting for the end of a back-off, unless the service asked for the wait. */
   hurry(): void {
     this.#failures = 0;
-    if (!this.#told && this.#endWait) {
+    if (!this.#isWaitRequested && this.#endWait) {
       this.#due = this.#work.clock.now();
       this.#endWait();
     }
@@ -90,7 +90,7 @@ export class BatchSender {
     this.#work.transport.close();
   }
 
-  /** As `stop`, but what is in flight may arrive. */
+  /** Like `stop`, but lets the request in flight arrive. */
   leave(): void {
     this.#stopped = true;
     this.#endWait?.();
@@ -102,7 +102,7 @@ export class BatchSender {
     this.#loop = loop;
     for (let batch = next(); batch; batch = next()) {
       const outcome = await this.#deliver(batch, loop);
-      // One that was taken over is heard too, but goes no further.
+      // A loop that was replaced still reports its result, but sends no more.
       if (outcome) {
         this.#retries = 0;
         settled(batch, outcome);
@@ -113,7 +113,7 @@ export class BatchSender {
     this.#loop = undefined;
   }
 
-  /** @returns undefined if stopped or taken over meanwhile */
+  /** @returns undefined if stopped or replaced in the meantime */
   async #deliver(batch: SentBatch, loop: object): Promise<Settled | undefined> {
     const { clock, transport, retryFor, maxRetries } = this.#work;
     for (; ; this.#retries++) {
@@ -133,29 +133,29 @@ export class BatchSender {
       if (isLast) return { ...outcome, kind: 'expired' };
       this.#due = clock.now() + wait;
       this.#work.failed(outcome, wait);
-      this.#work.log('%s; trying %d messages again in %d ms', outcome.message, batch.count, Math.ceil(wait));
+      this.#work.log('%s; retrying %d messages in %d ms', outcome.message, batch.count, Math.ceil(wait));
       await this.#wait(wait, outcome.retryAfter !== undefined);
       if (this.#stopped || loop !== this.#loop) return undefined;
     }
   }
 
-  /** Exponential with full jitter, so that many clients do not come back at once. */
+  /** Exponential with full jitter, so that many clients do not retry at once. */
   #backoff(): number {
     const longest = Math.min(FIRST_BACKOFF * 2 ** this.#failures++, LONGEST_BACKOFF);
     return this.#work.clock.random() * longest;
   }
 
-  #wait(ms: number, told: boolean): Promise<void> {
+  #wait(ms: number, isRequested: boolean): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
         cancel();
         this.#endWait = undefined;
-        this.#told = false;
+        this.#isWaitRequested = false;
         resolve();
       };
       const cancel = this.#work.clock.after(ms, done);
       this.#endWait = done;
-      this.#told = told;
+      this.#isWaitRequested = isRequested;
     });
   }
 }

@@ -9,7 +9,7 @@ import type { Platform } from './platform.ts';
 const MiB = 1024 * 1024;
 /** The path of the batch call. */
 const BATCH = '/v1/batch';
-/** Timers of JavaScript hold no more than 31 bits. */
+/** Timers of JavaScript are limited to 31 bits. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Options with every default filled in. */
@@ -32,7 +32,7 @@ export interface ClientSettings {
 
 /** @throws ClientError `bad_configuration`, naming the option. */
 export function resolve(options: ClientOptions, platform: Platform): ClientSettings {
-  // Without types, a text in place of the options would be passed over, and with it the endpoint.
+  // An untyped caller may pass the endpoint itself as text, which would otherwise be ignored.
   if (typeof options !== 'object' || options === null)
     throw new ClientError('bad_configuration', 'options must be an object', 'options');
   requireType('spool', options.spool, 'string');

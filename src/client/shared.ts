@@ -1,4 +1,4 @@
-// Every entry exports this beside its own `Client`.
+// Every entry point exports this together with its own `Client`.
 export type { WaitOptions } from './client.ts';
 export { ClientError, type ClientErrorCode } from './errors.ts';
 export type { Fetch, FetchAnswer, FetchInit } from './fetch.ts';

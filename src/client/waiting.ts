@@ -1,11 +1,11 @@
 import { type ClientClock, deadline } from './clock.ts';
 import type { BatchSender } from './sender.ts';
 
-/** Milliseconds between two looks of a call that must not wait for other requests of its host. */
+/** Polling interval, in milliseconds, of a call that must not wait for other requests of its host. */
 const LOOK_EVERY = 25;
 
 interface Waiter {
-  /** Done once so many messages have left the queue. */
+  /** Done once this many messages have left the queue. */
   upTo: number;
   done: () => void;
 }
@@ -20,12 +20,12 @@ export class WaitingCalls {
     this.#clock = clock;
   }
 
-  /** Whether a call waits that sends by itself. */
+  /** True while a waiting call does the sending. */
   get isLooking(): boolean {
     return this.#looking > 0;
   }
 
-  /** Waits for `timeout` milliseconds at most. */
+  /** Waits until `upTo` messages have left the queue, for `timeout` milliseconds at most. */
   until(upTo: number, timeout: number): Promise<void> {
     return new Promise((resolve) => {
       const cancel = deadline(this.#clock, timeout, () => waiter.done(), true);
@@ -42,8 +42,8 @@ export class WaitingCalls {
   }
 
   /**
-   * As `until`, where timers and requests end with the request of the host that made them. Nothing that another one has
-   * begun can be relied on, so each call sends with its own, one batch after the other.
+   * Like `until`, for platforms whose timers and requests end with the host's request that made them. What another
+   * request has started may never finish, so each call sends the batches itself, one after the other.
    */
   async sending(sender: BatchSender, isSettled: () => boolean, timeout: number): Promise<void> {
     const end = this.#clock.now() + timeout;
@@ -58,7 +58,7 @@ export class WaitingCalls {
     }
   }
 
-  /** So many messages have left the queue since the start. */
+  /** @param removed messages that have left the queue since the start */
   settled(removed: number): void {
     for (const { done } of this.#waiters.filter(({ upTo }) => upTo <= removed)) done();
   }

@@ -53,8 +53,8 @@ t.test('it is said again and again, ever more rarely, and once that it is over',
     said.map(([at]) => at),
     [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303],
   );
-  t.equal(said[0]?.[1], "http://x/v1/batch can't be reached: nobody there. It is tried again; 7 messages wait.");
-  t.match(said[6]?.[1], 'nobody there. 253 tries in 63 min, more follow; 7 messages wait.');
+  t.equal(said[0]?.[1], "http://x/v1/batch can't be reached: nobody there. Retrying; 7 messages wait.");
+  t.match(said[6]?.[1], 'nobody there. 253 tries in 63 min, still retrying; 7 messages wait.');
   t.match(outage.last, { message: 'nobody there' });
   outage.ended();
   outage.ended();

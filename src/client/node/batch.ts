@@ -9,7 +9,7 @@ const TAIL_BYTES = tail(new Date(0).toISOString()).length;
 
 const SMALLEST = 8 * 1024;
 
-/** The body of one request, written as the messages come: nothing is joined, encoded or copied when it is sent. */
+/** The body of one request, written as messages arrive: nothing is joined, encoded or copied when it is sent. */
 export class BufferBatch implements SentBatch {
   readonly since: number;
   count = 0;
@@ -22,7 +22,7 @@ export class BufferBatch implements SentBatch {
     this.#end = HEAD.copy(buffer);
   }
 
-  /** A batch from the messages as `add` wrote them. */
+  /** Recreates a batch from lines that `add` wrote. */
   static restore(since: number, lines: Buffer, count: number): BufferBatch {
     const batch = new BufferBatch(since, Buffer.allocUnsafeSlow(HEAD.length + lines.length + TAIL_BYTES));
     batch.#end += lines.copy(batch.#buffer, HEAD.length);
@@ -56,7 +56,7 @@ export class BufferBatch implements SentBatch {
     return JSON.parse(`[${this.#buffer.toString('utf8', HEAD.length, this.#end - SEPARATOR.length)}]`);
   }
 
-  /** The memory, to be given to a next batch; this one is not usable any more. */
+  /** Hands over the memory to another batch. This one is unusable afterwards. */
   recycle(): Buffer {
     return this.#buffer;
   }

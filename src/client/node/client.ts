@@ -8,7 +8,7 @@ import { node } from './platform.ts';
  *
  * A call checks the message and queues it: it makes no request, waits for nothing, and throws only if the message
  * itself is wrong (`ClientError`). It returns false if the message was dropped because the queue is full or the
- * client closed. `onLoss` hears of that, too.
+ * client closed. `onLoss` is called in that case, too.
  *
  * @typeParam Events names of track events and the types of their properties; any by default
  * @example

@@ -1,11 +1,11 @@
 import type { Exiting } from '../platform.ts';
 
-/** Clients with messages that are not settled; those without are free to be collected. */
+/** Clients with unsettled messages. All others can be garbage-collected. */
 const pending = new Set<Exiting>();
 
 const onBeforeExit = () => {
   for (const client of pending) void client.finish();
-  // One more pass of the event loop, after which Node asks again: what is settled at once may bring new messages.
+  // One more pass of the event loop, then Node emits this again: a settled message may lead to new ones.
   setImmediate(() => {});
 };
 

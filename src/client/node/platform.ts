@@ -6,7 +6,7 @@ import { log } from './log.ts';
 import { Spool } from './spool.ts';
 import { HttpTransport } from './transport.ts';
 
-/** Node, and what is like it. */
+/** Node and compatible runtimes. */
 export const node: Platform = {
   clock: systemClock,
   log,

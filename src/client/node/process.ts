@@ -1,26 +1,26 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 
-/** The system's side, so that tests can be any machine. */
+/** Access to the system, so that tests can simulate any machine. */
 export interface ProcessSystem {
   readonly pid: number;
   /** Milliseconds since 1970. */
   now(): number;
-  /** When this process started, milliseconds since 1970. */
+  /** Start time of this process, milliseconds since 1970. */
   readonly startedAt: number;
   /** Milliseconds since the boot. */
   uptime(): number;
   /** The text of a file below /proc; throws as `readFileSync` does. */
   read(path: string): string;
-  /** Where a link below /proc leads; throws as `readlinkSync` does. */
+  /** The target of a link below /proc; throws as `readlinkSync` does. */
   link(path: string): string;
-  /** Sends no signal, only looks: throws as `process.kill` does. */
+  /** Checks that a process exists, without a signal; throws as `process.kill` does. */
   probe(pid: number): void;
-  /** The output of `ps` for the time since a process started, `[[dd-]hh:]mm:ss`; throws where there is no `ps`. */
+  /** The output of `ps` for the time since a process started, `[[dd-]hh:]mm:ss`; throws if there is no `ps`. */
   elapsed(pid: number): string;
 }
 
-// Loaded only where there is no /proc: they take megabytes that nobody else needs.
+// Loaded only if there is no /proc: they take megabytes.
 const os = () => process.getBuiltinModule('node:os');
 const children = () => process.getBuiltinModule('node:child_process');
 
@@ -36,21 +36,21 @@ export const thisSystem: ProcessSystem = {
     children().execFileSync('ps', ['-o', 'etime=', '-p', String(pid)], { encoding: 'utf8', stdio: 'pipe' }),
 };
 
-/** A process, as the name of a file tells of it: a pid alone comes again, and each container counts its own. */
+/** A process as recorded in a file name. A pid alone is ambiguous: it is reused, and each container has its own. */
 export interface SpoolOwner {
   pid: number;
-  /** Which boot and which namespace of pids, as a hash; `0` where the system does not tell. */
+  /** Hash of the boot and the pid namespace; `0` if unknown. */
   scope: string;
-  /** When it started, in ticks since the boot; 0 where the system does not tell. */
+  /** Start time in ticks since the boot; 0 if unknown. */
   started: number;
-  /** When it took the file, milliseconds since 1970. */
+  /** Time at which it took the file, milliseconds since 1970. */
   claimed: number;
 }
 
-/** The clock may have been set a little between two looks at it. */
+/** Tolerance in milliseconds: the clock may have been adjusted between two readings. */
 const SLACK = 2_000;
 
-/** Tells whether the process that owns a file still lives. */
+/** Checks if the process that owns a file is still alive. */
 export class OwnerProcesses {
   readonly #system: ProcessSystem;
   readonly #scope: string;
@@ -62,23 +62,23 @@ export class OwnerProcesses {
     this.#scope = this.#started === 0 ? '0' : scopeOf(system);
   }
 
-  /** This process as the owner of what it takes now. */
+  /** This process as the owner of a file that it takes now. */
   claim(): SpoolOwner {
     const { pid } = this.#system;
     return { pid, scope: this.#scope, started: this.#started, claimed: this.#system.now() };
   }
 
-  /** Another boot, or another container, that is not there any more: containers do not share a folder. */
+  /** True if the owner has ended. So has one of another boot or container: containers do not share a folder. */
   isGone({ pid, scope, started, claimed }: SpoolOwner): boolean {
     if (scope !== this.#scope) return true;
     if (scope === '0') return this.#isGoneByTimes(pid, claimed);
     if (pid === this.#system.pid) return started !== this.#started;
     const found = this.#look(pid);
-    // Without a look (hidepid) the pid decides: what may live is left alone.
+    // If /proc hides the process (hidepid), its pid decides: a process that may be alive keeps its file.
     return found ? found.started !== started || found.isZombie : !this.#exists(pid);
   }
 
-  /** Where there is no /proc. A process that started after the file was taken is another one. */
+  /** For systems without /proc. A process that started after the file was taken is another one. */
   #isGoneByTimes(pid: number, claimed: number): boolean {
     const now = this.#system.now();
     if (claimed < now - this.#system.uptime() - SLACK) return true;
@@ -131,7 +131,7 @@ function scopeOf(system: ProcessSystem): string {
   }
 }
 
-/** Start times count from a boot that a time namespace may shift. Kernels before 5.6 have none. */
+/** Start times count from the boot, which a time namespace may shift. Kernels before 5.6 have none. */
 function timeNamespace(system: ProcessSystem): string {
   try {
     return system.link('/proc/self/ns/time');

@@ -15,22 +15,22 @@ interface Entry {
   bytes: number;
 }
 
-/** Parts of a file name: who may send it, and its place in the order. */
+/** Parts of a file name: its owner and its place in the order. */
 interface SpoolName {
-  /** Hash of the write key: a spool serves several clients, none sends what another was given. */
+  /** Hash of the write key: several clients may share a folder, and none sends another's messages. */
   key: string;
   since: string;
   client: string;
   sequence: string;
-  /** The process that has it; its pid is 0 for none. */
+  /** The owning process; pid 0 means none. */
   owner: SpoolOwner;
 }
 
 /**
- * Keeps each batch in a file of the folder until it is settled. A message is with the operating system before the
- * call that queued it returns: that survives any end of the process, not a loss of power.
+ * Keeps each batch in a file of the folder until it is settled. A message has reached the operating system before the
+ * call that queued it returns: it survives any end of the process, but not a loss of power.
  *
- * Processes of one machine may share the folder; each takes over only what belongs to a process that is gone.
+ * Processes of one machine may share the folder. Each takes over only files whose process has ended.
  */
 export class Spool implements Keeper {
   readonly #folder: string;
@@ -41,7 +41,7 @@ export class Spool implements Keeper {
   #sequence = 0;
   #broken = false;
 
-  /** Makes the folder. @throws if that is impossible. */
+  /** Creates the folder. @throws if that is impossible. */
   constructor(folder: string, writeKey: string, processes = new OwnerProcesses()) {
     this.#folder = folder;
     this.#processes = processes;
@@ -50,9 +50,9 @@ export class Spool implements Keeper {
   }
 
   /**
-   * Takes over what ended processes left of this write key, in the order in which it was queued.
+   * Takes over the messages that ended processes left for this write key, in the order in which they were queued.
    *
-   * @param now the time from which on it is tried, milliseconds since 1970
+   * @param now the time from which `retryFor` counts for them, milliseconds since 1970
    */
   adopt(now: number): Leftover {
     const leftover: Leftover = { batches: [], damaged: 0 };
@@ -92,7 +92,6 @@ export class Spool implements Keeper {
     });
   }
 
-  /** Leaves what is not settled to the next client. */
   release(): void {
     for (const { fd, name } of this.#entries.values()) {
       this.#attempt(() => {
@@ -162,7 +161,7 @@ function parse(file: string): SpoolName | undefined {
   return { key, since, client, sequence, owner };
 }
 
-/** The messages that are complete, each with its separator. */
+/** The complete messages, each with its separator. */
 function whole(text: string): { lines: string[]; damaged: number } {
   const lines = text.split(/(?<=\n)/);
   const kept = lines.filter((line) => line.endsWith(',\n') && isJson(line.slice(0, -2)));

@@ -4,16 +4,16 @@ import { type ClientClock, deadline } from '../clock.ts';
 import type { RequestBody, ServiceAnswer, Transport, TransportSettings } from '../platform.ts';
 import { version } from '../version.ts';
 
-// `import` of node:http reads all its exports, which loads the WebSocket of undici: 10 MB that nobody here needs.
+// `import` of node:http reads all its exports, which loads the WebSocket of undici: 10 MB that we don't need.
 const http = process.getBuiltinModule('node:http');
 const https = process.getBuiltinModule('node:https');
 
 /** Longest answer that is read; 2,500 rejections fit. */
 const MAX_ANSWER_BYTES = 1024 * 1024;
-/** Idle connections are closed by us before a usual server does, whose close could cross with our next request. */
+/** We close idle connections before a typical server does: its close could cross our next request. */
 const IDLE_TIMEOUT = 4_000;
 
-/** Posts request bodies over one kept connection. */
+/** Posts request bodies over one keep-alive connection. */
 export class HttpTransport implements Transport {
   readonly #clock: ClientClock;
   readonly #timeout: number;
@@ -49,7 +49,7 @@ export class HttpTransport implements Transport {
         this.#current = undefined;
         resolve(answer);
       };
-      // A request in flight does not hold the process: `flush`, `close` and the exit hook do, as long as they wait.
+      // A request in flight does not keep the process alive: `flush`, `close` and the exit hook do, as long as they wait.
       request.on('socket', (socket) => socket.unref());
       let answered = false;
       request.on('error', (error) => {
@@ -69,7 +69,7 @@ export class HttpTransport implements Transport {
   }
 }
 
-/** Once there is a status it decides, even if the rest of the answer is cut off. */
+/** Reads an answer. Its status counts even if the rest is cut off. */
 function read(response: IncomingMessage, settle: (answer: ServiceAnswer) => void): void {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -6,7 +6,7 @@ const library = JSON.stringify({ name: '@rollcall/client', version });
 const tail = (sentAt: string) => `\n],"sentAt":"${sentAt}"}`;
 const TAIL_BYTES = tail(new Date(0).toISOString()).length;
 
-/** The body of one request as text. It holds the key, since a header for it would make browsers ask for leave first. */
+/** The body of one request as text. It contains the key, since a header for it would make browsers send a preflight. */
 export class TextBatch implements SentBatch {
   readonly since: number;
   bytes = 0;
@@ -14,7 +14,7 @@ export class TextBatch implements SentBatch {
   readonly #room: number;
   readonly #texts: string[] = [];
 
-  /** @param most bytes of the whole body */
+  /** @param most largest size of the whole body, in bytes */
   constructor(since: number, writeKey: string, most: number) {
     this.since = since;
     this.#head = `{"writeKey":${JSON.stringify(writeKey)},"context":{"library":${library}},"batch":[\n`;
@@ -41,7 +41,7 @@ export class TextBatch implements SentBatch {
   }
 }
 
-/** Bytes of UTF-8, of text without lone surrogates: JSON has none. */
+/** Bytes of UTF-8, for text without lone surrogates: JSON has none. */
 export function byteLength(text: string): number {
   let bytes = text.length;
   for (let i = 0; i < text.length; i++) {

@@ -4,7 +4,7 @@ import type { ClientOptions } from '../options.ts';
 import { web } from './platform.ts';
 
 /**
- * Records messages and sends them in batches in the background, in the order of the calls; as on Node, but without a
+ * Records messages and sends them in batches in the background, in the order of the calls. Works as on Node, but has no
  * spool, and `endpoint` is required in browsers.
  *
  * @typeParam Events names of track events and the types of their properties; any by default

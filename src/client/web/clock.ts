@@ -10,7 +10,7 @@ export const webClock: ClientClock = {
   },
 };
 
-/** `randomUUID` is there only on pages that came by https. */
+/** `randomUUID` exists only on pages served by https. */
 function uuid(): string {
   if (typeof crypto.randomUUID === 'function') return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));

@@ -1,6 +1,6 @@
 import type { Exiting } from '../platform.ts';
 
-/** The parts of `document` and `window` that are used; types of browsers are not for this package. */
+/** The parts of `document` and `window` that are used: this package is built without the types of browsers. */
 interface Page {
   document: { visibilityState: string; addEventListener: Listen; removeEventListener: Listen };
   addEventListener: Listen;
@@ -11,19 +11,19 @@ type Listen = (name: string, listener: (event: { persisted?: boolean }) => void)
 
 const page = globalThis as unknown as Page;
 
-/** Whether this is a page, not a worker or a server. */
+/** True in a page, false in a worker or on a server. */
 export const isPage = typeof page.document === 'object' && typeof page.addEventListener === 'function';
 
-/** Clients with messages that are not settled. */
+/** Clients with unsettled messages. */
 const pending = new Set<Exiting>();
 
-/** On phones often the last that a page hears. */
+/** On phones this is often the last event of a page. */
 const onVisibility = () => {
   if (page.document.visibilityState !== 'hidden') return;
   for (const client of pending) client.hurry();
 };
 
-/** A page that is kept for the way back goes on where it was. */
+/** A persisted page (back/forward cache) may continue later. */
 const onHide = ({ persisted = false }: { persisted?: boolean }) => {
   for (const client of [...pending]) {
     client.hurry();

@@ -8,7 +8,7 @@ const { navigator, EdgeRuntime } = globalThis as { navigator?: { userAgent?: str
 
 const silent = Object.assign(() => {}, { enabled: false });
 
-/** Browsers, workers and edge runtimes: `fetch`, and no built-ins of Node. */
+/** Browsers, workers and edge runtimes: they have `fetch`, but no built-ins of Node. */
 export const web: Platform = {
   clock: webClock,
   log: silent,

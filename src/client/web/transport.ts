@@ -4,22 +4,22 @@ import { SEPARATOR } from '../queue.ts';
 import { byteLength, TextBatch } from './batch.ts';
 import { isPage } from './page.ts';
 
-/** All that browsers let outlive a page is 64 KiB at a time; requests that other scripts make count as well. */
+/** Browsers let 64 KiB of requests outlive a page; requests of other scripts count as well. */
 const MAX_KEPT_BYTES = 64_000;
-/** Largest body in a page, so that each outlives it; in workers and on the edge the usual one. */
+/** Largest body in a page, so that each outlives it. Workers and the edge have the general limit. */
 export const MAX_PAGE_BYTES = 60_000;
 
-/** As text, which needs no leave of another origin. */
+/** Sent as text, which needs no preflight. */
 const headers = { 'content-type': 'text/plain' };
 
 const send: Fetch = (url, init) => fetch(url, init);
 
-/** Posts by the `fetch` of the place; in a page, so that what is under way outlives it. */
+/** Posts with the platform's `fetch`. In a page, requests in flight outlive it. */
 export class WebTransport extends FetchTransport {
   readonly #writeKey: string;
   readonly #settings: TransportSettings;
   #bytesUnderWay = 0;
-  /** The browser may have had no room left for a request that outlives the page: the next one is a plain one. */
+  /** True after a failure: the browser may have had no room for a request that outlives the page. */
   #isPlainNext = false;
 
   constructor(writeKey: string, settings: TransportSettings) {
@@ -38,7 +38,7 @@ export class WebTransport extends FetchTransport {
     return answer;
   }
 
-  /** Gives the browser what it still takes. Nobody will be there to hear of the answer. */
+  /** Hands the browser as much as it still accepts. Nobody will be left to read the answer. */
   handOver(messages: Record<string, unknown>[]): number {
     const { endpoint, clock } = this.#settings;
     const now = clock.now();
