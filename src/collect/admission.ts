@@ -20,32 +20,32 @@ import {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The room that a collection request holds; null on other requests. */
+    /** The memory charged to a collection request; null on other requests. */
     collectHold: HeldBytes | null;
-    /** Bytes that its body may have. */
+    /** Most bytes of its body. */
     collectLimit: number;
   }
 }
 
 interface AdmissionOptions {
-  /** The same list as long as nothing changed. */
+  /** Returns the same list as long as nothing changed. */
   readonly sources: () => readonly Source[];
   readonly limits: CollectLimits;
   readonly strangers: Strangers;
 }
 
-/** The threads that inflate are few, and shared with all that reads files. */
+/** Bodies inflated at a time: the threads for it are few, and shared with file reads. */
 const INFLATED_AT_ONCE = 2;
-/** Bodies of so many bytes are inflated without them, if they get no larger than this: to hand them on would cost more. */
+/** Bodies up to SMALL are inflated in this thread if they stay within AT_ONCE: to hand them on would cost more. */
 const SMALL = 8 * 1024;
 const AT_ONCE = 64 * 1024;
 
-/** Bytes of a stranger's body that are parsed whatever they are. JSON that is made for it takes 20 times as long as other JSON. */
+/** A stranger's body is parsed if it has no more bytes. Malicious JSON takes 20 times as long as other JSON. */
 const PARSED_FOR_ALL = 8 * 1024;
 
 /**
- * Reads the requests of these routes. The sender is looked up as early as possible: in the head, else in the body. Until
- * then a request has only the room that strangers have, and a large body is not parsed unless a known key is in its text.
+ * Reads and authenticates requests. The write key is looked up as early as possible: in the headers, else in the body. Until
+ * then a request has only the memory that strangers have, and a large body is parsed only if its text has a known key.
  */
 export function admit(app: FastifyInstance, { sources, limits, strangers }: AdmissionOptions): void {
   const findSource = createWriteKeys(sources);
@@ -61,10 +61,10 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   app.decorateRequest('collectHold', null);
   app.decorateRequest('collectLimit', 0);
   app.decorateRequest('collectUnread', null);
-  // A promise for each request would cost as much as what it does.
+  // A promise for each request would cost as much as the work itself.
   app.addHook('onRequest', (request, reply, done) => {
     if (request.is404) return done();
-    // Clients send JSON as text, as a form, under types that are none.
+    // Clients send JSON as text, as a form, or with invalid content types.
     request.raw.headers['content-type'] = undefined;
     try {
       begin(request, reply);
@@ -76,7 +76,7 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const writeKey = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query);
     const account = writeKey === null ? strangers : recognise(request, writeKey);
-    // Fastify makes the options anew for whoever asks.
+    // Fastify makes the options again at each access.
     const { bodyLimit } = request.routeOptions;
     request.collectLimit = bodyLimit;
     const announced = Number(request.headers['content-length'] ?? 0);
@@ -101,7 +101,7 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   const showsKnownKey = (bytes: Buffer) =>
     shownWriteKeys(bytes.toString()).some((key) => findSource(key) !== undefined);
   const inflate = ({ collectSource, ip }: FastifyRequest, sent: Buffer, encoding: string, maxBytes: number) => {
-    // Strangers by their addresses: a bomb of one must not keep another waiting.
+    // Strangers take turns by address: one's bomb must not keep another waiting.
     const sender = collectSource?.id ?? `from ${ip}`;
     const maxPiece = collectSource === null ? USUAL_PIECE : maxBytes;
     return inflating.pass(sender, 1, () => inflated(sent, encoding, maxBytes, maxPiece));
@@ -109,9 +109,9 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   app.addContentTypeParser('*', (request: FastifyRequest, payload: Readable, done) => {
     const { collectHold: hold, headers, collectLimit: maxBytes } = request;
     if (hold === null) return done(null, undefined);
-    // All of it has come. Fastify would close the connection, and nobody would be answered who waits behind this request.
+    // The whole body has arrived. Fastify would close the connection, and requests behind this one would get no answer.
     const fail = (error: Error) => done(null, error);
-    /** Says whether it is taken. */
+    /** @returns false if the body was refused */
     const finish = (bytes: Buffer): boolean => {
       let body: JsonBody;
       try {
@@ -161,7 +161,7 @@ export function bodyOf({ body }: FastifyRequest): JsonBody {
   throw new RollcallError('invalid_json', 'The body must be JSON.');
 }
 
-/** While the messages are on their way to disk, nothing else of the body is to stay in memory. */
+/** Releases the body: while its messages are being written, nothing else of it should stay in memory. */
 export function letBodyGo(request: FastifyRequest): void {
   request.body = undefined;
 }

@@ -2,24 +2,24 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { Socket } from 'node:net';
 
 /**
- * Requests that are served before everything else goes on: on connections that have shown a write key, and on others. Of the
- * latter, who sends one request after the other does not keep those waiting who send their first.
+ * Requests served in each pass of the event loop: on connections that have shown a write key, and on others (newcomers).
+ * First requests of newcomers do not wait for newcomers that send one request after the other.
  */
 const KNOWN_AT_A_TIME = 64;
 const NEW_AT_A_TIME = 1;
-/** Connections of newcomers that are read again in each pass of the event loop: on most, nothing has come. */
+/** Connections of newcomers resumed in each pass of the event loop: on most, nothing has arrived. */
 const READ_AT_A_TIME = 4;
 /**
- * Requests that wait behind another of their own connection. Hardly any client sends one before the last is answered, but of the
- * smallest, Node reads thousands at a time. From so many on, nothing is read of newcomers that have sent several; from many on, of no
- * newcomer; beyond the last, the longest is cut.
+ * Limits for requests that wait behind another of their own connection. Few clients send one before the last is answered,
+ * but Node reads thousands of small ones at a time. From BEHIND on, newcomers that have sent several are not read. From
+ * MANY_BEHIND on, no newcomer is. Beyond FAR_BEHIND, the connection with most requests is cut.
  */
 const BEHIND = 256;
 const MANY_BEHIND = 4_096;
 const FAR_BEHIND = 16_384;
-/** Requests of a connection that are served although none shows a write key. It is cut if as many wait behind them. */
+/** Requests of a connection served although none shows a write key. It is cut if as many wait behind them. */
 const KEYLESS = 8;
-/** Requests that were cut count as if they still waited, since reading them took time. In each pass of the event loop so many are forgotten. */
+/** Cut requests still count as waiting, since reading them took time. Each pass of the event loop forgets this many. */
 const CUT_FORGOTTEN = 4;
 
 interface Arrival {
@@ -27,11 +27,11 @@ interface Arrival {
   readonly response: ServerResponse;
 }
 
-/** What waits on a connection, in order, and in which line it stands. */
+/** Requests that wait on a connection, in order, and the line that it stands in. */
 interface WaitingConnection {
   readonly line: Line;
   readonly arrivals: Arrival[];
-  /** Requests that were let in since they wait. */
+  /** Requests let in since the connection began to wait. */
   readonly served: number;
 }
 
@@ -42,9 +42,9 @@ interface Newcomers {
 }
 
 /**
- * Serves requests a few at a time. Of hundreds of connections on which something has come, Node would read and serve one after the
- * other without looking at anything else: neither at answers of the store, nor at what has come meanwhile. Who has shown a write
- * key does not wait for those who have not.
+ * Serves requests a few at a time. If data arrives on hundreds of connections, Node would read and serve one after the
+ * other without handling anything else, such as answers of the store. Connections that have shown a write key do not wait
+ * for those that have not.
  */
 export class Arrivals {
   private readonly server: Server;
@@ -53,21 +53,21 @@ export class Arrivals {
   private readonly known = new Line(KNOWN_AT_A_TIME);
   private readonly first = new Line(NEW_AT_A_TIME);
   private readonly others = new Line(NEW_AT_A_TIME);
-  /** Connections without a request that nothing is read of. */
+  /** Paused newcomers without a waiting request: those that have sent one at most, and others. */
   private readonly firstUnread = new Line(READ_AT_A_TIME);
   private readonly unread = new Line(READ_AT_A_TIME);
-  /** Newcomers of whom a request has come, and those of whom a second one has. */
+  /** Newcomers that have sent a request, and those that have sent a second one. */
   private readonly seen = new WeakSet<Socket>();
   private readonly seenAgain = new WeakSet<Socket>();
   private readonly waiting = new Map<Socket, WaitingConnection>();
-  /** Those that are read again in this pass of the event loop. */
+  /** Connections resumed in this pass of the event loop. */
   private readonly reading = new Set<Socket>();
   private unpaused: Socket[] = [];
-  /** Requests of newcomers that were cut, as far as they still count. */
+  /** Cut requests of newcomers that still count as waiting. */
   private cutBefore = 0;
   private scheduled = false;
 
-  /** Takes the place of what the server does with a request. */
+  /** Replaces the server's listeners for requests. */
   constructor(server: Server, newcomers: Newcomers) {
     this.server = server;
     this.newcomers = newcomers;
@@ -82,7 +82,7 @@ export class Arrivals {
 
   private arrive(arrival: Arrival): void {
     const { socket } = arrival.request;
-    // It was cut in the middle of what had come of it.
+    // It was cut while Node was parsing what had arrived.
     if (socket.destroyed) return void arrival.request.destroy();
     this.schedule();
     if (!this.newcomers.isKnown(socket)) (this.seen.has(socket) ? this.seenAgain : this.seen).add(socket);
@@ -104,7 +104,7 @@ export class Arrivals {
     if (line !== this.known) this.holdNewcomers();
   }
 
-  /** At once: of small requests, thousands may have come. */
+  /** Pauses at once: thousands of small requests may have arrived. */
   private holdPipeline(socket: Socket): void {
     socket.pause();
     if (this.known.behind + this.first.behind + this.others.behind <= FAR_BEHIND) return;
@@ -115,7 +115,7 @@ export class Arrivals {
     cut(longest, arrivals);
   }
 
-  /** Who reads the body of a request lets its connection go on, and one that is paused before it has resumed is read all the same. */
+  /** Reading the body of a request resumes its connection, and one that is paused before it has resumed is still read. */
   private keepPaused(socket: Socket): void {
     if ((this.waiting.get(socket)?.arrivals.length ?? 0) > 1) socket.pause();
     if (socket.isPaused()) socket.emit('pause');
@@ -128,7 +128,7 @@ export class Arrivals {
     this.waiting.delete(socket);
   }
 
-  /** Nothing more is read of newcomers in this pass of the event loop: to read hundreds of requests takes as long as to serve them. */
+  /** Stops reading newcomers in this pass of the event loop: to read hundreds of requests takes as long as to serve them. */
   private holdNewcomers(): void {
     for (const socket of this.newcomers.sockets) {
       if (!socket.isPaused() && !this.waiting.has(socket) && !this.reading.has(socket)) this.hold(socket);
@@ -140,13 +140,13 @@ export class Arrivals {
     (this.seenAgain.has(socket) ? this.unread : this.firstUnread).wait(socket);
   }
 
-  /** At the end of this pass of the event loop, before anything more is read. */
+  /** Serves waiting requests at the end of this pass of the event loop, before anything more is read. */
   private schedule(): void {
     if (this.scheduled) return;
     this.scheduled = true;
     setImmediate(() => {
       this.scheduled = false;
-      // Nothing more is read of who waits, its end neither: a connection that ends takes with it what nobody has looked at.
+      // Waiting connections are not read, not even their end: a connection that ends would lose its unserved requests.
       for (const socket of this.unpaused) socket.pause();
       this.unpaused = [];
       const lines = [this.known, this.first, this.others];
@@ -162,7 +162,7 @@ export class Arrivals {
     });
   }
 
-  /** Whether there was anything to let in. */
+  /** @returns false if there was nothing to let in */
   private letNextIn(socket: Socket): boolean {
     const waiting = this.waiting.get(socket);
     const next = waiting?.arrivals[0];
@@ -188,7 +188,7 @@ export class Arrivals {
     return true;
   }
 
-  /** The same of a connection that nothing was read of. */
+  /** @returns false if the connection has closed */
   private readAgain(socket: Socket): boolean {
     if (socket.destroyed) return false;
     this.reading.add(socket);
@@ -201,7 +201,7 @@ export class Arrivals {
     return this.seenAgain.has(socket) ? this.others : this.first;
   }
 
-  /** Requests of newcomers that wait behind another, or did. */
+  /** Requests of newcomers that wait behind another, and cut ones that still count. */
   private get behind(): number {
     return this.first.behind + this.others.behind + this.cutBefore;
   }
@@ -213,17 +213,17 @@ export class Arrivals {
 
 function cut(socket: Socket, arrivals: readonly Arrival[]): void {
   socket.destroy();
-  // Node would make an error for each, with its stack.
+  // Node would otherwise make an error for each, with its stack.
   for (const { request } of arrivals) request.destroy();
 }
 
-/** Lets a limited number pass in each pass of the event loop, one address after the other. */
+/** Lets a limited number of connections through in each pass of the event loop, one address after the other. */
 class Line {
   /** Requests that wait behind another of their connection. */
   behind = 0;
   private readonly limit: number;
   private passed = 0;
-  /** By address, the one whose turn is next first. */
+  /** Connections by address, in the order of their turns. */
   private readonly waiting = new Map<string, Socket[]>();
 
   constructor(limit: number) {
@@ -247,7 +247,7 @@ class Line {
     else this.waiting.set(address, [socket]);
   }
 
-  /** @param pass - says whether it was worth a place: of those that are gone, nothing is to be done */
+  /** @param pass - returns false for a connection that used no place, since it has closed */
   begin(pass: (socket: Socket) => boolean, limit = this.limit): void {
     this.passed = 0;
     for (const [address, queue] of this.waiting) {

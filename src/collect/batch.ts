@@ -4,7 +4,7 @@ import { isRejection, isShallow, type Message, type MessageEnvelope, readMessage
 import type { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 
-/** An item of a batch that was not taken, while the others were. */
+/** A rejected item of a batch. */
 interface RejectedItem {
   readonly index: number;
   readonly messageId: string | null;
@@ -17,11 +17,11 @@ interface BatchContent {
   readonly rejected: readonly RejectedItem[];
 }
 
-/** How often a context that all messages share may repeat, measured against the size of a batch. */
+/** Limit for the bytes of shared fields, repeated in every message, as a multiple of the largest batch. */
 const MAX_GROWTH = 4;
 
 /**
- * Takes a batch apart. Its `context` and `integrations` count for every message; what a message says itself wins.
+ * Splits a batch into messages. Its `context` and `integrations` count for every message; a message's own win.
  *
  * @throws RollcallError `invalid_message`, `empty_batch`, `too_many_messages`, `context_not_object`,
  *   `integrations_not_object`, `too_large`, `too_deep`
@@ -77,7 +77,7 @@ function sharedFields(batch: Record<string, unknown>, count: number, { batchByte
   return { ...(context && { context }), ...(integrations && { integrations }) };
 }
 
-/** Read once for all its messages. */
+/** Parsed once for all messages. */
 function sentAtOf({ sentAt }: Record<string, unknown>, { onUnreadable }: MessageEnvelope): number | null {
   const sent = instant(sentAt);
   if (sent === null && sentAt !== undefined && sentAt !== null) onUnreadable?.('sentAt');

@@ -18,11 +18,11 @@ import {
 import { RollcallError } from '../kernel/errors.ts';
 import type { HeldBytes } from './pressure.ts';
 
-/** A chunk's cost beside its bytes. Without it, a body in chunks of one byte would hold hundreds of times its charge. */
+/** Cost of a chunk on top of its bytes. Without it, a body in chunks of one byte would hold hundreds of times its charge. */
 const CHUNK_COST = 256;
 
 /**
- * Reads all bytes of a request, charged as they arrive. A promise for each would cost as much as what it does.
+ * Reads all bytes of a request and charges them as they arrive. A promise for each would cost as much as the work itself.
  *
  * @param done - called once, with the bytes or with RollcallError `too_large`, `overloaded`, `request_timeout`
  */
@@ -54,20 +54,21 @@ export function readBytes(payload: Readable, hold: HeldBytes, maxBytes: number, 
     .on('end', () => {
       if (!isDone) settle(null, chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, length));
     })
-    // The client's doing, or its network's, and nothing that our log should speak of.
-    .on('error', () => settle(new RollcallError('request_timeout', 'The request broke off.')));
+    // Caused by the client or its network, so not logged.
+    .on('error', () => settle(new RollcallError('request_timeout', CLOSED_EARLY)));
 }
 
-/** The bytes count where there is no error. */
+/** The bytes are valid only if there is no error. */
 type OnBytes = (error: Error | null, bytes: Buffer) => void;
 
+const CLOSED_EARLY = 'The client closed the connection before the body was complete.';
 const NO_BYTES = Buffer.alloc(0);
 const ignore = () => {};
 
 type Decompressor = Gunzip | Inflate | InflateRaw | BrotliDecompress;
 
 interface Inflater {
-  /** In another thread. */
+  /** Inflates in another thread. */
   readonly later: (options: ZlibOptions) => Decompressor;
   readonly atOnce: (body: Buffer, options: ZlibOptions) => Buffer;
 }
@@ -81,7 +82,7 @@ const INFLATERS: ReadonlyMap<string, Inflater> = new Map<string, Inflater>([
 ]);
 const RAW_DEFLATE: Inflater = { later: createInflateRaw, atOnce: inflateRawSync };
 
-/** The body without its encoding; null when it is larger than that, or isn't wholly what it should be. */
+/** Inflates a body in this thread; null if it is larger than `maxOutputLength` or invalid. */
 export function inflatedAtOnce(body: Buffer, encoding: string, maxOutputLength: number): Buffer | null {
   const name = nameOf(encoding);
   const inflater = inflaterOf(body, name);
@@ -95,9 +96,9 @@ export function inflatedAtOnce(body: Buffer, encoding: string, maxOutputLength: 
 }
 
 /**
- * The body without its encoding, made in another thread. Stops inflating once `maxBytes` are exceeded.
+ * Inflates a body in another thread. Stops once `maxBytes` are exceeded.
  *
- * @param maxPiece - bytes of a piece that it is inflated in. A large one is faster, but what comes to nothing leaves it as garbage
+ * @param maxPiece - most bytes of a buffer to inflate into. A large one is faster, but an invalid body leaves it as garbage
  * @throws RollcallError `unsupported_media_type`, `too_large`, `invalid_json`
  */
 export async function inflated(body: Buffer, encoding: string, maxBytes: number, maxPiece: number): Promise<Buffer> {
@@ -107,7 +108,7 @@ export async function inflated(body: Buffer, encoding: string, maxBytes: number,
   if (inflater === undefined) {
     throw new RollcallError('unsupported_media_type', 'content-encoding must be gzip, deflate, br or absent.');
   }
-  // What says too little, as a file of several members does, would come in hundreds of pieces.
+  // A body that declares too small a size, as a file of several members does, would come in hundreds of pieces.
   const chunkSize = pieceFor(body, name, USUAL_PIECE, Math.min(maxPiece, maxBytes));
   try {
     if (inflater === GZIP && hasPlainHeader(body)) return await gunzipped(body, maxBytes, chunkSize);
@@ -119,12 +120,12 @@ export async function inflated(body: Buffer, encoding: string, maxBytes: number,
 }
 
 /**
- * Its gzip members up to something else, such as a line break. What says a wrong size is taken, if its checksum is right.
+ * Inflates gzip members up to other data, such as a line break. Accepts a wrong size if the checksum is right.
  *
  * @throws RollcallError `too_large`; what zlib throws
  */
 async function gunzipped(body: Buffer, maxBytes: number, chunkSize: number): Promise<Buffer> {
-  // All that zlib says of a body that ends wrongly is that it does, and what was inflated is lost as garbage.
+  // For a body that ends wrongly, zlib would only report an error, and what was inflated would become garbage.
   const engine = createInflateRaw({ chunkSize });
   const first = await inPieces(engine, body.subarray(GZIP_HEADER), maxBytes, chunkSize);
   const end = GZIP_HEADER + engine.bytesWritten;
@@ -176,32 +177,32 @@ const GZIP_TRAILER = 8;
 const LEAST_PIECE = 1_024;
 export const USUAL_PIECE = 64 * 1024;
 
-/** What it says at its end of how large it will be, which may be a lie; null where it says nothing. */
+/** The inflated size that gzip declares at its end, which may be a lie; null for other encodings. */
 function saidSize(body: Buffer, name: string): number | null {
   return name.endsWith('gzip') && body.length >= GZIP_HEADER + GZIP_TRAILER ? body.readUInt32LE(body.length - 4) : null;
 }
 
-/** Bytes that are inflated at a time. Each piece is a round through another thread, and costs ours more than what is done there. */
+/** Bytes to inflate at a time. Each piece is a round trip to another thread, which costs ours more than the work there. */
 function pieceFor(body: Buffer, name: string, least: number, maxBytes: number): number {
   const said = saidSize(body, name);
   const wanted = Math.max(least, said === null ? USUAL_PIECE : said + 1);
   return Math.max(LEAST_PIECE, Math.min(wanted, maxBytes));
 }
 
-/** It would else hold the whole piece, of which nobody knows. */
+/** Copies a small result, which would otherwise hold its whole piece, charged to nobody. */
 function withoutSpare(inflated: Buffer, piece: number): Buffer {
   return 2 * inflated.length < piece ? Buffer.from(inflated) : inflated;
 }
 
 /**
- * Frees the memory of an inflated body that nobody looks at again, where it is much. Of bombs it would wait for a collection of all
- * garbage, which a few hundred of them bring about, and everybody waits for.
+ * Frees the memory of an inflated body that is no longer needed, if it is large. That of bombs would wait for a full garbage
+ * collection, which a few hundred of them cause and everybody waits for.
  *
- * @param room - bytes that it was made in
+ * @param room - size of the buffer that it was inflated into
  */
 export function giveBack({ buffer, length }: Buffer, room = length): void {
   const memory = buffer as ArrayBuffer;
-  // Smaller ones may share theirs.
+  // Smaller buffers may share their memory.
   if (room >= Buffer.poolSize && !memory.detached) memory.transfer(0);
 }
 
@@ -210,7 +211,7 @@ function hasPlainHeader([first, second, method, flags]: Buffer): boolean {
   return first === GZIP_MAGIC && second === 0x8b && method === 8 && flags === 0;
 }
 
-/** Some clients send `deflate` without it, as some browsers once took it. */
+/** Some clients send `deflate` without this header, as some browsers once accepted it. */
 function hasZlibHeader([first = 0, second = 0]: Buffer): boolean {
   return (first & 0x0f) === 8 && ((first << 8) | second) % 31 === 0;
 }

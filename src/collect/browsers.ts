@@ -9,21 +9,21 @@ import { settingsRoute, sourceConfigRoute } from './schemas.ts';
 import { basicWriteKey, createEnabledSource, createWriteKeys, queryWriteKey } from './write-keys.ts';
 
 /**
- * Lets pages of every origin send and read the answer, with credentials too: `sendBeacon` and some libraries always ask for
- * them. Nothing here reads a cookie, so that a page can do no more than any program with the same key.
+ * Lets pages of every origin send and read the answer, with credentials too: `sendBeacon` and some libraries always send
+ * them. Nothing here reads a cookie, so a page can do no more than any program with the same key.
  */
 async function allowPages(app: FastifyInstance, methods: string[]): Promise<void> {
   await app.register(cors, {
     ...{ origin: true, credentials: true, methods },
     ...{ maxAge: 86_400, exposedHeaders: ['retry-after'] },
-    // Whoever else asks by OPTIONS would be refused, and in plain text.
+    // Other OPTIONS requests would be refused, and in plain text.
     strictPreflight: false,
   });
 }
 
 /**
- * As `allowPages`, for what is posted a thousand times a second, nearly always by what is no page: it costs nothing there. It goes
- * before the look at the write key: a library that can't read why it is refused takes the network for broken, and tries again.
+ * Like `allowPages`, for routes with thousands of posts a second, few of them from pages: it costs the others nothing. Runs
+ * before the check of the write key: a library that can't read why it is refused assumes a network failure and retries.
  */
 export function letPagesRead(app: FastifyInstance): void {
   app.addHook('onRequest', ({ raw }, reply, done) => {
@@ -33,7 +33,7 @@ export function letPagesRead(app: FastifyInstance): void {
   });
 }
 
-/** Answers what browsers ask before a page may post. */
+/** Answers the preflights that browsers send before a page may post. */
 export async function answerPreflights(app: FastifyInstance): Promise<void> {
   await app.register(async (scope) => allowPages(scope, ['POST']));
 }
@@ -46,7 +46,7 @@ const READABLE = {
 
 type KeyedRequest = FastifyRequest<{ Params: { key: string } }>;
 
-/** Routes for browsers: settings that their libraries ask for first, so that a page sets one address; and pixels. */
+/** Routes for browsers: settings that their libraries load first, so that a page sets only one address, and pixels. */
 export const browsers: FastifyPluginAsync<BrowserOptions> = async (parent, options) => {
   const findSource = createWriteKeys(options.sources);
   const enabledSource = createEnabledSource(options.sources);
@@ -84,16 +84,16 @@ export const browsers: FastifyPluginAsync<BrowserOptions> = async (parent, optio
   await parent.register(pixels, options);
 };
 
-/** For a page after the other; a key that is taken away must not live on for long. */
+/** Caches briefly, from one page to the next: a revoked key must not live on for long. */
 function cached(reply: FastifyReply): FastifyReply {
   return reply.header('cache-control', 'private, max-age=60').type('application/json');
 }
 
-/** Settings for analytics-next: the address to send to, and nothing else to load or to tell. */
+/** Settings for analytics-next: the address to send to, and nothing else to load or to report. */
 function librarySettings({ writeKey }: Source, request: FastifyRequest): object {
   const target = {
     ...{ apiKey: writeKey, apiHost: `${request.host}/v1`, protocol: protocolOf(request) },
-    // Calls that are sent while somebody leaves the page must outlive it.
+    // Calls sent while the user leaves the page must outlive it.
     deliveryStrategy: { config: { keepalive: true } },
   };
   const all = { __default: { enabled: true, integrations: {} } };
@@ -106,7 +106,7 @@ function librarySettings({ writeKey }: Source, request: FastifyRequest): object 
   };
 }
 
-/** Behind a proxy that ends TLS the page must go on by https. The answer goes to nobody but who says so. */
+/** Behind a proxy that terminates TLS, the page must keep using https. A forged header affects only its sender's answer. */
 function protocolOf({ protocol, headers }: FastifyRequest): string {
   const [forwarded] = String(headers['x-forwarded-proto'] ?? '').split(',', 1);
   return forwarded?.trim().toLowerCase() === 'https' ? 'https' : protocol;

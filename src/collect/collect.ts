@@ -24,10 +24,10 @@ const CALLS: ReadonlyMap<string, ClientType> = new Map(
   CLIENT_TYPES.flatMap((type) => [[type, type] as const, [type.charAt(0), type] as const]),
 );
 
-/** `import` is what older libraries send to, `b` mobile ones. */
+/** Older libraries send to `import`, mobile ones to `b`. */
 const BATCHES = ['batch', 'import', 'b'] as const;
 
-/** Messages on their way into the store at a time, so that there are always two groups of them: those in work and the next. */
+/** Messages being stored at a time, so that there are always two groups of them: those in work and the next. */
 const ACCEPTED_AT_ONCE = 16_000;
 const DONE = '{"success":true}';
 
@@ -69,7 +69,7 @@ async function serve(
     ...ipRule(request, isOfBrowsers),
     onUnreadable: (field) => options.onUnreadable?.(sourceOf(request).id, field),
   });
-  // A body is let go of as soon as it is on its way to disk: no function that waits holds it.
+  // A body is released as soon as its messages are being written: no waiting function holds it.
   const takeCall = (request: FastifyRequest, type: ClientType, isOfBrowsers: boolean) => {
     const message = readCall(bodyOf(request), { type, ...envelopeOf(request, isOfBrowsers) });
     letBodyGo(request);
@@ -112,8 +112,8 @@ async function serve(
 }
 
 /**
- * Of a browser the address is the user's, of a server it is not. Browsers name the page's origin with what they post, and
- * their libraries send single calls to paths of one letter.
+ * A browser's address is the user's, a server's is not. Browsers send the page's origin with every post, and their
+ * libraries send single calls to paths of one letter.
  */
 function ipRule(request: FastifyRequest, isOfBrowsers: boolean): { readonly ip?: IpRule } {
   const { ip: mode = 'keep' } = sourceOf(request);
@@ -122,10 +122,10 @@ function ipRule(request: FastifyRequest, isOfBrowsers: boolean): { readonly ip?:
   return { ip: { mode, from: isBrowser ? request.ip : null } };
 }
 
-/** Paths that are there for POST alone, below each prefix. */
+/** Paths that accept only POST, below each prefix. */
 const POSTED = new Set([...CALLS.keys(), ...BATCHES].flatMap((path) => [`/${path}`, `/${path}/`]));
 
-/** Answers what no route takes: another method, before a body is read, or another path. */
+/** Answers requests without a route: another method, before a body is read, or another path. */
 function answerUnrouted(prefix: string): typeof answerNotFound {
   return (request, reply) => {
     const [path = ''] = request.url.split('?', 1);
@@ -136,7 +136,7 @@ function answerUnrouted(prefix: string): typeof answerNotFound {
   };
 }
 
-/** As `answerError`, with the source in the log. */
+/** Like `answerError`, with the source in the log. */
 function createFailureAnswer(clock: Pick<Clock, 'monotonic'>): typeof answerError {
   const refusals = new RefusalLog(clock);
   return (error, request, reply) => {

@@ -7,18 +7,18 @@ import { SourceDisabled } from './write-keys.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The start of a body that could not be read, as it may be shown; null on other requests. */
+    /** The masked start of a body that could not be parsed; null on other requests. */
     collectUnread: string | null;
   }
 }
 
 /**
- * @param source - whose key was shown; null if that is not known
- * @param start - the start of what was sent, as it may be shown; null where it is not known
+ * @param source - the source whose key was shown; null if unknown
+ * @param start - the start of the message, as it may be shown; null if unknown
  */
 export type OnDiscard = (source: string | null, code: ErrorCode, start: string | null) => void;
 
-/** Reports an item of a batch that is not taken, while the others are. */
+/** Reports a rejected item of a batch. */
 export function reportItem(
   { collectSource }: FastifyRequest,
   code: ErrorCode,
@@ -28,7 +28,7 @@ export function reportItem(
   onDiscard(collectSource?.id ?? null, code, sampleOf(item));
 }
 
-/** Reports a request that is not taken, and that its client won't send again. */
+/** Reports a refused request that its client won't send again. */
 export function reportRequest(error: FastifyError, request: FastifyRequest, onDiscard: OnDiscard): void {
   const { code } = knownError(error);
   if (!isFinal(code)) return;

@@ -2,7 +2,7 @@ import type { Clock } from '../kernel/clock.ts';
 import type { ErrorCode } from '../kernel/errors.ts';
 import type { Logger } from '../kernel/log.ts';
 
-/** A sample of what was not taken. */
+/** A sample of a rejected message or request. */
 export interface DiscardSample {
   readonly source: string;
   readonly code: string;
@@ -13,23 +13,23 @@ export interface DiscardSample {
 interface DiscardParts {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Keeps samples, in the order of time. */
+  /** Stores samples, in the order of time. */
   readonly save: (samples: readonly DiscardSample[]) => Promise<void>;
   readonly onDiscard: (source: string, code: ErrorCode) => void;
-  /** Samples of each source that are worth keeping. */
+  /** Most samples to keep of each source. */
   readonly kept: number;
 }
 
-/** The counter of requests without a known key: nobody may choose the names of counters. */
+/** Stands for the source of requests without a known key: clients must not choose the names of counters. */
 export const NOBODY = '';
 
-/** Milliseconds from a discard to its sample on disk, and between two lines of the log about the same. */
+/** Milliseconds from a discard to its sample on disk, and between two log lines about the same. */
 const SAVE_AFTER = 1_000;
 const LOG_EVERY = 60_000;
 
 /**
- * Makes visible what clients lose: no library reads why a message was rejected. Every discard is counted; the newest of each
- * source are kept as samples, and a line of the log speaks for many.
+ * Makes lost messages visible: no library reads why a message was rejected. Every discard is counted. The newest of each
+ * source are kept as samples, and one log line covers many.
  */
 export class Discards {
   private readonly parts: DiscardParts;
@@ -44,7 +44,7 @@ export class Discards {
     this.parts = parts;
   }
 
-  /** @param message - its start, as it may be shown; null where there is nothing to show */
+  /** @param message - its start, as it may be shown; null if there is nothing to show */
   add(source: string, code: ErrorCode, message: string | null): void {
     const { clock, onDiscard, kept } = this.parts;
     onDiscard(source, code);
@@ -76,7 +76,7 @@ export class Discards {
     try {
       await this.parts.save(samples);
     } catch (err) {
-      this.parts.log.warn({ err }, 'Samples of discarded messages could not be stored');
+      this.parts.log.warn({ err }, 'Could not store samples of discarded messages');
     }
   }
 

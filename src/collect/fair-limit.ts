@@ -1,8 +1,8 @@
-/** Limits how much is in work at once. Beyond that, parties take turns, however much each of them has waiting. */
+/** Limits the work in progress. Beyond the limit, parties take turns, however much each of them has waiting. */
 export class FairLimit {
   private readonly maxWeight: number;
   private weight = 0;
-  /** By party, the one whose turn is next first. */
+  /** Work by party, in the order of their turns. */
   private readonly waiting = new Map<string, WaitingWork[]>();
 
   constructor(maxWeight: number) {
@@ -17,7 +17,7 @@ export class FairLimit {
     return this.finished(weight, work());
   }
 
-  /** Holds nothing of the work but its promise. */
+  /** Holds only the promise of the work. */
   private async finished<T>(weight: number, working: Promise<T>): Promise<T> {
     try {
       return await working;
@@ -47,7 +47,7 @@ export class FairLimit {
     }
   }
 
-  /** Work that is heavier than the limit goes alone. */
+  /** Work that is heavier than the limit runs alone. */
   private hasRoom(weight: number): boolean {
     return this.weight === 0 || this.weight + weight <= this.maxWeight;
   }

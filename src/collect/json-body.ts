@@ -1,12 +1,12 @@
 import { RollcallError } from '../kernel/errors.ts';
 
-/** The body of a request, parsed. */
+/** A parsed request body. */
 export class JsonBody {
-  /** Its length as it was sent, after inflating. */
+  /** Length of the JSON, after inflating. */
   readonly bytes: number;
   /** The messages, if `batch` is a list. */
   readonly items: readonly unknown[] | null;
-  /** The body itself, without a list of messages. */
+  /** The body without its list of messages. */
   readonly rest: unknown;
 
   /**

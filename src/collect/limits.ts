@@ -1,7 +1,7 @@
 import { MAX_MESSAGE_BYTES } from '../message.ts';
 import type { StrangerLimits } from './strangers.ts';
 
-/** Limits of a request. The defaults are those that clients of this field expect. */
+/** Limits of requests. The defaults are those that clients of such services expect. */
 export interface CollectLimits extends StrangerLimits {
   /** Bytes of a single call after inflating. */
   readonly callBytes: number;

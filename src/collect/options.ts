@@ -6,15 +6,15 @@ import type { OnDiscard } from './discarded.ts';
 import type { CollectLimits } from './limits.ts';
 
 export interface CollectOptions {
-  /** The same list as long as nothing changed. */
+  /** Returns the same list as long as nothing changed. */
   readonly sources: () => readonly Source[];
   /** Resolves once the messages are durable. */
   readonly accept: (source: string, messages: readonly Message[]) => Promise<unknown>;
   readonly clock: Pick<Clock, 'now' | 'uuid' | 'monotonic' | 'after'>;
   readonly limits?: Partial<CollectLimits>;
-  /** Called with each message or request that is not taken, and that its client won't send again. */
+  /** Called with each rejected message, and each refused request that its client won't send again. */
   readonly onDiscard?: OnDiscard;
-  /** Called with each time of a message that can't be read. */
+  /** Called for each time in a message that can't be parsed. */
   readonly onUnreadable?: (source: string, field: TimeField) => void;
 }
 

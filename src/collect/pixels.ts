@@ -15,8 +15,8 @@ import { createEnabledSource, queryWriteKey } from './write-keys.ts';
 const GIF = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
 
 /**
- * One message in the address of an image, for e-mails and pages without scripts. An image is all that is ever answered, as
- * nobody can read anything else; the status says what became of the message.
+ * Accepts one message in the URL of an image, for e-mails and pages without scripts. Every answer is an image, as nobody
+ * can read anything else. The status shows the result.
  */
 export const pixels: FastifyPluginAsync<BrowserOptions> = async (
   parent,
@@ -58,7 +58,7 @@ export const pixels: FastifyPluginAsync<BrowserOptions> = async (
           await accept(id, [message]);
           return image(reply);
         };
-        // Who looks by HEAD whether there is an image, such as a scanner of e-mails, has not seen it.
+        // A HEAD request, for instance of an e-mail scanner, does not mean that the image was seen.
         app.get(`/${type}`, { ...pixelRoute(type), exposeHeadRoute: false }, handler);
         app.get(`/${type}.gif`, { ...HIDDEN, exposeHeadRoute: false }, handler);
       }

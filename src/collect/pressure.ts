@@ -1,14 +1,14 @@
 import { RollcallError } from '../kernel/errors.ts';
 
-/** Who answers for the memory of a request: its source or, while its key is not known, all such requests together. */
+/** The account charged for a request's memory: its source or, until its key is known, the one of all strangers. */
 export interface Account {
   /**
-   * Refuses at its start what could not be held to its end.
+   * Refuses a request at its start if there is no room for all of it.
    *
    * @throws RollcallError `overloaded`
    */
   expect(bytes: number): void;
-  /** @throws RollcallError `overloaded` when there is no room for so many more */
+  /** @throws RollcallError `overloaded` if there is no room for this many more */
   charge(hold: HeldBytes, bytes: number): void;
   release(hold: HeldBytes): void;
 }
@@ -42,7 +42,7 @@ export class HeldBytes {
     account.charge(this, bytes);
   }
 
-  /** Takes its room away; whoever reads the request is to give up. */
+  /** Takes its memory away. The reader of the request has to give up. */
   evict(error: RollcallError): void {
     this.end();
     this.failure = error;
@@ -61,7 +61,7 @@ export class HeldBytes {
 
 const NOBODY: Account = { expect: () => {}, charge: () => {}, release: () => {} };
 
-/** How much a source may hold, measured by what is still free. */
+/** A source may hold this many times the bytes that are still free. */
 const SHARE = 4;
 
 /**
@@ -86,7 +86,7 @@ export class Pressure {
     return account;
   }
 
-  /** Whether who holds so much may have more. */
+  /** True if a source that holds `held` bytes may have `more`. */
   hasRoom(held: number, more: number): boolean {
     return held + more <= SHARE * (this.maxBytes - this.held - more);
   }

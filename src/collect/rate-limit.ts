@@ -6,14 +6,14 @@ import type { JsonBody } from './json-body.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The source that the write key of a collection request proved; null on other requests. */
+    /** The source authenticated by the write key of a collection request; null on other requests. */
     collectSource: Source | null;
-    /** The body in the address of a pixel; null on other requests. */
+    /** The body in the URL of a pixel; null on other requests. */
     pixel: JsonBody | null;
   }
 }
 
-/** Per source, where one has a limit; a rate below a whole number gets a longer window. */
+/** Limits requests of each source that has a rate. A fractional rate gets a longer window. */
 export async function limitRate(app: FastifyInstance): Promise<void> {
   const rateOf = (request: FastifyRequest) => sourceOf(request).ratePerSecond ?? Number.POSITIVE_INFINITY;
   await app.register(rateLimit, { global: false });

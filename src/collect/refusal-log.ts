@@ -1,10 +1,10 @@
 import type { Clock } from '../kernel/clock.ts';
 import type { ErrorCode } from '../kernel/errors.ts';
 
-/** Milliseconds between two lines of the log that say that nothing can be taken now. */
+/** Milliseconds between two log lines about the same refusal. */
 const LOGGED_EVERY = 10_000;
 
-/** Counts requests that can't be taken now, so that a line of the log speaks for many: they must not fill the disk. */
+/** Counts refused requests, so that one log line covers many: they must not fill the disk. */
 export class RefusalLog {
   private readonly unlogged = new Map<ErrorCode, number>();
   private readonly loggedAt = new Map<ErrorCode, number>();
@@ -14,7 +14,7 @@ export class RefusalLog {
     this.clock = clock;
   }
 
-  /** How many a line would speak for, since the last one of this code; 0 as long as it is too early for one. */
+  /** @returns refusals since the last line about this code; 0 while it is too early for another line */
   count(code: ErrorCode): number {
     const now = this.clock.monotonic();
     const count = (this.unlogged.get(code) ?? 0) + 1;

@@ -1,27 +1,27 @@
-/** Fields of a message that say what it is, and when it was sent: their text is shown. */
+/** Fields that describe a message and its time: their text is shown. */
 const SHOWN = new Set(['type', 'event', 'messageId', 'timestamp', 'originalTimestamp', 'sentAt', 'channel', 'version']);
 const IDS = ['userId', 'anonymousId', 'previousId', 'groupId'];
-/** Names that a message has from us, whatever the ids in it are. */
+/** Standard names of fields, which are shown even if they contain an id. */
 const OURS = new Set([...SHOWN, ...IDS, 'name', 'properties', 'traits', 'context', 'integrations', 'writeKey']);
 const ID = '[id]';
-/** A shorter id stands in other words, too. */
+/** A shorter id may be part of other words. */
 const SHORTEST_ID = 3;
 
 const MAX_ENTRIES = 40;
 const MAX_DEPTH = 4;
 const MAX_TEXT = 100;
-/** Other keys may be data. */
+/** Keys of another form may be data. */
 const KEY = /^[A-Za-z_$][\w $.-]{0,39}$/;
 
 /**
- * The start of a message as people may see it: its outline, and of its texts those that say what kind of message it is. Ids,
- * and what may be personal or secret, stay out wherever they stand.
+ * The start of a message as people may see it: its outline, with only the texts that say what kind of message it is. Ids,
+ * and values that may be personal or secret, are left out everywhere.
  */
 export function sampleOf(message: unknown): string {
   return JSON.stringify(new Outline(idsIn(message)).of(message, 0)) ?? '';
 }
 
-/** The start of what is not JSON: letters become x, digits 0, and what can't be seen a dot. */
+/** The start of a body that is not JSON: letters become x, digits 0, and invisible characters a dot. */
 export function maskedStart(bytes: Buffer): string {
   const text = bytes
     .subarray(0, 4 * MAX_TEXT)

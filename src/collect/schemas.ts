@@ -5,7 +5,7 @@ import { messageSchemas } from '../message.ts';
 import { CLIENT_TYPES, type ClientType } from '../message-types.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 
-/** How requests and answers look, for the documentation: messages are checked by `readMessage`, one by one. */
+/** Schemas of requests and answers, only for the documentation: `readMessage` checks the messages one by one. */
 
 const object = z.record(z.string(), z.unknown());
 const travel = {

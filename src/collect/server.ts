@@ -2,15 +2,15 @@ import type { Server } from 'node:http';
 import type { FastifyHttpOptions } from 'fastify';
 import { answerClientError, answerError } from '../http/errors.ts';
 
-/** Limits of the server that carries these routes, for all of them. */
+/** Options of the HTTP server that has these routes. */
 export const serverOptions = {
-  /** A request that dribbles in longer than this is answered 408, in milliseconds; Node looks every `connectionsCheckingInterval`. */
+  /** Milliseconds for a request to arrive; a slower one is answered 408. Node checks every `connectionsCheckingInterval`. */
   requestTimeout: 30_000,
   // Node ignores a request timeout that is shorter than the one for headers.
   http: { headersTimeout: 10_000, connectionsCheckingInterval: 2_000, maxHeaderSize: 16 * 1024 },
   /** Longer than load balancers keep idle connections, so that they don't send into one that is closing. */
   keepAliveTimeout: 72_000,
   clientErrorHandler: answerClientError,
-  /** Addresses that can't be decoded, such as `/%zz`. */
+  /** Answers URLs that can't be decoded, such as `/%zz`. */
   frameworkErrors: answerError,
 } satisfies FastifyHttpOptions<Server>;

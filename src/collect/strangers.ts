@@ -13,18 +13,18 @@ export interface StrangerLimits {
 }
 
 const LOOK_EVERY = 1_000;
-/** Milliseconds between two connections that are cut because there are too many, and how many times too many there may be meanwhile. */
+/** Milliseconds between two cuts of connections beyond the limit. Beyond OVERFLOW times the limit, cuts do not wait. */
 const CUT_EVERY = 2;
 const OVERFLOW = 2;
 
 /**
- * Requests and connections that have shown no write key. There is little room for them, and nobody new is refused for want
- * of it: those who have stayed longest go. An honest request stays for milliseconds, so the oldest are those that hold on.
+ * Requests and connections that have shown no write key. There is little room for them, but a new one is never refused for
+ * lack of it: the oldest are cut. An honest request stays for milliseconds, so the oldest are those that hold on.
  */
 export class Strangers implements Account {
   private readonly limits: StrangerLimits;
   private readonly clock: Pick<Clock, 'monotonic' | 'after'>;
-  /** When each came; oldest first. */
+  /** Times of arrival, oldest first. */
   private readonly arrivals = new Map<HeldBytes, number>();
   /** Connections on which no write key was shown yet. */
   readonly sockets = new Set<Socket>();
@@ -64,7 +64,7 @@ export class Strangers implements Account {
     else if (this.sockets.size > this.limits.strangerSockets) this.cutLater();
   }
 
-  /** One at a time: whoever comes again at once for each that is cut must not make us as busy as it is. */
+  /** Cuts one at a time: a client that reconnects at once after each cut must not make us as busy as it is. */
   private cutLater(): void {
     if (this.cutting) return;
     this.cutting = true;
@@ -83,17 +83,16 @@ export class Strangers implements Account {
     oldest.destroy();
   }
 
-  /** Whether a write key was shown on this connection. */
   isKnown(socket: Socket): boolean {
     return !this.sockets.has(socket);
   }
 
-  /** A write key was shown on this connection. */
+  /** Called when a write key was shown on this connection. */
   known(socket: Socket): void {
     this.sockets.delete(socket);
   }
 
-  /** Looks from time to time, while there is anyone, for requests whose time is over. */
+  /** Checks at intervals for requests whose time is over, as long as there are any requests. */
   private watch(): void {
     if (this.watching) return;
     this.watching = true;

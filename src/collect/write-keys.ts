@@ -3,8 +3,8 @@ import type { Source } from '../destination.ts';
 import { RollcallError } from '../kernel/errors.ts';
 
 /**
- * Finds the source that a write key belongs to. Digests are compared, so that the time taken tells nothing about how
- * much of a key was guessed right. A key that was right once is found without.
+ * Finds the source of a write key. Digests are compared, so that the time taken does not reveal how much of a key was
+ * guessed right. A key that was right once is found without a digest.
  */
 export function createWriteKeys(sources: () => readonly Source[]): (writeKey: string) => Source | undefined {
   let indexed: readonly Source[] | null = null;
@@ -25,7 +25,7 @@ export function createWriteKeys(sources: () => readonly Source[]): (writeKey: st
   };
 }
 
-/** Names its source all the same: the key was shown. */
+/** Carries its source, since the key was right. */
 export class SourceDisabled extends RollcallError {
   readonly source: Source;
 
@@ -39,7 +39,7 @@ export function unknownSource(): RollcallError {
   return new RollcallError('unknown_source', 'No source has this write key.');
 }
 
-/** The same for who wants to send: it throws RollcallError `unknown_source`, `source_disabled`. */
+/** Like `createWriteKeys`, but throws RollcallError `unknown_source` or `source_disabled`. */
 export function createEnabledSource(sources: () => readonly Source[]): (writeKey: string) => Source {
   const findSource = createWriteKeys(sources);
   return (writeKey) => {
@@ -65,10 +65,10 @@ export function queryWriteKey(query: unknown): string | null {
 }
 
 const SHOWN = /"writeKey"\s*:\s*("(?:[^"\\]|\\.){1,1000}")/g;
-/** Different keys that are looked at: more than a batch has messages, as each may have its own. */
+/** Most different keys to check: more than a batch has messages, as each may have its own. */
 const MAX_SHOWN = 3_000;
 
-/** The write keys in JSON text, wherever they stand. Finding them takes a few milliseconds at most, whatever the text is. */
+/** Finds the write keys anywhere in JSON text. This takes a few milliseconds at most, whatever the text is. */
 export function shownWriteKeys(json: string): readonly string[] {
   const shown = new Set<string>();
   for (const [, text = ''] of json.matchAll(SHOWN)) {

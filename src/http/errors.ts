@@ -4,7 +4,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { ERROR_CODES } from '../kernel/error-codes.ts';
 import { type ErrorCode, RollcallError } from '../kernel/errors.ts';
 
-// Importing that module has Node 24 load its own `fetch` as well, for names that it has from there: 40 ms of each start.
+// Importing that module makes Node 24 load its own `fetch` as well, for names that it re-exports: 40 ms of each start.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /** The body of every failed request; clients of the ecosystem read one or the other field. */
@@ -14,7 +14,7 @@ interface ErrorBody {
   readonly error: string;
 }
 
-/** Failures whose message names hosts and files: whoever may send messages learns only what they mean. */
+/** Answers for failures whose message names hosts and files, which only the log may show. */
 const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
   store_full: 'The store is full; try again later.',
   store_failed: 'The store takes nothing now; try again later.',
@@ -26,7 +26,7 @@ const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
 /** Logged elsewhere, or no fault. */
 const UNLOGGED: ReadonlySet<ErrorCode> = new Set(['overloaded', 'stopping']);
 
-/** Seconds after which a client may try again where nothing better is known. */
+/** Seconds after which a client may retry, if nothing better is known. */
 const RETRY_AFTER = 5;
 const RETRY_LIMITED = 60;
 
@@ -34,7 +34,7 @@ export function statusOf(code: ErrorCode): number {
   return ERROR_CODES[code].status;
 }
 
-/** Whether clients drop what was answered so, instead of sending it again. */
+/** True if clients drop a message answered with this code, instead of sending it again. */
 export function isFinal(code: ErrorCode): boolean {
   const status = statusOf(code);
   return status >= 400 && status < 500 && status !== 408 && status !== 429;
@@ -71,7 +71,7 @@ export function answerNotFound(request: FastifyRequest, reply: FastifyReply): vo
   reply.code(404).send(errorBody('not_found', `There is nothing at ${request.method} ${path}.`));
 }
 
-/** For Fastify's option `clientErrorHandler`: requests that never got as far as a route. */
+/** For Fastify's option `clientErrorHandler`: requests that never reached a route. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -101,7 +101,7 @@ export function answerExpectation(_request: IncomingMessage, response: ServerRes
   response.writeHead(417, headers).end(json);
 }
 
-/** The error that a failure is answered with. */
+/** Maps a failure to the error that answers it. */
 export function knownError(error: FastifyError | RollcallError): RollcallError {
   if (error instanceof RollcallError) return error;
   const status = error.statusCode ?? 500;

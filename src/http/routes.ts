@@ -48,7 +48,7 @@ interface Parts {
   readonly standing: () => ReturnType<typeof standingOf>;
 }
 
-/** Everything that is served beside health: collection, deletion requests, management, metrics and pages. */
+/** Registers all routes except health: collection, deletion requests, management, metrics and pages. */
 export async function registerRoutes(server: FastifyInstance, parts: Parts): Promise<void> {
   const { config, clock, accept, discards, metrics, ensureRunning } = parts;
   await server.register(openApi, { serviceName: config().serviceName, version: VERSION });
@@ -66,7 +66,7 @@ export async function registerRoutes(server: FastifyInstance, parts: Parts): Pro
   await registerAdmin(server, gate, session, parts);
 }
 
-/** Whether what a source collects goes into the event log. */
+/** True if the source's messages go into the event log. */
 function isLogged({ eventLog }: Config, source: string): boolean {
   return eventLog !== null && (eventLog.sources?.includes(source) ?? true);
 }
@@ -106,11 +106,11 @@ async function registerAdmin(
     windowOf: (destination, endpoint) => worker.windowOf(destination, endpoint),
     test: (destination) => test(destination, parts),
   });
-  // The pages are empty without data: who has to sign in must get as far as the page for it.
+  // The pages contain no data, and a person who has to sign in must be able to load them.
   await server.register(pages, { admit: async (request) => void (gate.needsToken || gate.identify(request)) });
 }
 
-/** Posts a test event to each endpoint of a destination, past the queue. */
+/** Posts a test event to each endpoint of a destination, bypassing the queue. */
 function test(destination: Destination, { agent, clock, config }: Parts) {
   const { alerts, serviceName } = config();
   const hook = hookOf(alerts, destination.name);
@@ -118,7 +118,7 @@ function test(destination: Destination, { agent, clock, config }: Parts) {
   return sendTestEvent(destination, { agent, clock, serviceName, body });
 }
 
-/** The event log as people ask for it. */
+/** The event log for the management API. */
 function eventLogOf({ config, store, clock }: Parts) {
   return {
     summary: async () => (config().eventLog === null ? null : summaryOf(store.events)),

@@ -2,7 +2,7 @@ import type { FastifyContextConfig, FastifySchema } from 'fastify';
 import * as z from 'zod';
 import { RollcallError } from '../kernel/errors.ts';
 
-/** How answers look, for the documentation of the service's routes. */
+/** Schemas of answers, for the documentation of the service's routes. */
 
 const error = z.object({
   code: z.string().describe('Stable and meant for programs.'),
@@ -10,23 +10,23 @@ const error = z.object({
   error: z.string().describe('The same as `message`.'),
 });
 
-/** A route's options that say how it looks. */
+/** The options of a route that document it. */
 export interface Documented {
   readonly config?: FastifyContextConfig;
   readonly schema?: FastifySchema;
 }
 
-/** Made when somebody asks for the documentation: that of all routes would take a sixth of the CPU of a start. */
+/** Makes the schema on the first request for the documentation: those of all routes take a sixth of the CPU of a start. */
 export function documented(make: () => FastifySchema): Documented {
   return { config: { swaggerTransform: ({ url }) => ({ url, schema: make() }) } };
 }
 
-/** For what stands in no documentation. */
+/** Hides a route from the documentation. */
 export const HIDDEN: Documented = { schema: { hide: true } };
 
 const known = new WeakMap<z.ZodType, Readonly<Record<string, unknown>>>();
 
-/** Messages that clients may send, as JSON Schema. Each is made once: that of an error stands in every route. */
+/** Converts the input of a schema to JSON Schema, once for each: every route has the one of an error. */
 export function jsonSchema(schema: z.ZodType): Readonly<Record<string, unknown>> {
   const made = known.get(schema);
   if (made) return made;
@@ -42,7 +42,7 @@ export function errorAnswer(description: string): Record<string, unknown> {
 /**
  * Checks a part of a request.
  *
- * @param where - the name of the part, for what is wrong with all of it
+ * @param where - the name of the part, for problems of the whole part
  * @throws RollcallError `invalid_request` with up to five reasons
  */
 export function checkedPart<S extends z.ZodType>(schema: S, given: unknown, where: string): z.output<S> {
@@ -54,7 +54,7 @@ export function checkedPart<S extends z.ZodType>(schema: S, given: unknown, wher
   throw new RollcallError('invalid_request', problems.join('; '));
 }
 
-/** zod's messages where a schema has none of its own. */
+/** Messages for problems that a schema has no message for. */
 function explain(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':

@@ -8,11 +8,11 @@ import { RollcallError } from '../kernel/errors.ts';
 import { answerError, answerExpectation, answerNotFound } from './errors.ts';
 
 /**
- * Connections that wait to be taken; the system may allow fewer (`net.core.somaxconn`). Beyond them a client hears nothing, and
- * tries again after a second and more: Node's 511 are too few for a crowd that comes at once.
+ * Connections that may wait to be accepted; the system may allow fewer (`net.core.somaxconn`). Beyond them a client gets no
+ * answer and retries after a second or more: Node's 511 are too few for a crowd that connects at once.
  */
 const BACKLOG = 4_096;
-/** Milliseconds for requests to be sent to their end, and answered, once the server is being closed. */
+/** Milliseconds for open requests to arrive and be answered, once the server is being closed. */
 const LAST_REQUESTS = 10_000;
 
 interface HealthChecks {
@@ -31,7 +31,7 @@ export function createHttpServer(
 ): FastifyInstance {
   const server = fastify({
     ...serverOptions,
-    // Node would answer 400 with nothing in it; the hook below says why.
+    // Node would answer 400 with an empty body; the hook below says why.
     http: { ...serverOptions.http, requireHostHeader: false },
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     loggerInstance: log,
@@ -43,15 +43,15 @@ export function createHttpServer(
   let endAnyway = () => {};
   server.addHook('preClose', async () => {
     isClosing = true;
-    // Who is answered from now on might keep the connection, and the server would wait for it as long as it may be idle.
+    // A client answered from now on might keep its connection, and the server would wait for as long as it may be idle.
     server.server.keepAliveTimeout = 1;
-    // Node no longer looks for requests that take too long.
+    // Node no longer checks for requests that take too long.
     endAnyway = clock.after(LAST_REQUESTS, () => server.server.closeAllConnections());
   });
   server.addHook('onClose', async () => endAnyway());
   server.server.on('checkExpectation', answerExpectation);
   server.server.on('checkContinue', (request, response) => {
-    // Once the body is wanted: a request that its head has refused must not be asked for it.
+    // Only once the body is wanted: a request refused by its headers must not be asked for it.
     request.once('resume', () => {
       if (!response.headersSent) response.writeContinue();
     });
@@ -78,8 +78,8 @@ export function createHttpServer(
 }
 
 /**
- * Starts to listen. `localhost` may be two addresses. Fastify makes a second server then, which has nothing of what was set on the
- * first; here the first one takes the connections of both.
+ * Starts to listen. `localhost` may be two addresses. Fastify would then make a second server without the settings of the
+ * first. Here the first one serves the connections of both.
  *
  * @returns the address to send to
  */
@@ -95,7 +95,7 @@ export async function startListening(
   server.addHook('preClose', async () => {
     closed = doors.map((door) => once(door.close(), 'close'));
   });
-  // Until what came through them is answered.
+  // Waits until requests of these connections are answered.
   server.addHook('onClose', async () => void (await Promise.all(closed)));
   const address = await server.listen({ host: first, port, backlog: BACKLOG });
   const bound = server.server.address() as AddressInfo;
@@ -110,7 +110,7 @@ async function localAddresses(host: string): Promise<string[]> {
   return (await lookup(host, { all: true })).map(({ address }) => address);
 }
 
-/** Null where the machine has no such address. */
+/** Null if the machine has no such address. */
 async function openDoor({ server }: FastifyInstance, host: string, port: number): Promise<Server | null> {
   const door = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => server.emit('connection', socket));
   door.listen({ host, port, backlog: BACKLOG });
