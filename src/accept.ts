@@ -6,21 +6,21 @@ import type { AcceptResult, Claim, Lane, LiveCommit, NewMessage, PlanStep, Queue
 export interface AcceptOptions {
   /** `live` unless the messages are a backfill or deletion notices. */
   readonly lane?: Lane;
-  /** These destinations and no others, whatever they are connected to and want: notices of deletions, and what syncs send. */
+  /** Sends to exactly these destinations, whatever they are connected to and want: for deletion notices and syncs. */
   readonly to?: readonly string[];
-  /** As `to`, where it is not the same for all. */
+  /** Like `to`, but for each message. */
   readonly toEach?: (message: Message) => readonly string[];
   /** Moves a run's cursor in the same transaction, if its fence still holds. */
   readonly step?: PlanStep;
-  /** A step of the live computation, in the same transaction. */
+  /** Commits a step of the live computation in the same transaction. */
   readonly live?: LiveCommit;
-  /** Writes them into the event log, too. */
+  /** Writes the messages into the event log, too. */
   readonly logged?: boolean;
 }
 
 /**
- * The one way in: collection, deletion requests and the sync all call it. It resolves once the messages are on disk,
- * all of them or (when it throws) none.
+ * The only way in: collection, deletion requests and the sync all call it. Resolves once all messages are on disk. If
+ * it throws, none are.
  *
  * @throws RollcallError `store_full`, `store_busy`, `store_failed`, `fence_lost`
  */
@@ -28,13 +28,13 @@ export type Accept = (source: string, messages: readonly Message[], options?: Ac
 
 /** The part of this process that delivers messages as they are accepted. */
 interface Deliverer {
-  /** Offers to take deliveries as they are accepted, up to these numbers by destination; null if it takes none. */
+  /** Offers to claim deliveries as they are accepted, up to these counts by destination; null to claim none. */
   reserve(counts: ReadonlyMap<string, number>): Take | null;
-  /** Called once they are on disk, with what was claimed for it; with null if they are not. */
+  /** Called with the claims once the deliveries are on disk; with null if they could not be written. */
   accepted(counts: ReadonlyMap<string, number>, take: Take | null, claims: readonly Claim[] | null): void;
 }
 
-/** @param onAccepted - called with each batch on disk, and the numbers of its deliveries by destination, repeated ones too */
+/** @param onAccepted - called for each batch on disk, with counts of its deliveries by destination, repeated ones included */
 export function createAccept(
   store: Pick<Queue, 'accept'>,
   destinations: () => readonly Destination[],
@@ -42,7 +42,7 @@ export function createAccept(
   onAccepted: (source: string, result: AcceptResult, counts: ReadonlyMap<string, number>) => void = () => {},
 ): Accept {
   const routerOf = createRouters(destinations);
-  // No function that waits holds the messages: while they are on their way to disk, their store alone decides what stays.
+  // No waiting function holds the messages: while they are being written, the store alone decides what stays in memory.
   return (source, messages, options = {}) => {
     const { to, toEach, lane = 'live' } = options;
     const routed = toEach ?? (to === undefined ? routerOf(source) : () => to);

@@ -37,15 +37,15 @@ interface AppOptions {
   readonly onProgress?: (progress: Progress) => void;
 }
 
-/** Which parts of the service to start. */
+/** Parts of the service to start. */
 interface StartOptions {
   readonly collect: boolean;
   readonly schedules: boolean;
-  /** Whether renamed audiences end under their former names without being held for a person. */
+  /** True to end renamed audiences under their former names without being held for a person. */
   readonly renames?: boolean;
 }
 
-/** The whole service: knows every part, starts them in order and stops them in reverse, but for collection, which ends late. */
+/** The whole service: knows every part, starts them in order and stops them in reverse, except collection, which ends late. */
 export class App {
   readonly store: Store;
   readonly accept: Accept;
@@ -57,40 +57,40 @@ export class App {
   private readonly deliveryLog: DeliveryLog;
   private readonly confirmations: Confirmations;
   /**
-   * Rejects when a part has ended for good and the service can't go on. Then close it, and end the process with an
-   * error, so that its supervisor starts it again. It never resolves.
+   * Rejects when a part has failed for good and the service can't go on. The caller should then close the app and exit
+   * with an error, so that a supervisor restarts the process. Never resolves.
    */
   readonly failed: Promise<never>;
-  /** The address that collection answers at, once started. */
+  /** The address that the HTTP server listens on, once started. */
   address: string | null = null;
   private config: Config;
   private readonly options: AppOptions;
   private readonly clock: Clock;
   private readonly agent: Dispatcher;
   private readonly discards: Discards;
-  /** Null where no log is kept. */
+  /** Null if no event log is kept. */
   private readonly events: EventLogKeeper | null;
   private readonly worker: Worker;
   private readonly alerts: AlertWatch;
   private server: FastifyInstance | null = null;
   private starting: Promise<void> = Promise.resolve();
   private started = false;
-  /** The options that schedules were started with; null without any. */
+  /** The options that schedules were started with; null if they were not started. */
   private scheduling: { readonly renames: boolean } | null = null;
   private cancelResume = () => {};
   private stopping = false;
-  /** Aborts with the beginning of the end. */
+  /** Aborts when closing begins. */
   private readonly closing = new AbortController();
   private readonly failure = Promise.withResolvers<never>();
-  /** Why it can't go on. */
+  /** The error that ended the service, if any. */
   private fault: RollcallError | null = null;
-  /** The damage of the store, if there is any. */
+  /** The error of a damaged store, if any. */
   private damage: RollcallError | null = null;
 
   private constructor(config: Config, store: Store, options: AppOptions) {
     const { log, clock = systemClock } = options;
     this.failed = this.failure.promise;
-    // An embedding program may look at it, and need not.
+    // An embedding program need not handle it.
     this.failed.catch(() => {});
     this.config = config;
     this.options = options;
@@ -222,7 +222,7 @@ export class App {
     return app;
   }
 
-  /** Delivery always runs; collection and schedules as asked for. */
+  /** Starts delivery always, collection and schedules on request. */
   async start(options: StartOptions): Promise<void> {
     const starting = this.startParts(options);
     this.starting = starting.catch(() => {});
@@ -231,7 +231,7 @@ export class App {
   }
 
   private async startParts({ collect: collects, schedules, renames = false }: StartOptions): Promise<void> {
-    // A process that collects answers that it can't, for as long as the store is damaged; others have nothing to do.
+    // While the store is damaged, a collecting process stays up and answers with errors. Others have nothing to do.
     if (this.damage && !collects) throw this.damage;
     if (collects || schedules) this.logWarnings();
     if (!this.damage) {
@@ -255,7 +255,7 @@ export class App {
       this.options.log.warn({ path, line }, `The configuration's ${path} ${message}`);
   }
 
-  /** In the background: a large store takes its time. What it finds, it also reports as an event. */
+  /** Checks in the background: a large store takes a while. Damage is also reported by `onDamaged`. */
   private lookForDamage(): void {
     this.store.check(false).catch((error) => {
       if (!this.stopping) this.options.log.warn({ err: error }, 'The store could not be checked for damage');
@@ -263,14 +263,14 @@ export class App {
   }
 
   /**
-   * Applies a changed configuration: destinations, sources, audiences; what needs a restart is named in the log.
+   * Applies changed destinations, sources and audiences. The log names changed settings that need a restart.
    *
    * @throws RollcallError `stopping`
    */
   async reload(config: Config): Promise<void> {
     this.ensureRunning();
     const applying = this.apply(config);
-    // The end waits: schedules that started after it would go on for ever.
+    // `close` waits for this: schedules started after it would run for ever.
     this.starting = Promise.allSettled([this.starting, applying]).then(() => {});
     await applying;
   }
@@ -278,24 +278,24 @@ export class App {
   private async apply(config: Config): Promise<void> {
     const fixed = ['store', 'listen', 'network', 'serviceName', 'eventLog'] as const;
     const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
-    if (restart.length > 0) this.options.log.warn({ restart }, 'These settings apply from the next start');
+    if (restart.length > 0) this.options.log.warn({ restart }, 'These settings take effect after a restart');
     if (config.logLevel !== this.config.logLevel) this.options.log.level = config.logLevel;
     this.config = { ...config, ...Object.fromEntries(fixed.map((name) => [name, this.config[name]])) };
     this.logWarnings();
     this.worker.configure(this.destinations());
-    // Each run asks again what this one could not write.
+    // Each run retries what could not be written here.
     await this.sync
       .configured()
       .catch((err) =>
-        this.options.log.warn({ err }, 'The store did not number the new configuration; the next run asks again'),
+        this.options.log.warn({ err }, 'Could not number the new configuration in the store; the next run retries'),
       );
     if (this.scheduling) await this.sync.start(this.scheduling.renames);
     this.options.log.info({ destinations: config.destinations.length }, 'Configuration reloaded');
   }
 
   /**
-   * Waits until every delivery of these runs is delivered, dead or waiting for a retry, or behind an endpoint that takes
-   * nothing. Resolves to how far they are then, or when the app closes.
+   * Waits until every delivery of these runs is delivered, dead, waiting for a retry, or queued for an endpoint that accepts
+   * nothing. Resolves to their progress then, or when the app closes.
    */
   delivered(runs: readonly string[]): Promise<RunProgress> {
     const { store, clock } = this;
@@ -307,25 +307,25 @@ export class App {
     });
   }
 
-  /** For a command that has done all that it will: no batch waits for more. */
+  /** Sends batches without waiting for more messages: for a command that has queued all of its own. */
   expectNoMore(): void {
     this.worker.expectNoMore();
   }
 
-  /** Tells people what needs them, at the end of a command that does not stay. */
+  /** Sends due alerts once, at the end of a command that does not keep running. */
   alert(): Promise<void> {
     return this.alerts.once();
   }
 
   /**
-   * Stops the sync, then delivery once what is in flight has ended, and intake last: until then `/readyz` sends load balancers
-   * elsewhere, and what they still send is taken.
+   * Stops the sync, then delivery once requests in flight have ended, and collection last: until then `/readyz` sends load
+   * balancers elsewhere, and messages that still arrive are accepted.
    */
   async close(): Promise<void> {
     if (this.stopping) return;
     this.stopping = true;
     this.closing.abort();
-    // A server that is closed before it listens would listen all the same.
+    // A server closed before it listens would still start to listen.
     await this.starting;
     await this.sync.stop();
     this.cancelResume();
@@ -343,8 +343,8 @@ export class App {
   }
 
   /**
-   * The store is damaged: it refuses what is new, and nothing more is delivered, since what became of it could not be
-   * written. Starting again would not help, so the process stays and says so, if there is anyone to say it to.
+   * Handles a damaged store: it refuses new messages, and nothing more is delivered, since results could not be written.
+   * A restart would not help, so a process that serves requests stays up and reports the damage.
    */
   private stopForDamage(error: RollcallError): void {
     if (this.damage !== null || this.stopping) return;
@@ -355,20 +355,20 @@ export class App {
     if (this.started && this.server === null) this.fail(error);
   }
 
-  /** A part has ended for good. Nothing more is taken or posted, since nothing of it could be written. */
+  /** Handles a part that failed for good. Nothing more is accepted or posted, since it could not be recorded. */
   private fail(error: RollcallError): void {
     if (this.fault !== null) return;
     this.fault = error;
     const { code } = error;
-    this.options.log.fatal({ code, err: error }, `Rollcall can't go on and ends: ${error.message}`);
+    this.options.log.fatal({ code, err: error }, `Rollcall can't continue and is shutting down: ${error.message}`);
     this.worker.giveUp();
     this.failure.reject(error);
   }
 
   /**
-   * How everything stands, with what needs a person.
+   * The state of all parts, with the concerns that need a person.
    *
-   * @param before - of the last look
+   * @param before - concerns of the previous check
    */
   standing(before: readonly Concern[] = []) {
     const { store, clock, sync, config } = this;
@@ -378,19 +378,19 @@ export class App {
     return standingOf({ store, audiences: sync.audiences, destinations, sources, rules, now: clock.now(), before });
   }
 
-  /** A log that is in the store is there, whether or not it is still written. */
+  /** An event log in the store is erased from even if it is no longer written. */
   private async eraseFromLog(requests: readonly Erasure[]): Promise<void> {
     const { events } = this.store;
     if (this.events) await this.events.erase(requests);
     else if (events.kind === 'table') for (const { users, sources } of requests) await events.forget(users, sources);
   }
 
-  /** Those that are configured, and those that alerts go to. */
+  /** Configured destinations, and those of alerts. */
   destinations(): readonly Destination[] {
     return this.allDestinations.of(this.config);
   }
 
-  /** The same list as long as the configuration is the same. */
+  /** Keeps the list, so that it is the same as long as the configuration is. */
   private readonly allDestinations = {
     config: null as Config | null,
     list: [] as readonly Destination[],
@@ -428,11 +428,13 @@ export class App {
     log.info({ stage: 'collect', address: this.address }, 'Listening');
   }
 
-  /** Takes up deletion requests that another process filed and did not finish, now and from time to time. */
+  /** Resumes deletion requests that another process filed and did not finish, now and at intervals. */
   private async resumeRegulations(): Promise<void> {
     await this.regulations
       .resume()
-      .catch((error) => this.options.log.warn({ err: error }, 'Could not look for deletion requests'));
+      .catch((error) =>
+        this.options.log.warn({ err: error }, 'Could not check for unfinished deletion requests; retrying'),
+      );
     this.cancelResume = this.clock.after(REGULATION_INTERVAL, () => void this.resumeRegulations());
     if (this.stopping) this.cancelResume();
   }
@@ -452,5 +454,5 @@ export class App {
   }
 }
 
-/** How often unfinished deletion requests are looked for, in milliseconds. */
+/** Milliseconds between two checks for unfinished deletion requests. */
 const REGULATION_INTERVAL = 30_000;

@@ -8,11 +8,11 @@ interface RuleSetting {
   readonly meaning: string;
 }
 
-/** An alert rule, and how the pages show its concerns. When it holds is in src/admin/concerns.ts. */
+/** An alert rule, and how the pages show its concerns. Its condition is in src/admin/concerns.ts. */
 interface Rule {
   /** A sentence for the docs and the schema. */
   readonly when: string;
-  /** How long it must last before people are alerted, in milliseconds, unless the configuration says otherwise. */
+  /** Milliseconds that it must last before people are alerted, unless the configuration sets another time. */
   readonly after: number;
   readonly settings?: Readonly<Record<string, RuleSetting>>;
   /** Titles of announcements; `many` follows a number. */
@@ -23,7 +23,7 @@ interface Rule {
   readonly tone: 'warn' | 'bad';
   /** The page about one; the subject is appended. */
   readonly page: string;
-  /** The same for announcements, if they link to another. */
+  /** The page that announcements link to, if it is another. */
   readonly link?: string;
   /** The page about all. */
   readonly all: string;
@@ -186,12 +186,12 @@ export type ConcernKind = keyof typeof TABLE;
 export const RULES: Readonly<Record<ConcernKind, Rule>> = TABLE;
 export const CONCERNS = Object.keys(TABLE) as readonly ConcernKind[];
 
-/** What the configuration sets for one rule. */
+/** Settings of one rule in the configuration. */
 export type RuleSettings<K extends ConcernKind> = (typeof TABLE)[K] extends { settings: infer S }
   ? { readonly [Name in keyof S]: number }
   : unknown;
 
-/** Something that needs a person, for as long as it is so. */
+/** A condition that needs a person, while it lasts. */
 export interface Concern {
   readonly kind: ConcernKind;
   /** The thing it is about. There is only one concern of the same kind and subject. */
@@ -200,9 +200,9 @@ export interface Concern {
   readonly audience?: string;
   readonly source?: string;
   readonly run?: string;
-  /** ISO 8601; null where nobody knows. */
+  /** ISO 8601; null if unknown. */
   readonly since: string | null;
   readonly message: string;
-  /** Of an unusual size: between which sizes it would be a usual one. */
+  /** For an unusual size: the range of usual ones. */
   readonly usual?: { readonly low: number; readonly high: number };
 }

@@ -2,24 +2,24 @@ import type { Logger } from 'pino';
 import type { Clock } from './kernel/clock.ts';
 import type { Settlement } from './store/port.ts';
 
-/** Between two summaries, in milliseconds. */
+/** Milliseconds between two summaries. */
 const SUMMARY_EVERY = 60_000;
-/** Endpoints that one summary names. */
+/** Most endpoints in one summary. */
 const ENDPOINTS = 1_000;
-/** Dead letters of one destination that have a line of their own between two summaries. */
+/** Most dead letters of a destination that have a line of their own between two summaries. */
 const LETTERS = 20;
 
 /** Failures at one endpoint since the last summary. */
 interface Failures {
   readonly destination: string;
-  /** How often, by status or cause. */
+  /** Counts by status or cause. */
   readonly causes: Map<string, number>;
   retried: number;
 }
 
 /**
- * Says what became of deliveries: dead letters on lines of their own, as long as they are few, ordinary retries as one line per
- * endpoint and minute. Level debug has every try. What is delivered at the first try costs no more than a comparison.
+ * Logs results of deliveries: a line for each dead letter as long as they are few, and a line per endpoint and minute for
+ * ordinary retries. Level debug has every try. A delivery that succeeds at once costs no more than a comparison.
  */
 export class DeliveryLog {
   private readonly log: Logger;
@@ -45,7 +45,7 @@ export class DeliveryLog {
     }
   }
 
-  /** Writes the summaries that are due or not. */
+  /** Writes all summaries, due or not. */
   flush(): void {
     this.cancel?.();
     this.cancel = null;
@@ -62,7 +62,7 @@ export class DeliveryLog {
     this.letters.clear();
   }
 
-  /** How many that makes. */
+  /** @returns dead letters of the destination since the last summary */
   private countLetter({ claim: { destination } }: Settlement): number {
     const letters = (this.letters.get(destination) ?? 0) + 1;
     this.letters.set(destination, letters);
@@ -97,6 +97,6 @@ function fieldsOf({ claim, verdict, attempts }: Settlement) {
   const { kind } = verdict;
   const reason = kind === 'dead' ? { reason: verdict.reason } : {};
   const next = kind === 'retry' ? { next: new Date(verdict.dueAt).toISOString() } : {};
-  const told = { kind, ...reason, ...next };
-  return { stage: 'deliver', delivery: id, destination, source, type, messageId, tries, verdict: told, tried };
+  const shown = { kind, ...reason, ...next };
+  return { stage: 'deliver', delivery: id, destination, source, type, messageId, tries, verdict: shown, tried };
 }

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import type { IpMode } from './kernel/ip.ts';
 import type { MessageType } from './message-types.ts';
 
-/** How deliveries of an endpoint are put together into requests. */
+/** Options for combining deliveries of an endpoint into requests. */
 export interface BatchOptions {
-  /** Messages in a request at most. */
+  /** Most messages in a request. */
   readonly size: number;
-  /** For how long a message waits for others, in milliseconds. */
+  /** Milliseconds that a message waits for others. */
   readonly wait: number;
 }
 
@@ -16,9 +16,9 @@ export interface Endpoint {
   readonly id: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Absent where each delivery is a request. */
+  /** Absent if each delivery is a request. */
   readonly batch?: BatchOptions;
-  /** Whether whoever knows its path may post to it: then that is not shown. */
+  /** True if anyone who knows its path may post to it. The path is not shown then. */
   readonly isSecret?: boolean;
 }
 
@@ -43,7 +43,7 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
   'expect',
 ]);
 
-/** How requests are signed: `X-Signature`, the headers of Standard Webhooks, or both. */
+/** Ways to sign requests: `X-Signature`, the headers of Standard Webhooks, or both. */
 export const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
 type SigningScheme = (typeof SIGNINGS)[number];
 
@@ -61,31 +61,31 @@ export interface Destination {
   readonly name: string;
   readonly enabled: boolean;
   readonly sources: readonly string[];
-  /** Notices of deletions ignore it. */
+  /** Ignored by deletion notices. */
   readonly wants?: Wants;
-  /** The first one signs, with Standard Webhooks each of them; empty when requests go unsigned. */
+  /** The first one signs; with Standard Webhooks, each of them does. Empty if requests are unsigned. */
   readonly secrets: readonly string[];
   /** `x-signature` unless given. */
   readonly signing?: SigningScheme;
   readonly endpoints: readonly Endpoint[];
-  /** Whose success delivers a message: that of any endpoint (the spec's rule) or of all. */
+  /** A message is delivered if any endpoint accepts it (the spec's rule), or only if all do. */
   readonly require: 'any' | 'all';
   /** Deliveries started per second at most; null means no limit. */
   readonly ratePerSecond: number | null;
 }
 
-/** Where messages come from; it proves itself with its write key. */
+/** A sender of messages, authenticated by its write key. */
 export interface Source {
   readonly id: string;
   readonly writeKey: string;
   readonly enabled: boolean;
   /** Collection requests per second at most; absent means no limit. */
   readonly ratePerSecond?: number;
-  /** How people's IP addresses are treated; kept where absent. */
+  /** Treatment of people's IP addresses; `keep` if absent. */
   readonly ip?: IpMode;
 }
 
-/** Whether Rollcall itself speaks as this source, to people's hooks; the colon keeps its name apart from configured ones. */
+/** True if Rollcall itself sends as this source, to people's hooks. The colon keeps its name apart from configured ones. */
 export function isOwnSource(source: string): boolean {
   return source.startsWith('rollcall:');
 }
@@ -101,7 +101,7 @@ export function redactUrl(url: string): string {
   return parsed ? `${parsed.protocol}//${parsed.host}${parsed.pathname}` : '(invalid URL)';
 }
 
-/** Where an endpoint is, as it may be shown. */
+/** The URL of an endpoint without its secret parts. */
 export function shownUrl({ url, isSecret = false }: Endpoint): string {
   return isSecret ? `${new URL(url).origin}/…` : redactUrl(url);
 }

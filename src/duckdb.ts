@@ -2,36 +2,36 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 
 export type DuckdbSettings = Readonly<Record<string, string>>;
 
-/** A database in a DuckDB instance that it has for itself, so that no SQL sees another's. */
+/** A database in a DuckDB instance of its own, so that no SQL sees another database. */
 export interface AttachedDatabase {
-  /** A connection whose names are those of the database. Close all of them before `detach`. */
+  /** Opens a connection that resolves names in the database. Close all connections before `detach`. */
   connect(): Promise<DuckDBConnection>;
-  /** Lets go of the file, and writes what its log holds into it. */
+  /** Writes the log into the file, and closes it. */
   detach(): Promise<void>;
 }
 
-/** A DuckDB with the settings that it has at present. */
+/** A DuckDB instance with its current settings. */
 interface Instance {
   readonly duckdb: DuckDBInstance;
   readonly settings: DuckdbSettings;
 }
 
-/** What an instance can take over from the next database. With any other setting that differs, a new one is made. */
+/** Settings that an instance can change for its next database. If any other one differs, a new instance is made. */
 const CHANGEABLE: ReadonlySet<string> = new Set(['file_search_path', 'temp_directory']);
-/** How long an instance without a database is kept, in milliseconds, and how many at most: an engine's, and the event log's. */
+/** Milliseconds that an idle instance is kept, and the most of them: an engine's and the event log's. */
 const KEPT = 60_000;
 const MOST_KEPT = 2;
-/** What is read next is to be as it is then: DuckDB keeps parts of files that it has read. */
+/** Clears DuckDB's cache of file contents, so that the next database reads files as they are then. */
 const FORGET_READ = [false, true].map((enabled) => `SET GLOBAL enable_external_file_cache = ${enabled}`);
 
-/** Instances without a database, and what ends them. */
+/** Instances without a database, with the timers that end them. */
 const idle = new Map<Instance, NodeJS.Timeout>();
 
 /**
- * Opens a file, or `:memory:`, in an instance that had another before, if there is one. To make one, and to end it, costs more
- * than most runs: DuckDB registers all of its functions, and gives each free page of memory back by itself.
+ * Opens a file, or `:memory:`, in an idle instance if there is one. Making and ending an instance costs more than most
+ * runs: DuckDB registers all of its functions, and returns free memory page by page.
  *
- * @param name - what SQL calls the database
+ * @param name - name of the database in SQL
  * @throws Error of DuckDB
  */
 export async function attachDatabase(
@@ -104,7 +104,7 @@ function takeIdle(settings: DuckdbSettings): Instance | null {
   return instance;
 }
 
-/** Null where it can't be: a folder for temporary files that was written to can't be left. */
+/** Null if the settings can't be changed: a folder for temporary files is fixed once it was written to. */
 async function changed(instance: Instance, settings: DuckdbSettings): Promise<Instance | null> {
   const names = differingSettings(instance.settings, settings);
   try {

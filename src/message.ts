@@ -5,15 +5,15 @@ import { type IpRule, withIp } from './kernel/ip.ts';
 import { correctedTime, isoInstant, isoTime, otherInstant } from './kernel/timestamp.ts';
 import { CLIENT_TYPES, type ClientType, MAX_ID_BYTES, type MessageType } from './message-types.ts';
 
-/** A message as the pipeline carries it: what routing asks for, and the body made once for all. */
+/** A message in the pipeline: the fields that routing needs, and the body, made once for all destinations. */
 export interface Message {
   readonly type: MessageType;
   /** Deduplicated per source. */
   readonly messageId: string;
   readonly userId: string | null;
-  /** Name of what happened (track only). */
+  /** Name of the event (track only). */
   readonly event?: string | undefined;
-  /** Destinations switched on or off for this message; null when it says nothing. */
+  /** Destinations switched on or off for this message; null if it names none. */
   readonly integrations: Readonly<Record<string, unknown>> | null;
   /** The webhook body (docs/wire.md) as JSON text. */
   readonly body: string;
@@ -21,32 +21,32 @@ export interface Message {
   readonly conflict?: string;
 }
 
-/** Why a message can't be taken. */
+/** The reason why a message is rejected. */
 interface Rejection {
   readonly code: ErrorCode;
   readonly message: string;
 }
 
-/** Values that a message borrows from the request that brought it. */
+/** Values that a message takes from its request. */
 export interface MessageEnvelope {
-  /** The kind that the path names; items of a batch name their own. */
+  /** The kind named by the path; items of a batch name their own. */
   readonly type?: MessageType;
   readonly receivedAt: number;
-  /** When the client sent it, by the client's clock; a number has been read already. */
+  /** Time of sending by the client's clock; a number has been parsed already. */
   readonly sentAt?: unknown;
   readonly context?: Readonly<Record<string, unknown>>;
   readonly integrations?: Readonly<Record<string, unknown>>;
-  /** How `context.ip` is treated; kept as given where absent. */
+  /** Treatment of `context.ip`; kept as given if absent. */
   readonly ip?: IpRule;
-  /** Makes an id for a message that brings none. */
+  /** Makes an id for a message without one. */
   readonly newId: () => string;
-  /** Called with the field of a time that can't be read. */
+  /** Called with the name of a time field that can't be parsed. */
   readonly onUnreadable?: (field: TimeField) => void;
 }
 
 export type TimeField = 'timestamp' | 'sentAt';
 
-/** A call, and an item of a batch, in bytes of JSON. */
+/** Largest call or item of a batch, in bytes of JSON. */
 export const MAX_MESSAGE_BYTES = 32 * 1024;
 /** Levels of nesting; the parsers of common languages give up from 512 on. */
 const MAX_DEPTH = 500;
@@ -74,7 +74,7 @@ const common = {
   integrations: object('integrations_not_object'),
 };
 
-/** Schemas of what clients may send, by kind. Other fields pass through: the check only reads the input, and the input is kept. */
+/** Schemas of client messages, by kind. Other fields pass through: the schemas only check the input, which is kept. */
 export const messageSchemas = {
   identify: z.object({ ...common, traits: object('traits_not_object') }),
   track: z.object({
@@ -121,9 +121,9 @@ const EXPLANATIONS: Partial<Record<ErrorCode, string>> = {
 };
 
 /**
- * Checks what a client sent and makes the message of it, or says what is wrong with it. Leaves the input as it is.
+ * Checks a client's input and returns its message, or the reason to reject it. Leaves the input unchanged.
  *
- * @param sentBytes - length of the request that brought it: the input is only measured if that is over the limit of a message
+ * @param sentBytes - length of the request: the input is only measured if that is over the limit of a message
  */
 export function readMessage(
   input: unknown,
@@ -162,7 +162,7 @@ export function deletionNotice(userId: string, messageId: string, at: number): M
   return { type: 'delete', messageId, userId, integrations: null, body };
 }
 
-/** Fields that are written anew, or say how a message travels and not what happened. */
+/** Fields that Rollcall writes itself, or that describe the transport and not the event. */
 const OWN_FIELDS = new Set([
   ...['type', 'version', 'messageId', 'timestamp', 'originalTimestamp', 'receivedAt', 'context', 'integrations'],
   ...['writeKey', 'sentAt', '_metadata', '__proto__'],
@@ -171,7 +171,7 @@ const OWN_FIELDS = new Set([
 const OWN_FIELDS_OF_ALIAS = new Set([...OWN_FIELDS, 'userId', 'previousId', 'User ID', 'Previous ID']);
 const IDS = new Set(['userId', 'anonymousId', 'groupId', 'previousId']);
 const OBJECTS = new Set(['traits', 'properties']);
-/** Kinds that always carry this object (docs/wire.md). */
+/** The object that a kind always has (docs/wire.md). */
 const DETAILS = {
   ...{ identify: 'traits', group: 'traits', track: 'properties', page: 'properties' },
   ...{ screen: null, alias: null },
@@ -208,20 +208,20 @@ function webhookBody(
 /** The key in a context that marks the changes of audiences and traits (docs/wire.md). */
 const MARK = 'personas';
 
-/** Receivers believe what the mark says, and write keys are no secret: nothing that is collected may have it. */
+/** Receivers trust the mark, and write keys are no secret: no collected message may have it. */
 function withoutMark(context: Record<string, unknown>): Record<string, unknown> {
   if (!Object.hasOwn(context, MARK)) return context;
   const { [MARK]: _mark, ...others } = context;
   return others;
 }
 
-/** Rudder's library for browsers has the traits of an identify in its context only. */
+/** Rudder's library for browsers puts the traits of an identify only into its context. */
 function traitsInContext(context: unknown): Record<string, unknown> | null {
   const { traits } = (context ?? {}) as { readonly traits?: unknown };
   return isPlainObject(traits) ? traits : null;
 }
 
-/** Ids are text, and languages whose lists and objects are one and the same write an empty object as `[]`. */
+/** Turns ids into text, and `[]` into an object: languages with one type for lists and objects write an empty one so. */
 function normalised(name: string, value: unknown): unknown {
   if (IDS.has(name)) return isId(value) ? idText(value) : value;
   return OBJECTS.has(name) && isEmptyList(value) ? {} : value;
@@ -241,8 +241,8 @@ function pageProperties(properties: Record<string, unknown>): Record<string, unk
 }
 
 /**
- * `receivedAt − (sentAt − originalTimestamp)` where the client said when it sent the message, else as given. The
- * given time stays beside it, unless it is the same in ISO 8601.
+ * Writes `receivedAt − (sentAt − originalTimestamp)` if the client gave `sentAt`, else the given time. Keeps the given
+ * one as `originalTimestamp`, unless it is the same in ISO 8601.
  */
 function writeTimestamps(
   body: Record<string, unknown>,
@@ -260,7 +260,7 @@ function writeTimestamps(
   body['receivedAt'] = isoTime(receivedAt);
 }
 
-/** When it was sent by its own word, or by that of its batch. */
+/** Time of sending, from the message itself or from its batch. */
 function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: MessageEnvelope['onUnreadable']): number | null {
   const sentAt = own ?? ofBatch ?? null;
   if (sentAt === null || (sentAt === ofBatch && typeof ofBatch === 'number')) return ofBatch as number | null;
@@ -277,7 +277,7 @@ function bodyText(body: Record<string, unknown>): string | null {
   return withoutTraps(json);
 }
 
-/** Null if the engine's stack ends before the nesting does. JSON.parse has no such end. */
+/** Null if the nesting exceeds the engine's stack. JSON.parse has no such limit. */
 function toJson(value: unknown): string | null {
   try {
     return JSON.stringify(value);
@@ -310,20 +310,20 @@ export function withoutTraps(json: string): string {
   return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
 }
 
-/** Measured only if its body, which has nearly all of it, comes near the limit. */
+/** Measures the input only if its body, which has nearly all of it, comes near the limit. */
 function isTooLarge(input: Record<string, unknown>, body: string): boolean {
   if (body.length < MAX_MESSAGE_BYTES / 4) return false;
   const json = toJson(input);
   return json === null || Buffer.byteLength(json) > MAX_MESSAGE_BYTES;
 }
 
-/** The batch's `integrations`, overruled by those of the message; null when neither has any. */
+/** The batch's `context` or `integrations`, overridden by the message's own; null if neither has any. */
 function merged(shared: Readonly<Record<string, unknown>> | undefined, own: unknown): Record<string, unknown> | null {
   const given = isPlainObject(own) ? own : isEmptyList(own) ? {} : null;
   return shared === undefined ? given : { ...shared, ...given };
 }
 
-/** The same of the integrations object, in which `all` and `All` are one name. */
+/** Like `merged`, for the integrations object, in which `all` and `All` are one name. */
 function mergedIntegrations(
   shared: Readonly<Record<string, unknown>> | undefined,
   own: unknown,
@@ -347,12 +347,11 @@ function missingId(type: ClientType, input: Record<string, unknown>): ErrorCode 
   return (idText(input['userId']) ?? idText(input['anonymousId'])) === null ? 'no_user_anon_id' : null;
 }
 
-/** With the words that explain it. */
 function rejection(code: ErrorCode): Rejection {
   return { code, message: EXPLANATIONS[code] ?? code };
 }
 
-/** Postgres can't store a NUL character, and of a whole number beyond 2^53 the parser has lost digits: that is another id. */
+/** Postgres can't store a NUL character, and a whole number beyond 2^53 has lost digits in the parser: it is another id. */
 function isId(value: unknown): value is string | number {
   if (typeof value === 'string') return !value.includes('\0');
   return typeof value === 'number' && (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value));
@@ -362,7 +361,7 @@ function isLongId(id: string | number): boolean {
   return typeof id === 'string' && id.length > MAX_ID_BYTES / 3 && Buffer.byteLength(id) > MAX_ID_BYTES;
 }
 
-/** Null for what names nobody: nothing, and blanks. */
+/** Null if the id is absent or blank. */
 function idText(value: unknown): string | null {
   if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value.trim() !== '' ? value : null;

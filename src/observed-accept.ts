@@ -13,9 +13,9 @@ interface Observer {
   readonly alive: () => void;
 }
 
-/** Counts what is accepted and what is not; whoever asked for it logs that it was not. */
+/** Counts accepted and refused messages. Callers log refusals. */
 export function observedAccept(accept: Accept, { clock, log, metrics, alive }: Observer): Accept {
-  // As with `createAccept`, nothing here holds the messages while it waits.
+  // As in `createAccept`, nothing here holds the messages while it waits.
   return (source, messages, options) => {
     const startedAt = clock.monotonic();
     const accepting = new Promise<AcceptResult>((resolve) => {

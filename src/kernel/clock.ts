@@ -1,13 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { uptime } from 'node:os';
 
-/** The only door to time and randomness, so that tests can hold both. */
+/** The only access to time and randomness, so that tests can control both. */
 export interface Clock {
   /** Milliseconds since 1970, UTC. */
   now(): number;
   /** Milliseconds that never go back, for deadlines and leases. They stand still while the machine is suspended (Linux). */
   monotonic(): number;
-  /** Milliseconds since the machine was started, suspension included; to 10 ms or so, and dearer to read than the others. */
+  /** Milliseconds since the machine was started, suspension included; accurate to some 10 ms, and slower than the others. */
   uptime(): number;
   /** A number in [0, 1). */
   random(): number;
@@ -16,14 +16,14 @@ export interface Clock {
   token(bytes: number): string;
   /** Calls back after `ms`; the returned function cancels. Never keeps the process alive. */
   after(ms: number, callback: () => void): () => void;
-  /** Waits `ms`; keeps the process alive, as somebody waits for it. Rejects with the signal's reason when that aborts. */
+  /** Waits `ms` and keeps the process alive. Rejects with the signal's reason when that aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** Longer than anybody sleeps. */
+/** Longer than any sleep, in milliseconds. */
 const EVER = 2 ** 30;
 
-/** The same clock, but for what it calls the time. */
+/** The same clock with another time of day. */
 export function withTime(clock: Clock, now: () => number): Clock {
   return {
     now,
@@ -44,7 +44,7 @@ export const systemClock: Clock = {
     try {
       return uptime() * 1_000;
     } catch {
-      // Where the system does not tell, a suspension is taken for a step of the wall clock, which only lengthens times.
+      // Without an uptime, a suspension looks like a step of the wall clock, which only lengthens times.
       return performance.now();
     }
   },

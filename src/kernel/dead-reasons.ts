@@ -5,7 +5,7 @@ interface Explanation {
   readonly look: string;
 }
 
-/** Why a delivery was given up. `npm run reference` writes docs/errors.md from this list. */
+/** Reasons for giving up a delivery. `npm run reference` writes docs/errors.md from this list. */
 export const DEAD_LETTER_REASONS = {
   refused: {
     meaning: 'The endpoint answered 4xx (other than 408, 425 and 429) or 3xx.',

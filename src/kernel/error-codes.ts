@@ -3,13 +3,13 @@
 import { CLIENT_TYPES } from '../message-types.ts';
 
 interface Explanation {
-  /** The HTTP status that it is answered with, where it is answered. */
+  /** The HTTP status of an answer with this code. */
   readonly status: number;
   /** Says what happened. */
   readonly meaning: string;
   /** Says what to do about it. */
   readonly remedy: string;
-  /** Where an operator who sees it in a log, a metric or a run finds out more; null where the message says it all. */
+  /** Commands and places for an operator to find out more; null if the message says it all. */
   readonly look: string | null;
 }
 

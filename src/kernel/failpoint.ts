@@ -13,22 +13,22 @@ export type Failpoint =
   /** A step of the live computation: it has been read, it is written. */
   | 'live_step'
   | 'live_stepped'
-  /** Something of the building of live state is written, or of making a definition live. */
+  /** A part of building live state is written, or of making a definition live. */
   | 'live_build'
-  /** Files of the event log are planned, written, in their place, part of the log; others are about to be removed, and are. */
+  /** Files of the event log are planned, written, in place, part of the log; others are about to be removed, or are. */
   | 'log_planned'
   | 'log_written'
   | 'log_placed'
   | 'log_listed'
   | 'log_removing'
   | 'log_removed'
-  /** A deletion is noted beside the files, and not yet in the store. */
+  /** A deletion is noted next to the files, but not yet in the store. */
   | 'log_noted'
-  /** The table of the event log: a step of making or dropping a part, or the end of it; a day is without its deleted users. */
+  /** The table of the event log: a partition is being made or dropped, or has been; a day is without its deleted users. */
   | 'log_altered'
   | 'log_erased';
 
-/** The fault: the process ends as by `kill -9`, or only the thread that comes by fails. */
+/** The fault: the process ends as by `kill -9`, or only the thread that passes the failpoint fails. */
 export type FailpointFault = 'kill' | 'throw' | 'memory' | 'hang';
 
 /** A failpoint that fires after it was passed a number of times. */
@@ -41,13 +41,12 @@ export interface Armed {
 let armed: Armed | null = null;
 let left = 0;
 
-/** Has the fault happen the `passes`-th time that this process, or its store's thread, comes by. For tests only. */
+/** Makes the fault happen the `passes`-th time that this process, or its store's thread, passes. For tests only. */
 export function armFailpoint(name: Failpoint, passes: number, fault: FailpointFault = 'kill'): void {
   armed = { name, passes, fault };
   left = passes;
 }
 
-/** None is armed any more. */
 export function disarmFailpoint(): void {
   armed = null;
 }
@@ -57,7 +56,7 @@ export function armedFailpoint(): Armed | null {
   return armed;
 }
 
-/** How often this thread came by the armed failpoint. */
+/** Times that this thread has passed the armed failpoint. */
 export const failpointPasses = (): number => (armed?.passes ?? 0) - left;
 
 export function failpoint(name: Failpoint): void {
@@ -68,7 +67,7 @@ export function failpoint(name: Failpoint): void {
 
 const FAULTS: Readonly<Record<FailpointFault, () => void>> = {
   kill: () => void process.kill(process.pid, 'SIGKILL'),
-  /** Later, where nobody catches it. */
+  /** Throws later, so that nobody catches it. */
   throw() {
     setImmediate(() => {
       throw new Error('a fault that a test asked for');

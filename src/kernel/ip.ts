@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js';
 
-/** How a source keeps people's IP addresses: as they are, without the part that names one person, or not at all. */
+/** Ways to keep people's IP addresses: as they are, without the part that identifies a person, or not at all. */
 export const IP_MODES = ['keep', 'anonymise', 'drop'] as const;
 export type IpMode = (typeof IP_MODES)[number];
 
@@ -10,7 +10,7 @@ export interface IpRule {
   readonly from: string | null;
 }
 
-/** The context with the `ip` that it may have; one that the client gave goes before the one that it sent from. */
+/** The context with the `ip` that it may have. An address given by the client wins over the one that it sent from. */
 export function withIp(context: Record<string, unknown>, { mode, from }: IpRule): Record<string, unknown> {
   const { ip: given, ...rest } = context;
   const has = typeof given === 'string' && given !== '';
@@ -20,10 +20,10 @@ export function withIp(context: Record<string, unknown>, { mode, from }: IpRule)
   return shown === null ? rest : { ...rest, ip: shown };
 }
 
-/** As some proxies write whom they forward for. */
+/** An address in brackets or with a port, as some proxies write it. */
 const WITH_PORT = /^\[(.+)\](?::\d+)?$|^([\d.]+):\d+$/;
 
-/** Null for what is no address, of which nothing can be known. IPv4 keeps three of four bytes, IPv6 its first 48 bits. */
+/** Null if it is not an address. Made anonymous, IPv4 keeps three of four bytes and IPv6 its first 48 bits. */
 function shownIp(given: string, mode: IpMode): string | null {
   const [, inBrackets, beforePort] = WITH_PORT.exec(given) ?? [];
   const ip = inBrackets ?? beforePort ?? given;

@@ -5,7 +5,7 @@ import { LeaseTime, momentOf } from './lease-time.ts';
 const TTL = 30_000;
 const RENEW_EVERY = 10_000;
 
-/** Where leases are taken; a fence names the one that was given. */
+/** A store of leases; a fence names the lease that was taken. */
 interface Leases<F> {
   takeLease(lease: string, ttl: number): Promise<F | null>;
   renewLease(fence: F, ttl: number): Promise<boolean>;
@@ -15,22 +15,22 @@ interface Leases<F> {
 /** The right to do something that only one process may do at a time, renewed until it is released. */
 export interface Lease<F> {
   readonly fence: F;
-  /** When it was taken. */
+  /** Time at which it was taken. */
   readonly since: number;
   /** Aborts with `fence_lost` once another process may hold the lease. */
   readonly signal: AbortSignal;
   /**
-   * Makes sure of it at once, for what no fence guards: timers stand still while the machine is suspended.
+   * Verifies the lease at once, for work that no fence guards: timers stand still while the machine is suspended.
    *
    * @throws RollcallError `fence_lost`
    */
   check(): Promise<void>;
-  /** As `check`, and asks in any case. */
+  /** Like `check`, but always asks the store. */
   confirm(): Promise<void>;
   release(): Promise<void>;
 }
 
-/** Takes a lease over all processes and keeps it; null while another holds it. */
+/** Takes a lease that only one process can hold, and keeps it; null while another process holds it. */
 export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string): Promise<Lease<F> | null> {
   const since = clock.now();
   const time = new LeaseTime(clock);
@@ -48,7 +48,7 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
     });
   }
 
-  /** Resolves to what kept the store from answering. */
+  /** Resolves to the error that kept the store from answering, if any. */
   async function ask(): Promise<unknown> {
     const asked = momentOf(clock);
     const answer = await leases.renewLease(fence as F, TTL).catch((error: unknown) => ({ error }));
@@ -57,8 +57,8 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
     else if (answer === false) {
       lost.abort(new RollcallError('fence_lost', `Another process has taken over ${name}; this one stops.`));
     } else {
-      // A store that can't answer for a while is no loss yet: the lease runs until its time is over. In one that is full nobody
-      // can take it; what is written without a fence waits all the same.
+      // A store that can't answer for a while is no loss yet: the lease runs until its time is over. In a full store nobody
+      // can take it. Writes without a fence wait anyway.
       if (time.left <= 0 && !isFull(answer.error)) {
         lost.abort(new RollcallError('fence_lost', `${name} could not be kept: the store does not answer.`));
       }
@@ -92,17 +92,17 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
 }
 
 interface WaitingForLease {
-  /** Milliseconds to wait at most; with 0 it is tried once. */
+  /** Milliseconds to wait at most; 0 means a single try. */
   readonly patience: number;
   readonly askEvery: number;
   readonly signal?: AbortSignal;
-  /** Whether this one may ask now. */
+  /** False while this process must not ask. */
   readonly mayAsk?: () => boolean;
-  /** Called once if it has to be waited for. */
+  /** Called once if the lease has to be waited for. */
   readonly onWait?: (() => void) | undefined;
 }
 
-/** As `keepLease`, and waits while another holds it; null where that takes too long. */
+/** Like `keepLease`, but waits while another process holds it; null if that takes too long. */
 export async function waitForLease<F>(
   leases: Leases<F>,
   clock: Clock,

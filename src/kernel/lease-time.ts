@@ -11,11 +11,11 @@ export function momentOf(clock: Clock): ClockReadings {
   return { steady: clock.monotonic(), wall: clock.now(), uptime: clock.uptime() };
 }
 
-/** How long a reading of the uptime is used, in milliseconds: it costs as much as all other clocks together ten times. */
+/** Milliseconds that a reading of the uptime is used: it costs ten times as much as all other clocks together. */
 const READING = 10;
 
 /**
- * For how long a lease is held for certain: until the first clock says that it may be over. The steady clock of Linux
+ * The time that a lease is certainly held: until the first clock says that it may be over. The steady clock of Linux
  * stands still while the machine is suspended, and the wall clock may be set back.
  */
 export class LeaseTime {
@@ -28,7 +28,7 @@ export class LeaseTime {
     this.clock = clock;
   }
 
-  /** @param asked - read before the store was asked */
+  /** @param asked - readings from before the store was asked */
   extend({ steady, wall, uptime }: ClockReadings, ttl: number): void {
     this.until = { steady: steady + ttl, wall: wall + ttl, uptime: uptime + ttl };
   }
@@ -48,7 +48,7 @@ export class LeaseTime {
     return Math.min(until.steady - steady, until.wall - clock.now(), until.uptime - this.uptime);
   }
 
-  /** As `left`, by the steady clock alone. Where that has more, a clock was set or the machine was suspended. */
+  /** Like `left`, by the steady clock alone. If it is more, a clock was set or the machine was suspended. */
   get leftBySteadyClock(): number {
     return this.until.steady - this.clock.monotonic();
   }

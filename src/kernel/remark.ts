@@ -1,4 +1,4 @@
-/** A remark about a database or an engine: whether it stands in the way, and how to mend it. */
+/** A remark about a database or an engine: its severity, and how to fix it. */
 export interface Remark {
   readonly state: 'ok' | 'warning' | 'failed';
   readonly message: string;

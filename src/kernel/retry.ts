@@ -1,7 +1,7 @@
 /** Base and cap of the backoff between tries of one delivery, in milliseconds (docs/delivery.md). */
 export const BACKOFF_BASE = 1_000;
 export const BACKOFF_CAP = 5 * 60_000;
-/** Nothing is tried longer than this after its first attempt, in milliseconds. */
+/** Milliseconds after its first attempt within which a delivery is tried. */
 export const RETRY_WINDOW = 4 * 3_600_000;
 /** Time for one attempt from DNS to the response head, in milliseconds. */
 export const ATTEMPT_TIMEOUT = 5_000;
@@ -11,14 +11,14 @@ interface RetryInput {
   readonly tries: number;
   readonly firstAt: number;
   readonly now: number;
-  /** Earliest time that the endpoint wants to be asked again; null when it named none. */
+  /** Earliest time at which the endpoint wants another try; null if it named none. */
   readonly notBefore: number | null;
   /** A number in [0, 1). */
   readonly random: number;
 }
 
 /**
- * When to try again, or null when the four hours leave no time for it. Exponential backoff with full jitter, which
+ * The time of the next try, or null if the four hours leave no time for it. Exponential backoff with full jitter, which
  * `Retry-After` can only delay. The last try still ends within the four hours.
  */
 export function nextTry({ tries, firstAt, now, notBefore, random }: RetryInput): number | null {
@@ -34,9 +34,8 @@ export function backoff(tries: number, random: number, base = BACKOFF_BASE, cap 
 }
 
 /**
- * For how long a `Retry-After` header asks not to be tried (RFC 9110 section 10.2.3), in milliseconds, at most the four
- * hours; null when it says nothing usable. A date counts from the response's own `Date`, where it has one: then only one
- * clock decides, and it is the endpoint's.
+ * The wait that a `Retry-After` header asks for (RFC 9110 section 10.2.3), in milliseconds, at most the four hours; null
+ * if it is unusable. A date counts from the response's own `Date`, if it has one: then only the endpoint's clock decides.
  */
 export function retryAfter(header: string | undefined, dateHeader: string | undefined, now: number): number | null {
   const value = header?.trim();
@@ -47,7 +46,7 @@ export function retryAfter(header: string | undefined, dateHeader: string | unde
   return Math.max(0, Math.min(date - (httpDate(dateHeader?.trim() ?? '') ?? now), RETRY_WINDOW));
 }
 
-/** Date.parse takes much that is no HTTP date, such as "-5" or "1.5", and the oldest form names no zone. */
+/** Date.parse accepts much that is no HTTP date, such as "-5" or "1.5", and the oldest form names no zone. */
 function httpDate(value: string): number | null {
   if (!/^[A-Za-z]{3,9},? /.test(value)) return null;
   const date = Date.parse(value.endsWith('GMT') ? value : `${value} GMT`);

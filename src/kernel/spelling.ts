@@ -1,9 +1,9 @@
 import { closestMatch } from 'leven';
 
-/** Names listed where none is close. */
+/** Most names listed if none is close. */
 const LISTED = 20;
 
-/** `. Did you mean …?`, or which ones there are; nothing is close to what is no text. */
+/** `. Did you mean …?`, or a list of the known names if none is close or the given value is no text. */
 export function suggestion(given: unknown, known: readonly string[]): string {
   const match = typeof given === 'string' ? closest(given, known) : undefined;
   if (match !== undefined) return `. Did you mean ${match}?`;
@@ -15,7 +15,7 @@ function closest(given: string, known: readonly string[]): string | undefined {
   return closestMatch(given, known, { maxDistance: Math.max(2, Math.floor(given.length / 3)) });
 }
 
-/** A sentence that says what there is not, and what was probably meant. */
+/** A sentence that says which names don't exist, and which one was probably meant. */
 export function nothingNamed(what: string, given: readonly string[], known: readonly string[]): string {
   const sentence = `There is no ${what} ${given.join(', ')}${suggestion(given[0] ?? '', known)}`;
   return sentence.endsWith('?') ? sentence : `${sentence}.`;

@@ -4,7 +4,7 @@ const ISO_8601 = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[
 
 /**
  * Milliseconds since 1970 of ISO 8601 as nearly all clients write it: any form of offset (UTC without one), up to
- * nanoseconds. Null for all else, for days that no calendar has, and beyond the years 0 to 9999.
+ * nanoseconds. Null for all else, for days that don't exist, and beyond the years 0 to 9999.
  */
 export function isoInstant(value: unknown): number | null {
   if (typeof value !== 'string') return null;
@@ -46,13 +46,13 @@ function digitsAt(text: string, start: number, end: number): number {
   return number;
 }
 
-/** Longer than any time is written; what parses it below is not made for long text. */
+/** Longer than any written time; the parsers below are not made for long text. */
 const LONGEST = 100;
 
 /**
- * The same for other ways to write a time that have one meaning. They are epoch seconds and milliseconds as number or
+ * Like `isoInstant`, for other formats that have one meaning. They are epoch seconds and milliseconds as number or
  * text, ISO 8601 in its basic, week and ordinal forms, single digits, leap seconds, RFC 2822, and a `Date` as text.
- * Null where a guess would be needed.
+ * Null if a guess would be needed.
  */
 export function otherInstant(value: unknown): number | null {
   if (typeof value === 'number') return epochInstant(value);
@@ -62,12 +62,12 @@ export function otherInstant(value: unknown): number | null {
   return leapInstant(text) ?? writtenInstant(text);
 }
 
-/** Any of the two. */
+/** Reads all formats of `isoInstant` and `otherInstant`. */
 export function instant(value: unknown): number | null {
   return isoInstant(value) ?? otherInstant(value);
 }
 
-/** Eight digits are a day, fourteen may be a day with its time. */
+/** Eight digits are a day, fourteen may be a day with a time. */
 const EPOCH = /^\d{9,13}(\.\d+)?$/;
 
 /**
@@ -82,7 +82,7 @@ function epochInstant(value: number): number | null {
 const LEAP_SECOND = /([T ]\d\d:?59:?)60(?!\d)/i;
 const AFTER_LEAP_SECOND = /^\d{4}-(?:01|07)-01T00:00:00/;
 
-/** A leap second ends June or December; as all clocks of computers do, we take it for the second after it. */
+/** A leap second ends June or December. Like all clocks of computers, we treat it as the second after it. */
 function leapInstant(text: string): number | null {
   if (!LEAP_SECOND.test(text)) return null;
   const before = text.replace(LEAP_SECOND, '$159');
@@ -119,28 +119,28 @@ function normalOffset(offset: string): string {
   return `${offset.slice(0, 3)}:${offset.slice(3).replace(':', '') || '00'}`;
 }
 
-/** Date.parse takes 30 February for 2 March. */
+/** Date.parse turns 30 February into 2 March. */
 function isInCalendar(text: string): boolean {
   const day = text.slice(8, 10);
   return day <= '28' || new Date(Date.parse(`${text.slice(0, 10)}T00:00:00Z`)).getUTCDate() === Number(day);
 }
 
-/** A time that is written with four digits for the year. */
+/** Null unless the year has four digits. */
 function inRange(time: number): number | null {
   return time >= -62_167_219_200_000 && time <= 253_402_300_799_999 ? Math.trunc(time) : null;
 }
 
-/** `receivedAt − (sentAt − given)`, where it is known when it was sent, and makes a time. */
+/** `receivedAt − (sentAt − given)`, or `given` if `sentAt` is unknown or the result is out of range. */
 export function correctedTime(receivedAt: number, given: number, sentAt: number | null): number {
   return (sentAt === null ? null : inRange(receivedAt - (sentAt - given))) ?? given;
 }
 
-/** The parts that times of one second share, by the last bits of that second. */
+/** Cached text that the times of one second share, by the last bits of that second. */
 const SECONDS = 16;
 const seconds = new Array<number>(SECONDS).fill(Number.NaN);
 const prefixes = new Array<string>(SECONDS).fill('');
 
-/** As `toISOString`, which costs as much as half a message: times of one batch mostly share a few seconds. */
+/** Like `toISOString`, which costs as much as half a message: times of one batch mostly share a few seconds. */
 export function isoTime(time: number): string {
   const start = Math.floor(time / 1000);
   const place = start & (SECONDS - 1);

@@ -1,2 +1,2 @@
-/** The version of the three packages; a test holds it and their package.json files together. */
+/** The version of the three packages; a test compares it with their package.json files. */
 export const VERSION = '0.1.0';

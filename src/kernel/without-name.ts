@@ -1,4 +1,4 @@
-/** A message without the name that it begins with, where that has been said already. */
+/** Removes the name from the beginning of a message, for places that show it already. */
 export function withoutName(name: string, message: string): string {
   const beginning = [`${name}: `, `${name} `].find((each) => message.startsWith(each)) ?? '';
   return message.slice(beginning.length);
