@@ -432,9 +432,7 @@ export class App {
   private async resumeRegulations(): Promise<void> {
     await this.regulations
       .resume()
-      .catch((error) =>
-        this.options.log.warn({ err: error }, 'Could not check for unfinished deletion requests; retrying'),
-      );
+      .catch((error) => this.options.log.warn({ err: error }, 'Could not check for deletion requests; retrying'));
     this.cancelResume = this.clock.after(REGULATION_INTERVAL, () => void this.resumeRegulations());
     if (this.stopping) this.cancelResume();
   }

@@ -72,10 +72,7 @@ export class Ledger {
     else if (!this.#warned.has(loss.reason)) {
       this.#warned.add(loss.reason);
       const { count, outcome, reason, message } = loss;
-      this.#warn(
-        `${count} ${outcome} (${reason}): ${message}. Set onLoss to be notified of every loss.`,
-        reason === 'exit',
-      );
+      this.#warn(`${count} ${outcome} (${reason}): ${message}. Set onLoss to be notified.`, reason === 'exit');
     }
   }
 
