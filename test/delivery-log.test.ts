@@ -38,7 +38,7 @@ function logged(level: string) {
   return { lines, timers, log: new DeliveryLog(log, clock) };
 }
 
-t.test('ordinary retries are one line per endpoint and minute', async (t) => {
+t.test('logs ordinary retries as one line per endpoint and minute', async (t) => {
   const { lines, timers, log } = logged('info');
   for (let n = 0; n < 170; n += 1) log.settled(settlement(RETRY));
   log.settled(settlement(RETRY, { status: 503, error: null }));
@@ -61,7 +61,7 @@ t.test('ordinary retries are one line per endpoint and minute', async (t) => {
   t.equal(timers.length, 2, 'and the next minute begins with the next failure');
 });
 
-t.test('a dead letter is a line, with whole milliseconds and no internals', async (t) => {
+t.test('logs a dead letter as a line, with whole milliseconds and no internals', async (t) => {
   const { lines, log } = logged('info');
   log.settled(settlement({ kind: 'delivered' }, { outcome: 'success' }));
   log.settled(settlement({ kind: 'dead', reason: 'refused', status: 400, firstAt: 0 }));
@@ -69,7 +69,7 @@ t.test('a dead letter is a line, with whole milliseconds and no internals', asyn
   t.notOk(JSON.stringify(lines).match(/marks|lane|firstAt/));
 });
 
-t.test('of many dead letters a few have lines, the rest is one line a minute', async (t) => {
+t.test('logs a few of many dead letters, and the rest as one line a minute', async (t) => {
   const { lines, timers, log } = logged('info');
   const dead = settlement({ kind: 'dead', reason: 'refused', status: 400, firstAt: 0 });
   for (let n = 0; n < 1_000; n += 1) log.settled(dead);
@@ -82,7 +82,7 @@ t.test('of many dead letters a few have lines, the rest is one line a minute', a
   t.equal(lines.length, 22, 'few are not counted once more');
 });
 
-t.test('at level debug every try is a line', async (t) => {
+t.test('logs every try at level debug', async (t) => {
   const { lines, log } = logged('debug');
   log.settled(settlement({ kind: 'delivered' }, { outcome: 'success' }));
   log.settled(settlement(RETRY));

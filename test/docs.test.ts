@@ -26,7 +26,7 @@ function anchors(page: string): Set<string> {
   );
 }
 
-t.test('every link from one document to another leads somewhere', async (t) => {
+t.test('has a target for every link from one document to another', async (t) => {
   const links = pages.flatMap((page) =>
     [...text(page).matchAll(/\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].map(([, path = '', anchor]) => ({
       page,
@@ -42,7 +42,7 @@ t.test('every link from one document to another leads somewhere', async (t) => {
   }
 });
 
-t.test('every file of ours that a document or a comment names exists', async (t) => {
+t.test('has every file of ours that a document or a comment names', async (t) => {
   const files = ['src/**/*.ts', 'jobs/**/*.ts', 'receivers/**/*.ts', 'test/**/*.ts', '**/migrations/*.sql'].flatMap(
     find,
   );
@@ -60,7 +60,7 @@ t.test('every file of ours that a document or a comment names exists', async (t)
   }
 });
 
-t.test('no comment cites a document that is not here', async (t) => {
+t.test('cites no document in comments that is not here', async (t) => {
   const files = ['src/**/*.ts', 'jobs/**/*.ts', 'receivers/**/*.ts', 'test/**/*.ts', 'bench/*.ts'].flatMap(find);
   const citation = /\b(?:design|spec|specification),? sections? \d/;
   const citing = files.filter((file) => file !== 'test/docs.test.ts' && citation.test(text(file)));
@@ -70,7 +70,7 @@ t.test('no comment cites a document that is not here', async (t) => {
 /** The longest sentence that one still understands at once. */
 const MOST_WORDS = 30;
 
-t.test(`no sentence of the documentation has more than ${MOST_WORDS} words`, async (t) => {
+t.test(`has no sentence of more than ${MOST_WORDS} words in the documentation`, async (t) => {
   const long = (page: string) => sentencesOf(text(page)).filter((sentence) => wordsOf(sentence) > MOST_WORDS);
   t.ok(prose.flatMap((page) => sentencesOf(text(page))).length > 2_500);
   for (const page of prose) t.same(long(page), [], page);
@@ -78,7 +78,7 @@ t.test(`no sentence of the documentation has more than ${MOST_WORDS} words`, asy
 
 const MOST_CHARACTERS = 120;
 
-t.test(`no line of the documentation has more than ${MOST_CHARACTERS} characters`, async (t) => {
+t.test(`has no line of more than ${MOST_CHARACTERS} characters in the documentation`, async (t) => {
   for (const page of prose) t.same(tooWide(text(page)), [], page);
 });
 
@@ -91,7 +91,7 @@ function tooWide(page: string): readonly string[] {
   return breakable.split('\n').filter((line) => [...line].length > MOST_CHARACTERS && line.trim().includes(' '));
 }
 
-t.test('sentences are told apart from code, links, cells and items', async (t) => {
+t.test('distinguishes sentences from code, links, cells and items', async (t) => {
   const page =
     '# A head\n\nOne is `a.b. C` [here](https://x.y). Two, too!\n\n- An item\n- Another\n\n| a | b c |\n|---|---|\n';
   const found = ['A head', 'One is code here.', 'Two, too!', 'An item', 'Another', 'a', 'b c'];

@@ -25,7 +25,7 @@ async function sources(...folders: readonly string[]): Promise<string> {
   return (await Promise.all(texts)).flat().join('\n');
 }
 
-t.test('docs/errors.md has every code and every reason of a dead letter, with what to do', async (t) => {
+t.test('documents every code and every reason of a dead letter in docs/errors.md, with what to do', async (t) => {
   const tables = Object.entries(groups).map(([name, group]) => {
     const rows = Object.entries(group).map(([code, { status, meaning, look, remedy }]) => [
       ...[`\`${code}\``, String(status), meaning, look ?? '–', remedy],
@@ -39,25 +39,25 @@ t.test('docs/errors.md has every code and every reason of a dead letter, with wh
   holdPage(t, 'docs/errors.md', { ...Object.fromEntries(tables), reasons });
 });
 
-t.test('docs/errors.md names the codes that end a command with 2', async (t) => {
+t.test('names in docs/errors.md the codes that end a command with 2', async (t) => {
   const page = await readFile(join(ROOT, 'docs/errors.md'), 'utf8');
   const [item = ''] = /^- 2: .*?\)\.$/ms.exec(page) ?? [];
   t.same(item.match(/(?<=`)\w+(?=`)/g), [...USAGE_CODES]);
 });
 
-t.test('what an operator has to repair says where to look', async (t) => {
+t.test('says where to look for every code that an operator has to repair', async (t) => {
   const ours = Object.entries(ERROR_CODES).filter(([, { status }]) => status >= 500);
   t.ok(ours.length > 15);
   for (const [code, { look }] of ours) t.not(look, null, code);
 });
 
-t.test('a code stands in one group', async (t) => {
+t.test('lists each code in one group', async (t) => {
   const listed = Object.values(groups).flatMap((group) => Object.keys(group));
   t.ok(listed.length > 60);
   t.strictSame(listed, codes);
 });
 
-t.test('clients send again what this side could not take', async (t) => {
+t.test('gives failures of this side a status that clients retry', async (t) => {
   t.same(
     (['store_full', 'overloaded', 'rate_limited', 'request_timeout', 'internal_error'] as const).filter(isFinal),
     [],
@@ -65,12 +65,12 @@ t.test('clients send again what this side could not take', async (t) => {
   t.ok((['unknown_source', 'too_large', 'event_not_defined'] as const).every(isFinal));
 });
 
-t.test('every code and every reason can occur', async (t) => {
+t.test('uses every code and every reason', async (t) => {
   const text = await sources('src', 'jobs');
   for (const code of [...codes, ...Object.keys(DEAD_LETTER_REASONS)]) t.ok(text.includes(`'${code}'`), code);
 });
 
-t.test('an error has a code, a message and its cause', async (t) => {
+t.test('gives an error a code, a message and its cause', async (t) => {
   const cause = new Error('disk');
   t.match(new RollcallError('store_full', 'No room.', { cause }), {
     name: 'RollcallError',

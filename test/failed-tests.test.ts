@@ -55,7 +55,7 @@ ok 3 - test/suites/live.suite.ts # time=1ms
 # { total: 5, pass: 2, fail: 3 }
 `;
 
-t.test('each failure is named once, with its file and what is known of it', async (t) => {
+t.test('names each failure once, with its file and details', async (t) => {
   t.same(failuresOf(RUN), [
     {
       name: 'test/suites/store.suite.ts > test/store/a.test.ts > it holds > should be equivalent',
@@ -66,7 +66,7 @@ t.test('each failure is named once, with its file and what is known of it', asyn
   ]);
 });
 
-t.test('a process that ends by a signal is named beside what failed in it', async (t) => {
+t.test('names a process that ends by a signal together with its failures', async (t) => {
   const killed = RUN.replace('exitCode: 1', 'signal: SIGABRT');
   t.match(
     failuresOf(killed).map(({ name }) => name),
@@ -74,12 +74,12 @@ t.test('a process that ends by a signal is named beside what failed in it', asyn
   );
 });
 
-t.test('a run that passes, or of which nothing is left, has none', async (t) => {
+t.test('names no failures of a run that passes, or that left nothing', async (t) => {
   t.same(failuresOf('TAP version 14\nok 1 - all\n1..1\n'), []);
   t.same(failuresOf(''), []);
 });
 
-t.test('what is printed has some 200 lines of bounded width, whatever fails', async (t) => {
+t.test('prints some 200 lines of bounded width, whatever fails', async (t) => {
   const lines = Array.from({ length: 500 }, () => 'x'.repeat(10_000));
   for (const count of [1, 3, 50, 150, 5_000]) {
     const shown = report(Array.from({ length: count }, (_, n) => ({ name: `test ${n}`, lines }))).split('\n');

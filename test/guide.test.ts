@@ -41,7 +41,7 @@ function complaint(words: readonly string[]): string | null {
   return unknown === undefined ? null : `${command.name()} has no ${unknown}`;
 }
 
-t.test('every command that a document names exists, with its options', async (t) => {
+t.test('has every command that a document names, with its options', async (t) => {
   let seen = 0;
   for (const page of pages) {
     for (const [, line = ''] of read(page).matchAll(WRITTEN)) {
@@ -60,7 +60,7 @@ const ENV = { SHOP_WRITE_KEY: 'k', PERSONAS_WRITE_KEY: 'p', CRM_SECRET: 's' };
 const HEAD = `sources: [{ id: shop, writeKey: k }, { id: personas, writeKey: p }]
 destinations: [{ name: crm, sources: [personas], webhookUrl: "https://crm.example.com" }]\n`;
 
-t.test('the configurations of the guide are valid', async (t) => {
+t.test('accepts the configurations of the guide', async (t) => {
   const blocks = guide.flatMap((page) => [...read(page).matchAll(/^```yaml\n(audiences:.*?)^```/gms)]);
   t.ok(blocks.length >= 2);
   for (const [, yaml = ''] of blocks) {
@@ -69,7 +69,7 @@ t.test('the configurations of the guide are valid', async (t) => {
   }
 });
 
-t.test('every page has something to do, and outputs are compared, times and ids aside', async (t) => {
+t.test('runs the commands of every page and compares outputs, except times and ids', async (t) => {
   for (const page of guide.slice(0, 5)) t.ok(actionsOf(read(page)).some(({ kind }) => kind === 'type'));
   const expected = ['run  …  done', 'took 3ms at 2026-01-01T00:00:00Z'];
   t.equal(difference(expected, 'run abc 1 done\ntook 12ms at 2027-02-03T04:05:06.789Z\n'), null);

@@ -66,7 +66,7 @@ const settled = (verdict: Verdict, attempts: readonly Attempt[] = [], over = {})
   attempts,
 });
 
-t.test('what passes in ten seconds is one write, added to the minute in which it was counted', async (t) => {
+t.test('writes ten seconds of counts at once, added to the minute in which they were counted', async (t) => {
   const { history, written, entriesOf, tick, told } = setUp();
   told.leased = false;
   history.start();
@@ -95,7 +95,7 @@ t.test('what passes in ten seconds is one write, added to the minute in which it
   t.match(written[1], { at: START + 49_000, entries: [{ subject: 'all' }, { name: 'crm', counts: { delivered: 1 } }] });
 });
 
-t.test('repeated messages are no deliveries: they are taken out in proportion', async (t) => {
+t.test('subtracts repeated messages from deliveries in proportion', async (t) => {
   const { history, entriesOf, tick } = setUp();
   history.start();
   const counts = new Map([
@@ -115,7 +115,7 @@ t.test('repeated messages are no deliveries: they are taken out in proportion', 
   );
 });
 
-t.test('one process in each minute looks how much waits and how large live audiences are, and prunes', async (t) => {
+t.test('samples queues and sizes of live audiences, and prunes, in one process each minute', async (t) => {
   const { clock, entriesOf, history, tick, told, written } = setUp();
   told.pruned = [1_000, 1_000, 3];
   history.start();
@@ -133,7 +133,7 @@ t.test('one process in each minute looks how much waits and how large live audie
 });
 
 t.test(
-  'what the store did not take is written later, to the minute in which it was counted; not without end',
+  'writes counts that the store refused later, to the minute in which they were counted, within bounds',
   async (t) => {
     const { history, tick, told, written } = setUp();
     told.leased = false;
@@ -150,7 +150,7 @@ t.test(
   },
 );
 
-t.test('a clean stop writes what is left, and what was counted without a start', async (t) => {
+t.test('writes remaining counts at a clean stop, also without a start', async (t) => {
   const { history, written } = setUp();
   history.tally.settled(settled(DELIVERED));
   await history.stop();
@@ -161,7 +161,7 @@ t.test('a clean stop writes what is left, and what was counted without a start',
   t.same(nothing, []);
 });
 
-t.test('runs say who entered and left, how many there are, and what failed', async (t) => {
+t.test('records members entered and left, sizes, and failures of runs', async (t) => {
   const { entriesOf, history } = setUp();
   const done = (over = {}) => run({ state: 'done', members: 10, entered: 4, exited: 1, ...over });
   history.reported({ key: 'vips', runs: [done(), done({ members: 12, entered: 2, exited: 0 })], failed: false });
@@ -175,7 +175,7 @@ t.test('runs say who entered and left, how many there are, and what failed', asy
   t.match(ended, { members: 0, counts: { runs: 1 } });
 });
 
-t.test('live audiences say who entered and left as they are computed, beside their runs', async (t) => {
+t.test('records members entered and left of live audiences as they are computed, apart from runs', async (t) => {
   const { entriesOf, history } = setUp();
   history.moved([
     { key: 'loyal', entered: 3, exited: 0 },

@@ -69,7 +69,7 @@ t.test('makes the bodies of the specification', async (t) => {
 });
 
 t.test(
-  "a page's path, referrer, title and url go out as strings, and the receiver kit forgives what is none",
+  "sends a page's path, referrer, title and url as strings, and the receiver kit forgives other values",
   async (t) => {
     const properties = Object.freeze({ path: null, referrer: 7, title: true, url: ['/'], other: null });
     const page = { type: 'page', userId: 'u', properties };
@@ -80,7 +80,7 @@ t.test(
   },
 );
 
-t.test('gives every kind its object, also when it is null or absent', async (t) => {
+t.test('gives every kind its object, even if it is null or absent', async (t) => {
   for (const [type, details] of [
     ['identify', 'traits'],
     ['group', 'traits'],
@@ -94,7 +94,7 @@ t.test('gives every kind its object, also when it is null or absent', async (t) 
   t.notOk('properties' in bodyOf({ type: 'screen', userId: 'u' }));
 });
 
-t.test('an identify that has its traits in the context only has them where all have them', async (t) => {
+t.test('copies the traits of an identify from its context if it has no others', async (t) => {
   const context = { traits: { plan: 'pro' } };
   const body = bodyOf({ type: 'identify', userId: 'u', context });
   t.strictSame([body.traits, body.context], [{ plan: 'pro' }, context]);
@@ -103,7 +103,7 @@ t.test('an identify that has its traits in the context only has them where all h
   t.strictSame(bodyOf({ type: 'group', userId: 'u', groupId: 'g', context }).traits, {}, 'those are the user’s');
 });
 
-t.test('passes other fields through, but not null, nor how the message travelled', async (t) => {
+t.test('passes other fields through, except null and those about transport', async (t) => {
   const travel = { writeKey: 'k', sentAt: now, receivedAt: 'long ago', _metadata: { a: 1 }, version: 7 };
   const body = bodyOf({
     type: 'identify',
@@ -119,7 +119,7 @@ t.test('passes other fields through, but not null, nor how the message travelled
   });
 });
 
-t.test('an alias has what other kinds have, but its ids under names of its own', async (t) => {
+t.test('gives an alias the fields of other kinds, but its ids under names of its own', async (t) => {
   const input = {
     ...{ type: 'alias', userId: 7, previousId: 'p', anonymousId: 8, traits: [], integrations: { Slack: true } },
     ...{ context: { traits: { plan: 'pro' } }, timestamp: '2026-11-21T01:00:00Z', 'User ID': 'other' },
@@ -133,7 +133,7 @@ t.test('an alias has what other kinds have, but its ids under names of its own',
   t.ok(webhookBody.safeParse(body).success);
 });
 
-t.test('numbers as ids become text, in every kind and place', async (t) => {
+t.test('turns numbers as ids into text, in every kind and place', async (t) => {
   const ids = { userId: 42, anonymousId: 1.5, messageId: 7, groupId: 0, previousId: -1 };
   const texts = { userId: '42', anonymousId: '1.5', messageId: '7', groupId: '0', previousId: '-1' };
   for (const type of ['identify', 'track', 'page', 'screen', 'group']) {
@@ -149,14 +149,14 @@ t.test('numbers as ids become text, in every kind and place', async (t) => {
   }
 });
 
-t.test('an id of blanks is none', async (t) => {
+t.test('treats an id of blanks as absent', async (t) => {
   t.equal(codeOf({ type: 'identify', userId: ' ', anonymousId: '' }), 'no_user_anon_id');
   t.equal(codeOf({ type: 'group', userId: 'u', groupId: '\t' }), 'no_group_id');
   const body = bodyOf({ type: 'identify', userId: ' ', anonymousId: 'a' });
   t.notOk('userId' in body);
 });
 
-t.test('an empty list stands for an empty object, wherever one belongs', async (t) => {
+t.test('accepts an empty list for an empty object, wherever one belongs', async (t) => {
   for (const type of ['identify', 'track', 'page', 'screen', 'group', 'alias']) {
     const empty = { traits: [], properties: [], context: [], integrations: [] };
     const message = accepted({ type, event: 'e', userId: 'u', groupId: 'g', previousId: 'p', ...empty });
@@ -171,7 +171,7 @@ t.test('an empty list stands for an empty object, wherever one belongs', async (
   t.strictSame(bodyOf({ type: 'track', event: 'e', userId: 'u', properties: { list: [] } }).properties, { list: [] });
 });
 
-t.test('`all` and `All` are one name when a message overrules its batch', async (t) => {
+t.test('treats `all` and `All` as one name when a message overrides its batch', async (t) => {
   const of = (shared: object, own: object) =>
     accepted({ type: 'identify', userId: 'u', integrations: own }, { integrations: { ...shared } }).integrations;
   t.strictSame(of({ All: false, Slack: true }, { all: true }), { Slack: true, all: true });
@@ -179,7 +179,7 @@ t.test('`all` and `All` are one name when a message overrules its batch', async 
   t.strictSame(of({ all: false }, { Webhooks: true }), { all: false, Webhooks: true });
 });
 
-t.test('context.ip is kept, made anonymous or dropped, and that of a browser is added', async (t) => {
+t.test('keeps, anonymises or drops context.ip, and adds that of a browser', async (t) => {
   const ip = (context: object, mode: IpMode, from: string | null = null) =>
     bodyOf({ type: 'identify', userId: 'u', context }, { ip: { mode, from } }).context.ip;
   t.equal(ip({}, 'keep', '203.0.113.7'), '203.0.113.7');
@@ -210,7 +210,7 @@ t.test('keeps a given messageId and makes one otherwise', async (t) => {
   }
 });
 
-t.test('tells routing the user and the integrations', async (t) => {
+t.test('gives routing the user and the integrations', async (t) => {
   t.match(accepted({ type: 'identify', userId: 'u', integrations: { All: false } }), {
     userId: 'u',
     integrations: { All: false },
@@ -218,7 +218,7 @@ t.test('tells routing the user and the integrations', async (t) => {
   t.match(accepted({ type: 'identify', anonymousId: 'a', integrations: {} }), { userId: null, integrations: null });
 });
 
-t.test('what all messages of a batch share is merged in, and the message wins', async (t) => {
+t.test('merges in the shared fields of a batch, over which the message wins', async (t) => {
   const shared = { context: { ip: '1', app: { name: 'x' } }, integrations: { All: false, Webhooks: true } };
   const input = {
     ...{ type: 'track', event: 'e', userId: 'u' },
@@ -231,7 +231,7 @@ t.test('what all messages of a batch share is merged in, and the message wins', 
   t.strictSame(bodyOf({ type: 'track', event: 'e', userId: 'u' }, shared).context, shared.context);
 });
 
-t.test('`personas` of a context is our own word: it is taken out of each kind, and all else stays', async (t) => {
+t.test('removes our own word `personas` from the context of each kind, and nothing else', async (t) => {
   const personas = { computation_class: 'audience', computation_key: 'admins', sequence: Number.MAX_SAFE_INTEGER };
   const near = { Personas: 1, personas_: 2, traits: { personas }, note: 'personas' };
   const kinds: readonly object[] = [
@@ -306,7 +306,7 @@ t.test('measures an item as it was sent, to the byte', async (t) => {
   }
 });
 
-t.test('refuses what is nested so deep that receivers would choke on it', async (t) => {
+t.test('refuses nesting so deep that receivers would fail', async (t) => {
   const nested = (levels: number) => JSON.parse(`${'['.repeat(levels)}${']'.repeat(levels)}`);
   const item = (levels: number) => ({ type: 'track', userId: 'u', event: 'e', properties: { a: nested(levels) } });
   t.equal(codeOf(item(498)), null);
@@ -344,7 +344,7 @@ t.test('understands every form of timestamp that clients send', async (t) => {
   t.equal(instant('2026-11-21'), Date.parse('2026-11-21T00:00:00Z'));
 });
 
-t.test('reads other ways to write a time, each of which has one meaning', async (t) => {
+t.test('reads other time formats that have one meaning', async (t) => {
   const cases: [value: unknown, time: string][] = [
     ['Tue, 14 Nov 2023 22:13:20 GMT', '2023-11-14T22:13:20.000Z'],
     ['14 Nov 2023 22:13:20 +0000', '2023-11-14T22:13:20.000Z'],
@@ -375,7 +375,7 @@ t.test('reads other ways to write a time, each of which has one meaning', async 
   }
 });
 
-t.test('what has two meanings, or none, is no time', async (t) => {
+t.test('refuses times with two meanings, or none', async (t) => {
   for (const nonsense of [
     ...['', 'yesterday', '1', '2026-13-01', '2026-11-21T25:00:00Z', '+275760-09-13T00:00:00Z', 'Nov 21 2026'],
     ...['2023-02-30', '2023-02-30T00:00:00.000Z', '2023-02-29T00:00:00+01:00', '2023-2-30', '20230230T000000Z'],
@@ -393,7 +393,7 @@ t.test('what has two meanings, or none, is no time', async (t) => {
   }
 });
 
-t.test('a time that is not understood, or was read from another form, stays beside the one that counts', async (t) => {
+t.test('keeps a time that is unreadable, or in another format, as originalTimestamp', async (t) => {
   const fields: string[] = [];
   const times = (input: object, given: Partial<MessageEnvelope> = {}) => {
     const read = bodyOf(

@@ -98,7 +98,7 @@ async function operator(t: Test): Promise<Operator> {
   return one;
 }
 
-t.test('every command of the walkthrough prints what the page shows', async (t) => {
+t.test('prints what the page shows for every command of the walkthrough', async (t) => {
   const one = await operator(t);
   let typed = 0;
   for (const action of actionsOf(await readFile(PAGE, 'utf8'))) {

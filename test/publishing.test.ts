@@ -30,7 +30,7 @@ interface Packed {
 const has = (packed: readonly string[], path: string) =>
   packed.some((each) => each === path || each.startsWith(`${path}/`));
 
-t.test('the three packages say alike whose they are, and each carries its licence and a README', async (t) => {
+t.test('names the same owner in the three packages, each with its licence and a README', async (t) => {
   const [first] = manifests;
   const home = first.repository.url.replace(/^git\+|\.git$/g, '');
   for (const [index, folder] of FOLDERS.entries()) {
@@ -46,7 +46,7 @@ t.test('the three packages say alike whose they are, and each carries its licenc
   t.same(JSON.parse(read('.changeset/config.json')).fixed, [manifests.map(({ name }) => name)]);
 });
 
-t.test('whoever installs the package has what its messages and documents name, and the files to deploy', async (t) => {
+t.test('packs all files that messages and documents name, and the files to deploy', async (t) => {
   const { packed = [] } = packs().find(({ folder }) => folder === '') ?? {};
   const named = globSync('src/**/*.ts', { cwd: ROOT }).flatMap((file) =>
     [...read(file).matchAll(/\bdocs\/[\w/-]+\.md\b/g)].map(([path]) => path),
@@ -55,7 +55,7 @@ t.test('whoever installs the package has what its messages and documents name, a
   for (const path of [...named, 'deploy/systemd/rollcall.service']) t.ok(has(packed, path), path);
 });
 
-t.test('links and pictures of the documents that a package brings lead to what it brings', async (t) => {
+t.test('resolves links and pictures of packed documents within the package', async (t) => {
   for (const { folder, packed } of packs()) {
     t.ok(packed.length > 0);
     for (const page of packed.filter((path) => path.endsWith('.md'))) {
@@ -67,7 +67,7 @@ t.test('links and pictures of the documents that a package brings lead to what i
   }
 });
 
-t.test('what documents import or run by a name of ours is exported, or is a command', async (t) => {
+t.test('exports what documents import, and has the commands that they run', async (t) => {
   const exported = manifests.flatMap(({ name, exports }) => Object.keys(exports).map((path) => join(name, path)));
   const commands = manifests.flatMap(({ bin = {} }) => Object.keys(bin));
   const pages = [
@@ -90,7 +90,7 @@ t.test('what documents import or run by a name of ours is exported, or is a comm
   t.ok(seen > 10);
 });
 
-t.test('the workflows run what is there', async (t) => {
+t.test('has the scripts that the workflows run', async (t) => {
   const { scripts } = manifests[0];
   const workflows = globSync('.github/workflows/*.yml', { cwd: ROOT }).map(
     (path) => [path, parse(read(path))] as const,
@@ -108,7 +108,7 @@ t.test('the workflows run what is there', async (t) => {
   }
 });
 
-t.test('a release from another repository than the packages name is refused', async (t) => {
+t.test('refuses a release from another repository than the packages name', async (t) => {
   const [, own] = /github\.com\/([\w.-]+\/[\w-]+)/.exec(manifests[0].repository.url) ?? [];
   t.equal(complaint(own), null);
   t.match(complaint('somebody/else'), /The packages name .+, and this is somebody\/else/);
@@ -116,7 +116,7 @@ t.test('a release from another repository than the packages name is refused', as
   t.match(manifests[0].scripts.release, /^node scripts\/repository\.ts --check && /);
 });
 
-t.test('the repository is named in no file that the script would leave as it is', async (t) => {
+t.test('names the repository in no file that the script would leave as it is', async (t) => {
   const [, own = ''] = /github\.com\/([\w.-]+\/[\w-]+)/.exec(manifests[0].repository.url) ?? [];
   const isOurs = (path: string) => !/(^|\/)(node_modules|dist|\.tap|\.git)(\/|$)/.test(path);
   const files = globSync(
@@ -130,7 +130,7 @@ t.test('the repository is named in no file that the script would leave as it is'
   t.same(naming.toSorted(), FILES.toSorted());
 });
 
-t.test('a release raises and publishes the root package too, which Changesets would not know', (t) => {
+t.test('raises and publishes the root package too, which Changesets would not know', (t) => {
   const { scripts, name, workspaces } = manifests[0];
   const [, version] = scripts['version-packages'].split(/^node scripts\/changesets\.ts (\w+) && /);
   t.equal(version, 'version');
@@ -168,7 +168,7 @@ t.test('a release raises and publishes the root package too, which Changesets wo
   t.end();
 });
 
-t.test('what carries the version besides the packages is raised with them', async (t) => {
+t.test('raises the version in other files together with the packages', async (t) => {
   const script = read('scripts/deploy-version.ts');
   for (const file of ['deploy/kubernetes/kustomization.yaml', 'src/kernel/version.ts', 'src/client/version.ts']) {
     t.match(script, `'${file}'`);

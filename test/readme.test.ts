@@ -37,7 +37,7 @@ function node(file: string, env: Readonly<Record<string, string>> = {}): ChildPr
   return child;
 }
 
-t.test('the receiver, the configuration, the commands and the client work together as written', async (t) => {
+t.test('runs the receiver, the configuration, the commands and the client as written', async (t) => {
   const folder = t.testdir({ 'orders.csv': 'customer_id,amount\nada,400\nada,200\nbob,20\n' });
   const secrets = { SHOP_WRITE_KEY: 'k', CRM_SECRET: 's' };
   Object.assign(process.env, secrets);
@@ -78,12 +78,12 @@ t.test('the receiver, the configuration, the commands and the client work togeth
   );
 });
 
-t.test('the body that it shows is one', async (t) => {
+t.test('shows a valid body', async (t) => {
   const body = JSON.parse(block('json', 'identify'));
   t.match(webhookBody.parse(body), body);
 });
 
-t.test('the scripts that it names exist', async (t) => {
+t.test('names scripts that exist', async (t) => {
   const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
   const named = commands
     .flatMap((line) => line.split(' && '))
@@ -93,7 +93,7 @@ t.test('the scripts that it names exist', async (t) => {
   for (const name of named) t.ok(scripts[name], name);
 });
 
-t.test('the files that it links exist, and it is short', async (t) => {
+t.test('links files that exist, and is short', async (t) => {
   const links = [...README.matchAll(/\]\(([^)#:]+)\)/g)].map(([, path = '']) => path);
   t.ok(links.length > 5);
   for (const path of links) t.ok(existsSync(join(ROOT, path)), path);

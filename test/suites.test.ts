@@ -5,7 +5,7 @@ import { SUITES } from './suites/suites.ts';
 
 const TESTS = import.meta.dirname;
 
-t.test('npm test runs every test file once', async (t) => {
+t.test('runs every test file once in npm test', async (t) => {
   const files = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
     .map((path) => path.replaceAll('\\', '/'))
     .filter((path) => path.endsWith('.test.ts') && !/(^|\/)(node_modules|dist)\//.test(path));
@@ -13,7 +13,7 @@ t.test('npm test runs every test file once', async (t) => {
   t.same(Object.values(SUITES).flat().sort(), files.sort());
 });
 
-t.test('every suite has a file, which npm test finds, and nothing else is one', async (t) => {
+t.test('has a file for every suite, which npm test finds, and for nothing else', async (t) => {
   const folder = resolve(TESTS, 'suites');
   const suites = readdirSync(folder).filter((name) => name.endsWith('.suite.ts'));
   t.same(
@@ -30,7 +30,7 @@ t.test('every suite has a file, which npm test finds, and nothing else is one', 
 });
 
 const skip = process.env['TAP'] === '1' ? false : 'tap itself removes it first; npm test has a hook';
-t.test('the folder of a test is there until its teardowns have run', { skip }, async (t) => {
+t.test('keeps the folder of a test until its teardowns have run', { skip }, async (t) => {
   let wasThere: boolean | null = null;
   await t.test('a test that makes its folder first', async (t) => {
     const folder = t.testdir({});

@@ -61,7 +61,7 @@ async function measure(): Promise<Readonly<Record<string, readonly string[]>>> {
   return JSON.parse(printed);
 }
 
-t.test('the map names places to change that are there', async (t) => {
+t.test('names places to change in the map that exist', async (t) => {
   const [, table = ''] = /^## Where to change …\n(.*?)^## /ms.exec(readFileSync(PAGE, 'utf8')) ?? [];
   const rows = [...table.matchAll(/^\| .+ \| `([^`]+)` \| `(\w+)` \|$/gm)];
   t.ok(rows.length > 15);
@@ -74,7 +74,7 @@ t.test('the map names places to change that are there', async (t) => {
   }
 });
 
-t.test('each walk of the map is what runs for one message', async (t) => {
+t.test('describes in each walk of the map what runs for one message', async (t) => {
   const measured = await measure();
   if (process.env['REFERENCE'] === 'write') {
     const page = readFileSync(PAGE, 'utf8');

@@ -59,7 +59,7 @@ const shared = Object.entries(fieldsOf('identify')).filter(([name]) => name !== 
 const isShared = (name: string, field: Field) =>
   shared.some(([other, one]) => other === name && JSON.stringify(one) === JSON.stringify(field));
 
-t.test('docs/wire.md has the fields of each kind, as the schemas have them', async (t) => {
+t.test('lists the fields of each kind in docs/wire.md, as the schemas have them', async (t) => {
   for (const kind of MESSAGE_TYPES.filter((each) => each !== 'delete')) {
     const missing = shared.map(([name]) => name).filter((name) => !(name in fieldsOf(kind)));
     t.same(missing, kind === 'alias' ? ['userId'] : [], kind);
@@ -161,7 +161,7 @@ const items = ['track', 'delete'].map((kind, index) => ({
 const batch = batchRequest(prepared, items, () => SENT_AT);
 const block = (lines: readonly string[]) => ['```json', ...lines, '```', ''].join('\n');
 
-t.test('docs/wire.md shows requests as they are made', async (t) => {
+t.test('shows requests in docs/wire.md as they are made', async (t) => {
   const changes = [
     membership('audience', 'big_spenders', null),
     membership('trait', 'lifetime_value', '{"lifetime_value":812.4}'),
@@ -174,7 +174,7 @@ t.test('docs/wire.md shows requests as they are made', async (t) => {
   });
 });
 
-t.test('what the page shows is signed, parses as it is, and is what receivers take', async (t) => {
+t.test('shows signed bodies that parse as they are and that receivers accept', async (t) => {
   for (const { body, headers } of [single, batch]) {
     const signature = headers[headers.indexOf('x-signature') + 1];
     t.equal(verify(body, signature, SECRET).ok, true);

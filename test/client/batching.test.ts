@@ -11,7 +11,7 @@ const track = (client: Client, ...events: (string | number)[]) => {
   for (const event of events) client.track({ userId: 'u', event: String(event) });
 };
 
-t.test('with size 1 a message is sent at once', async (t) => {
+t.test('sends a message at once with size 1', async (t) => {
   const { endpoint, request } = await service(t);
   const client = new Client('KEY', { endpoint, size: 1, clock: new ManualClock() });
   track(client, 'only');
@@ -19,7 +19,7 @@ t.test('with size 1 a message is sent at once', async (t) => {
   await client.close();
 });
 
-t.test('with size 3, of 5 messages the first batch holds 0, 1 and 2', async (t) => {
+t.test('sends the first 3 of 5 messages as a batch with size 3', async (t) => {
   const { endpoint, request, events } = await service(t);
   const client = new Client('KEY', { endpoint, flushAt: 3, clock: new ManualClock() });
   track(client, 0, 1, 2, 3, 4);
@@ -29,7 +29,7 @@ t.test('with size 3, of 5 messages the first batch holds 0, 1 and 2', async (t) 
   t.same(events(), ['0', '1', '2', '3', '4']);
 });
 
-t.test('20 messages are sent without waiting, 19 are not', async (t) => {
+t.test('sends 20 messages without waiting, but not 19', async (t) => {
   const { endpoint, request, requests } = await service(t);
   const client = new Client('KEY', { endpoint, clock: new ManualClock() });
   track(client, ...Array(19).keys());
@@ -41,7 +41,7 @@ t.test('20 messages are sent without waiting, 19 are not', async (t) => {
   await client.close();
 });
 
-t.test('a request that is full is sent without waiting, whatever flushAt says', async (t) => {
+t.test('sends a full request without waiting, whatever flushAt is', async (t) => {
   const { endpoint, request } = await service(t);
   const client = new Client('KEY', { endpoint, flushAt: 1_000_000, clock: new ManualClock() });
   track(client, ...Array(2_501).keys());
@@ -49,7 +49,7 @@ t.test('a request that is full is sent without waiting, whatever flushAt says', 
   t.same(await client.close(), { sent: 2_501, failed: 0, dropped: 0 });
 });
 
-t.test('what came during a request waits 10 ms for more before it is sent', async (t) => {
+t.test('waits 10 ms for more messages after a request', async (t) => {
   const { endpoint, request, requests } = await service(t, () => {});
   const clock = new ManualClock();
   const client = new Client('KEY', { endpoint, flushAt: 2, clock });
@@ -67,7 +67,7 @@ t.test('what came during a request waits 10 ms for more before it is sent', asyn
   t.same(await closed, { sent: 5, failed: 0, dropped: 0 });
 });
 
-t.test('after flushAfter what is there is sent', async (t) => {
+t.test('sends queued messages after flushAfter', async (t) => {
   const { endpoint, request, requests } = await service(t);
   const clock = new ManualClock();
   const client = new Client('KEY', { endpoint, clock });
@@ -80,7 +80,7 @@ t.test('after flushAfter what is there is sent', async (t) => {
   await client.close();
 });
 
-t.test('flushAfter counts from the last flush', async (t) => {
+t.test('counts flushAfter from the last flush', async (t) => {
   const { endpoint, request } = await service(t);
   const clock = new ManualClock();
   const client = new Client('KEY', { endpoint, clock });
@@ -94,7 +94,7 @@ t.test('flushAfter counts from the last flush', async (t) => {
   await client.close();
 });
 
-t.test('the timer is set again for what comes later', async (t) => {
+t.test('sets the timer again for later messages', async (t) => {
   const { endpoint, request } = await service(t);
   const clock = new ManualClock();
   const client = new Client('KEY', { endpoint, clock, flushAfter: 100 });
@@ -107,7 +107,7 @@ t.test('the timer is set again for what comes later', async (t) => {
   await client.close();
 });
 
-t.test('close flushes', async (t) => {
+t.test('flushes on close', async (t) => {
   const { endpoint, events } = await service(t);
   const client = new Client('KEY', { endpoint, clock: new ManualClock() });
   track(client, 'a');
@@ -116,12 +116,12 @@ t.test('close flushes', async (t) => {
   t.equal(client.queued, 0);
 });
 
-t.test('close right after creation does not block', async (t) => {
+t.test('closes at once right after creation', async (t) => {
   const client = new Client('KEY', { clock: new ManualClock() });
   t.same(await client.close(), { sent: 0, failed: 0, dropped: 0 });
 });
 
-t.test('closing twice gives the same report, and later calls are dropped and told', async (t) => {
+t.test('returns the same report from a second close, and drops and reports later calls', async (t) => {
   const { endpoint, requests } = await service(t);
   const losses: unknown[] = [];
   const client = new Client('KEY', { endpoint, onLoss: (loss) => losses.push(loss) });
@@ -134,7 +134,7 @@ t.test('closing twice gives the same report, and later calls are dropped and tol
   t.equal(requests.length, 1);
 });
 
-t.test('the end of await using closes', async (t) => {
+t.test('closes at the end of await using', async (t) => {
   const { endpoint, events } = await service(t);
   const client = new Client('KEY', { endpoint });
   track(client, 'a');
@@ -143,7 +143,7 @@ t.test('the end of await using closes', async (t) => {
   t.same(events(), ['a']);
 });
 
-t.test('flush covers what is in flight and all that is queued', async (t) => {
+t.test('flushes messages in flight and all queued ones', async (t) => {
   const { endpoint, request, requests } = await service(t, () => {});
   const client = new Client('KEY', { endpoint, flushAt: 2, clock: new ManualClock() });
   track(client, 0, 1, 2);
@@ -166,7 +166,7 @@ t.test('flush covers what is in flight and all that is queued', async (t) => {
   t.same(await closed, { sent: 1, failed: 0, dropped: 0 });
 });
 
-t.test('a flush that runs out of time leaves the rest queued for the next report', async (t) => {
+t.test('leaves the rest queued for the next report if a flush runs out of time', async (t) => {
   const { endpoint, request } = await service(t, () => {});
   const clock = new ManualClock();
   const client = new Client('KEY', { endpoint, clock });
@@ -180,7 +180,7 @@ t.test('a flush that runs out of time leaves the rest queued for the next report
   t.same(await client.close(), { sent: 1, failed: 0, dropped: 0 });
 });
 
-t.test('messages gather while a batch is in flight, one request at a time', async (t) => {
+t.test('gathers messages while a batch is in flight, one request at a time', async (t) => {
   let open = 0;
   let most = 0;
   const { endpoint, requests, events } = await service(t, (request) => {
@@ -198,7 +198,7 @@ t.test('messages gather while a batch is in flight, one request at a time', asyn
   t.same(events(), [...Array(500).keys()].map(String));
 });
 
-t.test('the connection is kept', async (t) => {
+t.test('keeps the connection', async (t) => {
   const { endpoint, connections, requests } = await service(t);
   const client = new Client('KEY', { endpoint });
   for (const n of Array(10).keys()) {
@@ -210,7 +210,7 @@ t.test('the connection is kept', async (t) => {
   t.equal(connections(), 1);
 });
 
-t.test('a request has at most 2,500 messages', async (t) => {
+t.test('sends at most 2,500 messages in a request', async (t) => {
   const { endpoint, requests, events } = await service(t);
   const client = new Client('KEY', { endpoint, flushAt: 100_000 });
   track(client, ...Array(5_001).keys());
@@ -222,7 +222,7 @@ t.test('a request has at most 2,500 messages', async (t) => {
   t.same(events(), [...Array(5_001).keys()].map(String));
 });
 
-t.test('no request is over 500,000 bytes, and none could have held the next message', async (t) => {
+t.test('fills requests up to 500,000 bytes, so that none could have held the next message', async (t) => {
   const { endpoint, requests } = await service(t);
   await fc.assert(
     fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 31_000 }), { minLength: 20, maxLength: 60 }), async (sizes) => {
@@ -243,7 +243,7 @@ t.test('no request is over 500,000 bytes, and none could have held the next mess
   );
 });
 
-t.test('a batch takes 500,000 bytes to the last one', (t) => {
+t.test('fills a batch with exactly 500,000 bytes', (t) => {
   const sentAt = new Date(0).toISOString();
   const filled = (...lengths: number[]) => {
     const batch = new BufferBatch(0);

@@ -22,7 +22,7 @@ for (const [file, type] of [
   ['errors.ts', 'ClientErrorCode'],
   ['ledger.ts', 'LossReason'],
 ] as const) {
-  t.test(`every ${type} is documented`, async (t) => {
+  t.test(`documents every ${type}`, async (t) => {
     const names = await members(file, type);
     t.ok(names.length > 5);
     for (const name of names) t.match(docs, `\`${name}\``);
@@ -30,7 +30,7 @@ for (const [file, type] of [
   });
 }
 
-t.test('every option is documented', async (t) => {
+t.test('documents every option', async (t) => {
   const text = await readFile(source('options.ts'), 'utf8');
   const options = /interface ClientOptions \{(.*?)\n\}/s.exec(text)?.[1] ?? '';
   const names = [...options.matchAll(/^ {2}(\w+)\?:/gm)]
@@ -42,7 +42,7 @@ t.test('every option is documented', async (t) => {
 });
 
 for (const file of ['docs/client.md', 'src/client/README.md']) {
-  t.test(`the example of ${file} does what it says`, async (t) => {
+  t.test(`runs the example of ${file}`, async (t) => {
     const { endpoint, requests } = await service(t);
     const text = await readFile(new URL(`../../${file}`, import.meta.url), 'utf8');
     const example = /```js\n(.*?)```/s.exec(text)?.[1] ?? '';

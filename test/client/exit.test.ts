@@ -21,7 +21,7 @@ function runFile(
 
 const all = [...Array(25).keys()].map(String);
 
-t.test('a program that just ends has its messages delivered', async (t) => {
+t.test('delivers the messages of a program that just ends', async (t) => {
   const { endpoint, events } = await service(t);
   const { code, stderr } = await run(['end', endpoint]);
   t.equal(code, 0);
@@ -29,14 +29,14 @@ t.test('a program that just ends has its messages delivered', async (t) => {
   t.same(events(), all);
 });
 
-t.test('an idle client does not keep the process alive', async (t) => {
+t.test('does not keep the process alive while idle', async (t) => {
   const { endpoint, requests } = await service(t);
   t.match(await run(['idle', endpoint]), { code: 0, stderr: '' });
   t.equal(requests.length, 0);
 });
 
 for (const way of ['await close', 'await flush']) {
-  t.test(`${way} at the top level settles with nothing else alive`, async (t) => {
+  t.test(`settles ${way} at the top level with nothing else alive`, async (t) => {
     const { endpoint, events } = await service(t);
     const { code, stdout } = await run([way, endpoint]);
     t.equal(code, 0);
@@ -45,7 +45,7 @@ for (const way of ['await close', 'await flush']) {
   });
 }
 
-t.test('a program that ends while the service hangs waits for closeTimeout and says what is lost', async (t) => {
+t.test('waits for closeTimeout and reports losses if the service hangs when a program ends', async (t) => {
   const { endpoint, request, requests } = await service(t, () => {});
   const { code, stderr } = await run(['unreachable', endpoint]);
   t.equal(code, 0);
@@ -54,21 +54,21 @@ t.test('a program that ends while the service hangs waits for closeTimeout and s
   t.match(stderr, /dropped \(deadline\)/);
 });
 
-t.test('a program that ends while the service is dead does so too', async (t) => {
+t.test('waits for closeTimeout and reports losses if the service is dead when a program ends', async (t) => {
   const { code, stderr } = await run(['unreachable', await deadEndpoint()]);
   t.equal(code, 0);
   t.match(stderr, /dropped \(deadline\)/);
 });
 
 for (const way of ['process.exit', 'throw']) {
-  t.test(`${way} says how many messages are lost`, async (t) => {
+  t.test(`reports the number of lost messages at ${way}`, async (t) => {
     const { endpoint } = await service(t, () => {});
     const { stderr } = await run([way, endpoint]);
     t.match(stderr, /dropped \(exit\): the process exited before close\(\)/);
   });
 }
 
-t.test('DEBUG=analytics logs to stderr, never the write key', async (t) => {
+t.test('logs to stderr with DEBUG=analytics, but never the write key', async (t) => {
   const { endpoint } = await service(t);
   const { stderr } = await run(['await close', endpoint], { DEBUG: 'analytics', DEBUG_COLORS: '0' });
   t.match(stderr, /analytics track queued, 1 in the queue/);
@@ -77,7 +77,7 @@ t.test('DEBUG=analytics logs to stderr, never the write key', async (t) => {
   t.notMatch(stderr, 'SECRET-KEY');
 });
 
-t.test('https is spoken to a service whose certificate is trusted, and to no other', async (t) => {
+t.test('sends by https only to a service with a trusted certificate', async (t) => {
   const { endpoint, events } = await service(t, (r) => r.reply(200, success), 'https');
   const { stderr } = await run(['unreachable', endpoint]);
   t.match(stderr, /dropped \(deadline\)/);

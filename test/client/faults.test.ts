@@ -28,28 +28,25 @@ function bytesHeld(): number {
 /** Whether a timer is one of a back-off, not a step of a request timeout or of a waiting caller, nor the gathering. */
 const backoff = (ms: number) => ![3_750, 2_500, 10, 0].includes(ms);
 
-t.test(
-  'a dead service costs the host nothing: bounded in count, every drop told, close keeps its deadline',
-  async (t) => {
-    const { client, clock, losses, track } = watched(await deadEndpoint(), { maxQueueCount: 100 });
-    t.equal(track(...Array(150).keys()).filter(Boolean).length, 100);
-    t.equal(client.queued, 100);
-    t.equal(losses.length, 50);
-    t.match(losses[0], { outcome: 'dropped', reason: 'queue_full', count: 1, messages: [{ event: '100' }] });
-    await clock.timer(backoff);
-    const closed = client.close({ timeout: 8_000 });
-    clock.advance(8_000);
-    t.same(await closed, { sent: 0, failed: 0, dropped: 150 });
-    const late = losses.slice(50);
-    t.ok(late.every(({ outcome, reason }) => outcome === 'dropped' && reason === 'deadline'));
-    t.same(
-      late.flatMap(({ messages }) => messages.map((m) => m['event'])),
-      [...Array(100).keys()].map(String),
-    );
-  },
-);
+t.test('bounds the queue, reports every drop and closes in time while the service is dead', async (t) => {
+  const { client, clock, losses, track } = watched(await deadEndpoint(), { maxQueueCount: 100 });
+  t.equal(track(...Array(150).keys()).filter(Boolean).length, 100);
+  t.equal(client.queued, 100);
+  t.equal(losses.length, 50);
+  t.match(losses[0], { outcome: 'dropped', reason: 'queue_full', count: 1, messages: [{ event: '100' }] });
+  await clock.timer(backoff);
+  const closed = client.close({ timeout: 8_000 });
+  clock.advance(8_000);
+  t.same(await closed, { sent: 0, failed: 0, dropped: 150 });
+  const late = losses.slice(50);
+  t.ok(late.every(({ outcome, reason }) => outcome === 'dropped' && reason === 'deadline'));
+  t.same(
+    late.flatMap(({ messages }) => messages.map((m) => m['event'])),
+    [...Array(100).keys()].map(String),
+  );
+});
 
-t.test('memory is bounded in bytes against a dead service', async (t) => {
+t.test('bounds the queue in bytes while the service is dead', async (t) => {
   const { client, losses, track, giveUp } = watched(await deadEndpoint(), { maxQueueBytes: 2_000_000, flushAt: 20 });
   const before = bytesHeld();
   track(...Array(50_000).keys());
@@ -60,7 +57,7 @@ t.test('memory is bounded in bytes against a dead service', async (t) => {
   await giveUp();
 });
 
-t.test('flushing again and again during an outage does not make the queue larger', async (t) => {
+t.test('does not grow the queue by repeated flushes during an outage', async (t) => {
   const { client, track, giveUp } = watched(await deadEndpoint(), { flushAt: 20 });
   const before = bytesHeld();
   for (let i = 0; i < 2_000; i++) {
@@ -72,7 +69,7 @@ t.test('flushing again and again during an outage does not make the queue larger
   await giveUp();
 });
 
-t.test('a service that takes 12 s to answer gets every message once', async (t) => {
+t.test('sends every message once to a service that takes 12 s to answer', async (t) => {
   const { endpoint, request, requests } = await service(t, () => {});
   const { client, clock, track } = watched(endpoint);
   track('slow');
@@ -83,7 +80,7 @@ t.test('a service that takes 12 s to answer gets every message once', async (t) 
   t.equal(requests.length, 1);
 });
 
-t.test('a service that never answers is tried again after requestTimeout, with the same messages', async (t) => {
+t.test('retries after requestTimeout with the same messages if the service never answers', async (t) => {
   const { endpoint, request, requests } = await service(t, (r, n) => n > 0 && r.reply(200, success));
   const { client, clock, track } = watched(endpoint);
   track('a');
@@ -96,7 +93,7 @@ t.test('a service that never answers is tried again after requestTimeout, with t
   await client.close();
 });
 
-t.test('order and ids are kept while the service flaps', async (t) => {
+t.test('keeps order and ids while the service flaps', async (t) => {
   const { endpoint, requests } = await service(t, (r, n) => {
     if (n % 3 === 0) r.reply(503);
     else if (n % 3 === 1) r.reset();
@@ -119,7 +116,7 @@ t.test('order and ids are kept while the service flaps', async (t) => {
   t.same(losses, []);
 });
 
-t.test('a wait doubles with every failure, has jitter, and ends at 30 s', async (t) => {
+t.test('doubles the wait with every failure, with jitter, up to 30 s', async (t) => {
   const { endpoint } = await service(t, (r) => r.reply(500));
   const { clock, track, giveUp } = watched(endpoint);
   track('a');
@@ -135,7 +132,7 @@ t.test('a wait doubles with every failure, has jitter, and ends at 30 s', async 
 });
 
 for (const status of [400, 401, 403, 404, 413, 301, 308]) {
-  t.test(`a batch answered with ${status} fails at once, is told, and the next one goes on`, async (t) => {
+  t.test(`fails a batch answered with ${status} at once, reports it and sends the next one`, async (t) => {
     const error = { code: 'some_code', message: 'because' };
     const { endpoint, requests } = await service(t, (r, n) =>
       n === 0 ? r.reply(status, error, { location: '/elsewhere' }) : r.reply(200, success),
@@ -152,7 +149,7 @@ for (const status of [400, 401, 403, 404, 413, 301, 308]) {
 }
 
 for (const status of [408, 425, 429, 500, 502, 503, 504]) {
-  t.test(`a batch answered with ${status} is tried again`, async (t) => {
+  t.test(`retries a batch answered with ${status}`, async (t) => {
     const { endpoint, requests } = await service(t, (r, n) => r.reply(n === 0 ? status : 200, success));
     const { client, clock, track, losses } = watched(endpoint);
     track('a');
@@ -163,7 +160,7 @@ for (const status of [408, 425, 429, 500, 502, 503, 504]) {
   });
 }
 
-t.test('Retry-After is obeyed, by a flush too, as seconds or as a date, up to 5 minutes', async (t) => {
+t.test('obeys Retry-After in seconds or as a date, up to 5 minutes, also in a flush', async (t) => {
   let header = '';
   const { endpoint, request } = await service(t, (r, n) =>
     n % 2 === 0 ? r.reply(429, {}, { 'retry-after': header }) : r.reply(200, success),
@@ -190,7 +187,7 @@ t.test('Retry-After is obeyed, by a flush too, as seconds or as a date, up to 5 
   await client.close();
 });
 
-t.test('a flush does not wait for the end of a back-off', async (t) => {
+t.test('flushes without waiting for the end of a back-off', async (t) => {
   const { endpoint } = await service(t, (r, n) => r.reply(n < 6 ? 500 : 200, success));
   const { client, clock, track } = watched(endpoint);
   track('a');
@@ -203,7 +200,7 @@ t.test('a flush does not wait for the end of a back-off', async (t) => {
   await client.close();
 });
 
-t.test('a batch that is in vain for retryFor fails, and the next one is tried', async (t) => {
+t.test('fails a batch after retryFor without success, and sends the next one', async (t) => {
   const { endpoint, request } = await service(t, (r) => r.reply(r.batch[0]?.['event'] === 'a' ? 503 : 200, success));
   const { client, clock, track, losses } = watched(endpoint, { retryFor: 1_000 });
   track('a', 'b');
@@ -217,7 +214,7 @@ t.test('a batch that is in vain for retryFor fails, and the next one is tried', 
   t.match(losses, [{ outcome: 'failed', reason: 'expired', status: 503, messages: [{ event: 'a' }] }]);
 });
 
-t.test('messages that the service rejects count as failed, each told with its code', async (t) => {
+t.test('counts messages that the service rejects as failed and reports each with its code', async (t) => {
   const { endpoint } = await service(t, (r) =>
     r.reply(200, {
       success: true,
@@ -240,7 +237,7 @@ t.test('messages that the service rejects count as failed, each told with its co
   t.equal(losses.length, 2);
 });
 
-t.test('a connection that breaks after the status does not send twice', async (t) => {
+t.test('does not send twice if the connection breaks after the status', async (t) => {
   const { endpoint, requests } = await service(t, (r, n) => (n === 0 ? r.cut(200) : r.reply(200, success)));
   const { client, track } = watched(endpoint);
   track('a');
@@ -250,7 +247,7 @@ t.test('a connection that breaks after the status does not send twice', async (t
   t.equal(requests.length, 2);
 });
 
-t.test('an answer whose rest never comes counts by its status once requestTimeout is over', async (t) => {
+t.test('takes the status of an answer whose body never ends, once requestTimeout is over', async (t) => {
   const { endpoint, requests } = await service(t, (r, n) => (n === 0 ? r.stall(200) : r.reply(200, success)));
   const client = new Client('KEY', { endpoint, flushAt: 1, requestTimeout: 100 });
   client.track({ userId: 'u', event: 'a' });
@@ -259,7 +256,7 @@ t.test('an answer whose rest never comes counts by its status once requestTimeou
   t.equal(requests.length, 2);
 });
 
-t.test('an answer that is not JSON, or endless, changes nothing', async (t) => {
+t.test('ignores an answer body that is not JSON, or endless', async (t) => {
   const { endpoint, requests } = await service(t, (r, n) => r.reply(200, n === 0 ? 'ok' : 'x'.repeat(5_000_000)));
   const { client, track } = watched(endpoint);
   track('a', 'b');
@@ -267,7 +264,7 @@ t.test('an answer that is not JSON, or endless, changes nothing', async (t) => {
   t.equal(requests.length, 2);
 });
 
-t.test('a loop that is blocked for seconds does not make the client send twice', async (t) => {
+t.test('does not send twice after the event loop was blocked for seconds', async (t) => {
   // Its own process: it must answer while this one is blocked.
   const sink = fork(new URL('./fixtures/sink.ts', import.meta.url));
   t.teardown(() => sink.kill());
@@ -290,7 +287,7 @@ function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-t.test('an onLoss that throws harms neither host nor client', async (t) => {
+t.test('survives an onLoss that throws', async (t) => {
   const { endpoint } = await service(t, (r, n) => r.reply(n === 0 ? 400 : 200, success));
   const warned = once(process, 'warning');
   const onLoss = () => {
@@ -302,7 +299,7 @@ t.test('an onLoss that throws harms neither host nor client', async (t) => {
   t.match((await warned)[0], { name: 'RollcallWarning', message: /in onLoss/ });
 });
 
-t.test('functions of the host that reject later end no process', async (t) => {
+t.test('survives functions of the host that reject later', async (t) => {
   const warned: string[] = [];
   const hear = ({ message }: Error) => void warned.push(message);
   process.on('warning', hear);
@@ -328,7 +325,7 @@ t.test('functions of the host that reject later end no process', async (t) => {
   t.ok(warned.some((text) => text.includes('threw: something that cannot be turned into text')));
 });
 
-t.test('without onLoss the first loss for each reason is a process warning', async (t) => {
+t.test('warns of the first loss for each reason if there is no onLoss', async (t) => {
   const { endpoint } = await service(t, (r) => r.reply(401, { code: 'unknown_source', message: 'no such key' }));
   const warnings: Error[] = [];
   const listen = (warning: Error) => warnings.push(warning);

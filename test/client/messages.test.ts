@@ -8,7 +8,7 @@ import { service } from './service.ts';
 
 const now = '2026-01-02T03:04:05.678Z';
 
-t.test('every kind goes out with its fields, a messageId and a timestamp', async (t) => {
+t.test('sends every kind with its fields, a messageId and a timestamp', async (t) => {
   const { endpoint, requests } = await service(t);
   const client = new Client('KEY', { endpoint, clock: new ManualClock() });
   client.identify({ userId: 'u1', traits: { plan: 'pro' } });
@@ -43,7 +43,7 @@ t.test('every kind goes out with its fields, a messageId and a timestamp', async
   ]);
 });
 
-t.test('a request carries the write key, its type, who sends it and when', async (t) => {
+t.test('sends the write key, content type, library and time with a request', async (t) => {
   const { endpoint, requests } = await service(t);
   const client = new Client('KEY', { endpoint, clock: new ManualClock() });
   client.track({ userId: 'u', event: 'e' });
@@ -58,12 +58,12 @@ t.test('a request carries the write key, its type, who sends it and when', async
   t.same(request?.body['context'], { library: { name: '@rollcall/client', version } });
 });
 
-t.test('the version sent is the one of the package', async (t) => {
+t.test('sends the version of the package', async (t) => {
   const path = new URL('../../src/client/package.json', import.meta.url);
   t.equal(JSON.parse(await readFile(path, 'utf8')).version, version);
 });
 
-t.test('traits of a page and of a screen go out as properties, which win', async (t) => {
+t.test('sends traits of a page and of a screen as properties, which win', async (t) => {
   const { endpoint, requests } = await service(t);
   const client = new Client('KEY', { endpoint });
   client.page({ userId: 'u', traits: { url: '/a', title: 'A' }, properties: { title: 'B' } });
@@ -78,7 +78,7 @@ t.test('traits of a page and of a screen go out as properties, which win', async
   );
 });
 
-t.test('given timestamp, messageId, context and integrations are kept on any call', async (t) => {
+t.test('keeps a given timestamp, messageId, context and integrations on any call', async (t) => {
   const { endpoint, requests } = await service(t);
   const client = new Client('KEY', { endpoint });
   const given = { messageId: 'mine', context: { ip: '10.0.0.1' }, integrations: { All: false, Webhooks: true } };
@@ -99,7 +99,7 @@ t.test('given timestamp, messageId, context and integrations are kept on any cal
   );
 });
 
-t.test('null is taken for nothing', async (t) => {
+t.test('treats null as absent', async (t) => {
   const { endpoint, requests } = await service(t);
   const client = new Client('KEY', { endpoint, clock: new ManualClock() });
   const nothing = { messageId: null, timestamp: null, name: null, category: null, context: null, integrations: null };
@@ -108,7 +108,7 @@ t.test('null is taken for nothing', async (t) => {
   t.same(requests[0]?.batch, [{ type: 'page', messageId: 'id-0', timestamp: now, userId: 'u' }]);
 });
 
-t.test('a message is as it was at the call, whatever happens to its objects later', async (t) => {
+t.test('sends a message as it was at the call, whatever happens to its objects later', async (t) => {
   const { endpoint, requests } = await service(t);
   const client = new Client('KEY', { endpoint });
   const properties = { step: 1 };
@@ -118,7 +118,7 @@ t.test('a message is as it was at the call, whatever happens to its objects late
   t.same(requests[0]?.batch[0]?.['properties'], { step: 1 });
 });
 
-t.test('any JSON object arrives as JSON would write it', async (t) => {
+t.test('delivers any JSON object as JSON would write it', async (t) => {
   const { endpoint, requests } = await service(t);
   await fc.assert(
     fc.asyncProperty(fc.dictionary(fc.string(), fc.jsonValue()), async (properties) => {
@@ -132,7 +132,7 @@ t.test('any JSON object arrives as JSON would write it', async (t) => {
   );
 });
 
-t.test('what is missing or wrong is thrown at the call, naming the field', async (t) => {
+t.test('throws at the call and names the field that is missing or wrong', async (t) => {
   const client = new Client('KEY', { endpoint: 'http://127.0.0.1:1' });
   // Callers without types may pass anything.
   const call = (kind: 'identify' | 'track' | 'page' | 'screen' | 'group' | 'alias', message: unknown) => () =>
@@ -180,7 +180,7 @@ t.test('what is missing or wrong is thrown at the call, naming the field', async
   t.same(await client.close(), { sent: 0, failed: 0, dropped: 0 });
 });
 
-t.test('a message of 32,000 bytes is sent and one of 32,001 refused, whatever its characters', async (t) => {
+t.test('sends a message of 32,000 bytes and refuses one of 32,001, whatever its characters', async (t) => {
   const { endpoint, requests } = await service(t);
   for (const character of ['i', 'x', 'é', '€', '😀', '"']) {
     const client = new Client('KEY', { endpoint });
@@ -203,7 +203,7 @@ t.test('a message of 32,000 bytes is sent and one of 32,001 refused, whatever it
   }
 });
 
-t.test('options that cannot be right are refused by name', (t) => {
+t.test('refuses invalid options by name', (t) => {
   t.throws(() => new Client(''), { code: 'bad_configuration', field: 'writeKey' });
   for (const writeKey of ['a:secret', 'secret\n', 'secret\0', 'secret\ud800']) {
     const error = { code: 'bad_configuration', field: 'writeKey', message: /^(?!.*secret).*colon/s };
@@ -225,29 +225,26 @@ t.test('options that cannot be right are refused by name', (t) => {
   t.end();
 });
 
-t.test(
-  'the endpoint may have a path, may be the whole URL, and comes from ROLLCALL_ENDPOINT if not given',
-  async (t) => {
-    const { endpoint, requests } = await service(t);
-    for (const [given, path] of [
-      [`${endpoint}/`, '/v1/batch'],
-      [`${endpoint}/in/`, '/in/v1/batch'],
-      [`${endpoint}/v1/batch`, '/v1/batch'],
-    ] as const) {
-      const client = new Client('KEY', { endpoint: given });
-      client.track({ userId: 'u', event: 'e' });
-      await client.close();
-      t.equal(requests.at(-1)?.path, path);
-    }
-    t.teardown(() => delete process.env['ROLLCALL_ENDPOINT']);
-    process.env['ROLLCALL_ENDPOINT'] = endpoint;
-    const client = new Client('KEY');
+t.test('accepts an endpoint with a path or as the whole URL, and falls back to ROLLCALL_ENDPOINT', async (t) => {
+  const { endpoint, requests } = await service(t);
+  for (const [given, path] of [
+    [`${endpoint}/`, '/v1/batch'],
+    [`${endpoint}/in/`, '/in/v1/batch'],
+    [`${endpoint}/v1/batch`, '/v1/batch'],
+  ] as const) {
+    const client = new Client('KEY', { endpoint: given });
     client.track({ userId: 'u', event: 'e' });
-    t.match(await client.close(), { sent: 1 });
-  },
-);
+    await client.close();
+    t.equal(requests.at(-1)?.path, path);
+  }
+  t.teardown(() => delete process.env['ROLLCALL_ENDPOINT']);
+  process.env['ROLLCALL_ENDPOINT'] = endpoint;
+  const client = new Client('KEY');
+  client.track({ userId: 'u', event: 'e' });
+  t.match(await client.close(), { sent: 1 });
+});
 
-t.test('a Map is sent as an object and a Set as an array, wherever they are', async (t) => {
+t.test('sends a Map as an object and a Set as an array, wherever they are', async (t) => {
   const { endpoint, requests } = await service(t);
   const client = new Client('KEY', { endpoint });
   const basket = new Map<string | number, unknown>([

@@ -28,7 +28,7 @@ function warnings(t: Test): { texts: string[]; next(): Promise<string> } {
   return { texts, next };
 }
 
-t.test('an endpoint where nobody answers is a warning at once, by name, without its secrets', async (t) => {
+t.test('warns at once of an endpoint without an answer, by name, without its secrets', async (t) => {
   const endpoint = await deadEndpoint();
   const { next } = warnings(t);
   const { host } = new URL(endpoint);
@@ -41,7 +41,7 @@ t.test('an endpoint where nobody answers is a warning at once, by name, without 
   await client.close({ timeout: 0 });
 });
 
-t.test('it is said again and again, ever more rarely, and once that it is over', (t) => {
+t.test('repeats the warning less and less often, and warns once that the outage is over', (t) => {
   const clock = new ManualClock();
   const said: [number, string][] = [];
   const start = clock.now();
@@ -65,7 +65,7 @@ t.test('it is said again and again, ever more rarely, and once that it is over',
   t.end();
 });
 
-t.test('a client says that its service is back', async (t) => {
+t.test('warns that the service is back', async (t) => {
   const { endpoint } = await service(t, (r, n) => (n === 0 ? r.reset() : r.reply(200, success)));
   const { next } = warnings(t);
   const clock = new ManualClock();
@@ -77,7 +77,7 @@ t.test('a client says that its service is back', async (t) => {
   t.match(await next(), /is reached again, after 0 s/);
 });
 
-t.test('a service that answers badly is a warning once it has done so three times in a row', async (t) => {
+t.test('warns of a service after three bad answers in a row', async (t) => {
   const { endpoint } = await service(t, (r) => r.reply(503, { message: 'starting' }));
   const { texts, next } = warnings(t);
   const clock = new ManualClock();
@@ -95,7 +95,7 @@ t.test('a service that answers badly is a warning once it has done so three time
   await closed;
 });
 
-t.test('onRetry is told of every try, in place of warnings, and may throw', async (t) => {
+t.test('calls onRetry for every try instead of warning, even if it throws', async (t) => {
   const { endpoint } = await service(t, (r, n) => {
     if (n === 0) r.reset();
     else if (n === 1) r.reply(429, { message: 'slow down' }, { 'retry-after': '7' });
@@ -121,7 +121,7 @@ t.test('onRetry is told of every try, in place of warnings, and may throw', asyn
   t.ok(texts.every((text) => text.includes('onRetry threw')));
 });
 
-t.test('what is given up says what the last request met', async (t) => {
+t.test('reports the last error with messages that are given up', async (t) => {
   const losses: Loss[] = [];
   const clock = new ManualClock();
   const options = { flushAt: 1, clock, maxQueueCount: 1, onLoss: (loss: Loss) => losses.push(loss), onRetry: () => {} };
@@ -146,7 +146,7 @@ t.test('what is given up says what the last request met', async (t) => {
   t.match(losses[2], { reason: 'deadline', status: 502, message: /the service answered 502/ });
 });
 
-t.test('an error of several addresses, or of a fetch, names what is beneath it', (t) => {
+t.test('names the causes of an error of several addresses, or of a fetch', (t) => {
   const refused = new AggregateError([new Error('connect ECONNREFUSED ::1:1'), new Error('connect ECONNREFUSED 1')]);
   t.match(classify({ error: refused }, 0), { message: 'connect ECONNREFUSED ::1:1, connect ECONNREFUSED 1' });
   const failed = new TypeError('fetch failed', { cause: Object.assign(new Error(''), { code: 'ENOTFOUND' }) });
@@ -154,7 +154,7 @@ t.test('an error of several addresses, or of a fetch, names what is beneath it',
   t.end();
 });
 
-t.test('with maxRetries a batch fails after so many further tries', async (t) => {
+t.test('fails a batch after maxRetries retries', async (t) => {
   const { endpoint, requests } = await service(t, (r) => r.reply(500));
   const clock = new ManualClock();
   const losses: Loss[] = [];
@@ -167,33 +167,30 @@ t.test('with maxRetries a batch fails after so many further tries', async (t) =>
   t.match(losses, [{ reason: 'expired', status: 500 }]);
 });
 
-t.test(
-  'messages of a loss are parsed when they are read, so that close ends in its time whatever is queued',
-  async (t) => {
-    const losses: Loss[] = [];
-    const options = { maxQueueCount: 50_000, onLoss: (loss: Loss) => losses.push(loss) };
-    const client = new Client('KEY', { endpoint: await deadEndpoint(), ...options });
-    for (let i = 0; i < 50_000; i++) client.track({ userId: 'u', event: String(i) });
-    const { parse } = JSON;
-    let parsed = 0;
-    JSON.parse = (...args) => {
-      parsed++;
-      return parse(...args);
-    };
-    t.teardown(() => {
-      JSON.parse = parse;
-    });
-    t.same(await client.close({ timeout: 0 }), { sent: 0, failed: 0, dropped: 50_000 });
-    t.equal(parsed, 0);
-    t.same(
-      losses.flatMap(({ messages }) => messages.map((m) => m['event'])),
-      [...Array(50_000).keys()].map(String),
-    );
-    t.equal(losses[0]?.messages, losses[0]?.messages, 'once');
-  },
-);
+t.test('parses the messages of a loss only when they are read, so that close ends in time', async (t) => {
+  const losses: Loss[] = [];
+  const options = { maxQueueCount: 50_000, onLoss: (loss: Loss) => losses.push(loss) };
+  const client = new Client('KEY', { endpoint: await deadEndpoint(), ...options });
+  for (let i = 0; i < 50_000; i++) client.track({ userId: 'u', event: String(i) });
+  const { parse } = JSON;
+  let parsed = 0;
+  JSON.parse = (...args) => {
+    parsed++;
+    return parse(...args);
+  };
+  t.teardown(() => {
+    JSON.parse = parse;
+  });
+  t.same(await client.close({ timeout: 0 }), { sent: 0, failed: 0, dropped: 50_000 });
+  t.equal(parsed, 0);
+  t.same(
+    losses.flatMap(({ messages }) => messages.map((m) => m['event'])),
+    [...Array(50_000).keys()].map(String),
+  );
+  t.equal(losses[0]?.messages, losses[0]?.messages, 'once');
+});
 
-t.test('messages of a refused batch may be read later, after others were sent', async (t) => {
+t.test('keeps the messages of a refused batch readable after others were sent', async (t) => {
   const { endpoint } = await service(t, (r, n) => r.reply(n === 0 ? 400 : 200, success));
   const losses: Loss[] = [];
   const client = new Client('KEY', { endpoint, flushAt: 1, onLoss: (loss) => losses.push(loss) });
@@ -205,7 +202,7 @@ t.test('messages of a refused batch may be read later, after others were sent', 
   t.match(losses, [{ messages: [{ event: 'refused' }] }]);
 });
 
-t.test('an answer through a fetch of the host counts as one of ours', async (t) => {
+t.test('treats answers through the fetch of the host like its own', async (t) => {
   const { endpoint, requests } = await service(t);
   const urls: string[] = [];
   const client = new Client('KEY', {
@@ -221,7 +218,7 @@ t.test('an answer through a fetch of the host counts as one of ours', async (t) 
   t.match(requests[0], { batch: [{ event: 'é' }], headers: { authorization: `Basic ${btoa('KEY:')}` } });
 });
 
-t.test('a fetch that never answers, and does not listen to its signal, is given up', async (t) => {
+t.test('gives up a fetch that never answers and ignores its signal', async (t) => {
   const clock = new ManualClock();
   const retries: Retry[] = [];
   const client = new Client('KEY', {
@@ -238,7 +235,7 @@ t.test('a fetch that never answers, and does not listen to its signal, is given 
   await closed;
 });
 
-t.test('a redirect that a fetch does not follow refuses the batch', async (t) => {
+t.test('treats a redirect that a fetch does not follow as a refusal of the batch', async (t) => {
   const server = http.createServer((_, response) => response.writeHead(307, { location: 'http://127.0.0.1:1/' }).end());
   server.listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));

@@ -15,13 +15,13 @@ const home = path.join(app, 'node_modules/@rollcall/client');
 const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', app], home);
 const [{ filename, files }] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
 
-t.test('publint and are-the-types-wrong find nothing; the entry for the web is for import alone', async (t) => {
+t.test('passes publint and are-the-types-wrong; the web entry is for import only', async (t) => {
   await t.resolves(run(bin('publint'), ['--strict', filename], app));
   await t.resolves(run(bin('attw'), [filename, '--exclude-entrypoints', './web'], app));
   await t.resolves(run(bin('attw'), [filename, '--profile', 'esm-only', '--entrypoints', './web'], app));
 });
 
-t.test('the tarball has the licence, the README and both ways in', async (t) => {
+t.test('packs the licence, the README and both entry points', async (t) => {
   const paths = files.map((file) => file.path);
   for (const file of ['LICENSE', 'README.md', 'require.cjs', 'require.d.cts']) t.ok(paths.includes(file), file);
   t.same(
@@ -31,7 +31,7 @@ t.test('the tarball has the licence, the README and both ways in', async (t) => 
   );
 });
 
-t.test('import and require give the same classes', async (t) => {
+t.test('gives the same classes to import and require', async (t) => {
   const program = `
     import { createRequire } from 'node:module';
     const imported = await import('@rollcall/client');
@@ -65,7 +65,7 @@ for (const [name, compiler, module] of [
   ['TypeScript 7, nodenext', compilers.today, 'nodenext'],
   ['TypeScript 5.6, node16', compilers.oldest, 'node16'],
 ] as const) {
-  t.test(`a CommonJS file has the types: ${name}`, async (t) => {
+  t.test(`has types for a CommonJS file: ${name}`, async (t) => {
     t.equal(
       await compile(
         compiler,
@@ -83,7 +83,7 @@ for (const [name, compiler, module] of [
   });
 }
 
-t.test('the client for browsers has its types with the library of 2020, declarations included', async (t) => {
+t.test('type-checks the browser client with the library of 2020, declarations included', async (t) => {
   const programs = {
     'web.ts': "import { Client } from '@rollcall/client/web';\nexport const client = new Client('KEY');",
   };
@@ -91,7 +91,7 @@ t.test('the client for browsers has its types with the library of 2020, declarat
   for (const compiler of Object.values(compilers)) t.equal(await compile(compiler, app, programs, options), '');
 });
 
-t.test('the README needs no file that is not in the package', async (t) => {
+t.test('refers in the README only to files of the package', async (t) => {
   const text = readFileSync(path.join(home, 'README.md'), 'utf8');
   const links = [...text.matchAll(/\]\((?!https?:|#)([^)]+)\)/g)].map(([, link = '']) => link);
   for (const link of links) t.ok(existsSync(path.join(home, link)), link);

@@ -68,7 +68,7 @@ function share(options: ClientOptions = {}, answer: () => FetchAnswer = () => ({
   return { client, clock, arrived, warnings, serve, finish, track, flushing };
 }
 
-t.test('a client that all requests share delivers each message once if each of them waits for its flush', async (t) => {
+t.test('delivers each message once through a shared client if each request waits for its flush', async (t) => {
   const { arrived, warnings, finish, flushing, client, clock } = share({ flushAt: 3 });
   const users: string[] = [];
   for (let round = 0; round < 20; round++) {
@@ -82,7 +82,7 @@ t.test('a client that all requests share delivers each message once if each of t
   t.same(warnings, []);
 });
 
-t.test('what a request left unfinished is sent by the next that waits', async (t) => {
+t.test('sends the unfinished messages of a request from the next one that waits', async (t) => {
   const { arrived, finish, flushing, serve, track, client } = share();
   await serve(() => {
     track('left');
@@ -94,7 +94,7 @@ t.test('what a request left unfinished is sent by the next that waits', async (t
   t.equal(client.queued, 0);
 });
 
-t.test('a request that waits for its next try, and ends, leaves it to others', async (t) => {
+t.test('leaves a retry to other requests if the waiting one ends', async (t) => {
   let status = 503;
   const { arrived, finish, flushing, serve, track, client } = share({ maxRetries: 2 }, () => ({ status }));
   for (const user of ['a', 'b']) {
@@ -110,7 +110,7 @@ t.test('a request that waits for its next try, and ends, leaves it to others', a
   t.same(arrived, ['a', 'b', 'c']);
 });
 
-t.test('tries are counted over the requests that made them', async (t) => {
+t.test('counts tries across the requests that made them', async (t) => {
   const lost: unknown[] = [];
   const onLoss: ClientOptions['onLoss'] = ({ reason, messages }) => lost.push([reason, messages.length]);
   const { finish, flushing, client } = share({ maxRetries: 2, onLoss }, () => ({ status: 503 }));
@@ -119,7 +119,7 @@ t.test('tries are counted over the requests that made them', async (t) => {
   t.equal(client.queued, 0);
 });
 
-t.test('where nobody flushes, a warning says once what to do', async (t) => {
+t.test('warns once what to do if no request flushes', async (t) => {
   const { warnings, clock, serve, track, client } = share({ flushAfter: 500 });
   for (const user of ['a', 'b', 'c', 'd']) {
     await serve(() => void track(user));

@@ -70,7 +70,7 @@ class Mac extends Machine {
   };
 }
 
-t.test('a process is another one if its boot, its container, its pid or its start differ', (t) => {
+t.test('tells processes apart by boot, container, pid and start', (t) => {
   const claim = new OwnerProcesses(new Machine(70, 500)).claim();
   const reader = (change: (machine: Machine) => void) => {
     const machine = new Machine(71, 900);
@@ -126,7 +126,7 @@ t.test('a process is another one if its boot, its container, its pid or its star
   t.end();
 });
 
-t.test('without /proc, times tell', (t) => {
+t.test('tells processes apart by times if there is no /proc', (t) => {
   const machine = new Mac(70, 0);
   const claim = new OwnerProcesses(machine).claim();
   t.match(claim, { scope: '0', started: 0 });
@@ -151,7 +151,7 @@ t.test('without /proc, times tell', (t) => {
 
 const hasPs = fs.existsSync('/bin/ps') || fs.existsSync('/usr/bin/ps');
 
-t.test('ps says when a process started', { skip: hasPs ? false : 'ps is not installed' }, async (t) => {
+t.test('reads the start of a process from ps', { skip: hasPs ? false : 'ps is not installed' }, async (t) => {
   const missing = (): never => {
     throw new Error('no /proc');
   };
@@ -171,7 +171,7 @@ t.test('ps says when a process started', { skip: hasPs ? false : 'ps is not inst
   t.equal(reader.isGone({ ...claim, pid, claimed: Date.now() }), true, 'is not there any more');
 });
 
-t.test('what a process left whose pid another one has by now is sent', async (t) => {
+t.test('takes over the files of an ended process whose pid has been reused', async (t) => {
   const spool = folder(t);
   const endpoint = await deadEndpoint();
   const first = new Client('KEY', { endpoint, spool, onLoss: () => {} });
@@ -191,7 +191,7 @@ t.test('what a process left whose pid another one has by now is sent', async (t)
   t.same(live.events(), ['left']);
 });
 
-t.test('what a process has that lives is left alone, in another process too', async (t) => {
+t.test('leaves the files of a live process alone, in another process too', async (t) => {
   const spool = folder(t);
   const host = new URL('./fixtures/host.ts', import.meta.url);
   const child = spawn(process.execPath, [host.pathname, 'hold', await deadEndpoint(), spool], { stdio: 'pipe' });

@@ -37,7 +37,7 @@ const history = fc.record({
 });
 
 t.test(
-  'whatever the service answers, every call is in one report, and what is accepted comes once, in order',
+  'counts every call in one report and delivers accepted messages once, in order, whatever the service answers',
   async (t) => {
     let script: (keyof typeof answers)[] = [];
     let given: { batch: Received['batch']; answer: keyof typeof answers }[] = [];

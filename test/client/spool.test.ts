@@ -22,7 +22,7 @@ async function killed(spool: string): Promise<void> {
   if (signal !== 'SIGKILL') throw new Error(`ended by ${signal}`);
 }
 
-t.test('what a killed process had queued is sent by the next one, once and in order', async (t) => {
+t.test('sends the queue of a killed process from the next one, once and in order', async (t) => {
   const spool = path.join(folder(t), 'spool');
   await killed(spool);
   const { endpoint, events, requests } = await service(t);
@@ -35,7 +35,7 @@ t.test('what a killed process had queued is sent by the next one, once and in or
   t.same(fs.readdirSync(spool), []);
 });
 
-t.test('a process killed in the middle of sending loses nothing of what it had queued', async (t) => {
+t.test('loses no queued message if the process is killed while sending', async (t) => {
   const spool = folder(t);
   let child: ChildProcess | undefined;
   const { endpoint, requests } = await service(t, (r, n) => (n === 3 ? child?.kill('SIGKILL') : r.reply(200, success)));
@@ -49,7 +49,7 @@ t.test('a process killed in the middle of sending loses nothing of what it had q
   t.same([...first.values()], [...Array(first.size).keys()].map(String));
 });
 
-t.test('several crashes in a row lose nothing', async (t) => {
+t.test('loses nothing in several crashes in a row', async (t) => {
   const spool = folder(t);
   await killed(spool);
   await killed(spool);
@@ -59,7 +59,7 @@ t.test('several crashes in a row lose nothing', async (t) => {
   t.same(events(), [...all, ...all]);
 });
 
-t.test('what lay in the spool for longer than retryFor is still tried again', async (t) => {
+t.test('retries messages that were in the spool for longer than retryFor', async (t) => {
   const spool = folder(t);
   await killed(spool);
   const [file = ''] = fs.readdirSync(spool);
@@ -70,7 +70,7 @@ t.test('what lay in the spool for longer than retryFor is still tried again', as
   t.equal(requests.length, 2);
 });
 
-t.test('a message cut off by the crash is told, the others are sent', async (t) => {
+t.test('reports a message cut off by a crash and sends the others', async (t) => {
   const spool = folder(t);
   await killed(spool);
   const [file = ''] = fs.readdirSync(spool);
@@ -84,7 +84,7 @@ t.test('a message cut off by the crash is told, the others are sent', async (t) 
   t.match(losses, [{ outcome: 'dropped', reason: 'spool_damaged', count: 1, messages: [] }]);
 });
 
-t.test('a client takes nothing of another write key, nor what is not its own kind of file', async (t) => {
+t.test('takes no files of another write key or of another kind', async (t) => {
   const spool = folder(t);
   fs.writeFileSync(path.join(spool, 'notes.txt'), 'mine');
   await killed(spool);
@@ -94,7 +94,7 @@ t.test('a client takes nothing of another write key, nor what is not its own kin
   t.equal(fs.readdirSync(spool).length, 2);
 });
 
-t.test('a client takes nothing of one that lives', async (t) => {
+t.test('takes no files of a live client', async (t) => {
   const spool = folder(t);
   const endpoint = await deadEndpoint();
   const onLoss = () => {};
@@ -106,7 +106,7 @@ t.test('a client takes nothing of one that lives', async (t) => {
 });
 
 t.test(
-  'what is not sent at the deadline of close is left to the next client, neither failed nor dropped',
+  'leaves messages not sent by the deadline of close to the next client, neither failed nor dropped',
   async (t) => {
     const spool = folder(t);
     const first = new Client('KEY', { endpoint: await deadEndpoint(), spool });
@@ -119,7 +119,7 @@ t.test(
   },
 );
 
-t.test('a refused batch leaves the spool, so that no restart brings it back', async (t) => {
+t.test('removes a refused batch from the spool, so that no restart brings it back', async (t) => {
   const spool = folder(t);
   const { endpoint } = await service(t, (r) => r.reply(400));
   const client = new Client('KEY', { endpoint, spool, onLoss: () => {} });
@@ -128,14 +128,14 @@ t.test('a refused batch leaves the spool, so that no restart brings it back', as
   t.same(fs.readdirSync(spool), []);
 });
 
-t.test('files are for the owner only', async (t) => {
+t.test('creates files that only their owner can read', async (t) => {
   const spool = folder(t);
   await killed(spool);
   const [file = ''] = fs.readdirSync(spool);
   t.equal(fs.statSync(path.join(spool, file)).mode & 0o777, 0o600);
 });
 
-t.test('a disk that fails is a warning, and the messages are sent from memory', async (t) => {
+t.test('warns of a failing disk and sends the messages from memory', async (t) => {
   const spool = path.join(folder(t), 'spool');
   const { endpoint, events } = await service(t);
   const client = new Client('KEY', { endpoint, spool });
@@ -147,7 +147,7 @@ t.test('a disk that fails is a warning, and the messages are sent from memory', 
   t.same(events(), ['a', 'b']);
 });
 
-t.test('a folder that cannot be made is an error at once', (t) => {
+t.test('throws at once if the folder cannot be created', (t) => {
   const file = path.join(folder(t), 'file');
   fs.writeFileSync(file, '');
   t.throws(() => new Client('KEY', { spool: file }), { code: 'EEXIST' });

@@ -58,7 +58,7 @@ export async function end(): Promise<number> {
 const ofNode = { module: 'nodenext', ...nodeTypes };
 const ofBrowsers = { module: 'esnext', moduleResolution: 'bundler', lib: ['es2022', 'dom'], types: [] };
 
-t.test('TypeScript 7, NodeNext and the types of Node: interfaces are taken, mistakes are not', async (t) => {
+t.test('TypeScript 7, NodeNext and the types of Node: accepts interfaces, rejects mistakes', async (t) => {
   t.equal(await compile(compilers.today, app, { 'program.mts': program }, ofNode), '');
 });
 
@@ -66,7 +66,7 @@ for (const [name, compiler] of [
   ['TypeScript 7, a bundler, the types of browsers and no newer library than ES2022', compilers.today],
   ['TypeScript 5.6, the same', compilers.oldest],
 ] as const) {
-  t.test(`${name}: interfaces are taken, mistakes are not`, async (t) => {
+  t.test(`${name}: accepts interfaces, rejects mistakes`, async (t) => {
     t.equal(await compile(compiler, app, { 'program.mts': program }, ofBrowsers), '');
   });
 }

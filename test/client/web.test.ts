@@ -30,7 +30,7 @@ async function bundle(condition: string) {
 }
 
 for (const condition of ['browser', 'worker', 'workerd', 'edge-light']) {
-  t.test(`a bundle for ${condition} has nothing of Node, and no package but ours`, async (t) => {
+  t.test(`bundles for ${condition} without built-ins of Node or other packages`, async (t) => {
     const { text, inputs } = await bundle(condition);
     t.same(
       inputs.filter((input) => /node_modules\/(?!@rollcall\/)|dist\/node\//.test(input)),
@@ -47,7 +47,7 @@ const edge = () => ({
   ...{ setTimeout, clearTimeout },
 });
 
-t.test('on an edge runtime it sends to the real collection API', async (t) => {
+t.test('sends to the real collection API from an edge runtime', async (t) => {
   const { text } = await bundle('edge-light');
   const service = startService(t);
   const endpoint = await service.url();
@@ -72,7 +72,7 @@ t.test('on an edge runtime it sends to the real collection API', async (t) => {
   );
 });
 
-t.test('what is not there is refused by name', async (t) => {
+t.test('refuses missing and unsupported options by name', async (t) => {
   const { text } = await bundle('edge-light');
   const context = vm.createContext(edge());
   vm.runInContext(`${text};globalThis.rollcall = rollcall`, context);
@@ -85,7 +85,7 @@ t.test('what is not there is refused by name', async (t) => {
   t.equal(vm.runInContext(`${text};new rollcall.Client('K').queued`, other), 0);
 });
 
-t.test('ids are right on pages without https too', async (t) => {
+t.test('makes valid ids on pages without https too', async (t) => {
   const { text } = await bundle('browser');
   const { getRandomValues } = crypto;
   const plain = { ...edge(), crypto: { getRandomValues: getRandomValues.bind(crypto) } };
@@ -98,7 +98,7 @@ t.test('ids are right on pages without https too', async (t) => {
   t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-t.test('bytes are counted as UTF-8 has them, and no body is over its limit', (t) => {
+t.test('counts bytes of UTF-8 and keeps every body within its limit', (t) => {
   fc.assert(
     fc.property(
       fc.array(fc.string({ unit: anyCharacter, maxLength: 60 })),
@@ -124,7 +124,7 @@ t.test('in Chromium', { skip: withoutBrowser }, async (t) => {
   const browser = await launchBrowser();
   t.teardown(() => browser.close());
 
-  t.test('a page sends what it has when the user leaves', async (t) => {
+  t.test('sends queued messages when the user leaves the page', async (t) => {
     const { page, events, arrived } = await open(t, browser, text);
     await page.evaluate(`for (const event of ['a', 'b', 'c']) client.track({ userId: 'u', event })`);
     t.same(events(), []);
@@ -133,7 +133,7 @@ t.test('in Chromium', { skip: withoutBrowser }, async (t) => {
     t.same(events(), ['a', 'b', 'c']);
   });
 
-  t.test('what is under way when the user leaves arrives as well as what waits behind it', async (t) => {
+  t.test('delivers requests in flight and queued messages when the user leaves', async (t) => {
     const { page, events, arrived } = await open(t, browser, text);
     const leave = `client.track({ userId: 'u', event: 'a' }); client.flush(); client.track({ userId: 'u', event: 'b' });
       location.href = 'about:blank'`;
@@ -144,7 +144,7 @@ t.test('in Chromium', { skip: withoutBrowser }, async (t) => {
     t.same(events().sort(), ['a', 'b']);
   });
 
-  t.test('a page that is hidden sends what it has, and goes on', async (t) => {
+  t.test('sends queued messages when the page is hidden, and continues', async (t) => {
     const { page, events, arrived } = await open(t, browser, text);
     await page.evaluate(`client.track({ userId: 'u', event: 'a' });
       Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });
@@ -156,7 +156,7 @@ t.test('in Chromium', { skip: withoutBrowser }, async (t) => {
     t.same(events(), ['a', 'b']);
   });
 
-  t.test('a page that is kept for the way back goes on where it was', async (t) => {
+  t.test('continues after the page returns from the back/forward cache', async (t) => {
     const { page, events, lost } = await open(t, browser, text);
     const report = await page.evaluate(`for (const event of ['a', 'b']) client.track({ userId: 'u', event });
       dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }));
@@ -166,7 +166,7 @@ t.test('in Chromium', { skip: withoutBrowser }, async (t) => {
     t.same(await lost(), []);
   });
 
-  t.test('more than a browser lets through is split, and each message arrives or is told', async (t) => {
+  t.test('splits more than a browser lets through, and delivers or reports each message', async (t) => {
     let answer = () => {};
     const held = new Promise<void>((resolve) => (answer = resolve));
     const { page, events, arrived, sizes, lost } = await open(t, browser, text, held);
@@ -184,7 +184,7 @@ t.test('in Chromium', { skip: withoutBrowser }, async (t) => {
     t.ok(sizes.reduce((sum, size) => sum + size) <= 64_000, String(sizes));
   });
 
-  t.test('the same amount from a page that stays arrives whole', async (t) => {
+  t.test('delivers all of the same amount from a page that stays', async (t) => {
     const { page, events } = await open(t, browser, text);
     const report = await page.evaluate(`for (let i = 0; i < 100; i++) {
         client.track({ userId: 'u', event: String(i), properties: { text: 'é'.repeat(1000) } });
@@ -193,7 +193,7 @@ t.test('in Chromium', { skip: withoutBrowser }, async (t) => {
     t.same(events(), [...Array(100).keys()].map(String));
   });
 
-  t.test('no request asks for leave first', async (t) => {
+  t.test('sends requests without preflights', async (t) => {
     const { page, methods } = await open(t, browser, text);
     await page.evaluate(`client.track({ userId: 'u', event: 'a' }), client.close()`);
     t.same(methods, ['POST']);

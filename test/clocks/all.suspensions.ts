@@ -15,7 +15,7 @@ const SUSPENDED_FOR = 3_000;
 const ROUNDS = 4;
 
 t.test(
-  'a process that slept with all its clocks, while the database went on, posts nothing of what others took',
+  'posts nothing that others took over while this process and its clocks were suspended',
   { skip: skipWithoutFaketime },
   async (t) => {
     const server = await startPostgres();

@@ -6,13 +6,13 @@ const HOUR = 3_600;
 
 // `npm run test:crash` is the long version.
 t.test(
-  'a service whose clock is set back and forward goes on, and nothing expires',
+  'continues without expiring anything while its clock is set back and forward',
   { skip: skipWithoutFaketime },
   (t) => setClocks(t, [-HOUR, 5 * HOUR]),
 );
 
 t.test(
-  'a service whose clock runs a twentieth too fast, and is set right again and again, goes on',
+  'continues while its clock runs a twentieth too fast and is corrected again and again',
   { skip: skipWithoutFaketime },
   (t) => setClocks(t, [-1, -1], { speed: 1.05 }),
 );

@@ -11,7 +11,7 @@ import { FakeClocks, skipWithoutFaketime } from './faketime.ts';
 
 const MAIN = program('src/cli/main.ts');
 
-t.test('doctor compares this machine’s clock with the database’s', { skip: skipWithoutFaketime }, async (t) => {
+t.test('compares this machine’s clock with the database’s', { skip: skipWithoutFaketime }, async (t) => {
   const server = await startPostgres();
   t.teardown(() => server.stop());
   const store = await server.database();

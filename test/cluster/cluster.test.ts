@@ -6,7 +6,7 @@ const long = process.env['CLUSTER_SECONDS'];
 t.setTimeout(long === undefined ? 590_000 : 800_000);
 
 t.test(
-  'nothing acknowledged is lost, and membership is right, whatever happens to processes and database',
+  'loses nothing acknowledged and keeps membership right, whatever happens to processes and database',
   async (t) => {
     const report = await Cluster.run(
       long === undefined

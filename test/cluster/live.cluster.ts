@@ -112,7 +112,7 @@ async function suspend(member: Member): Promise<void> {
   member.stopped = false;
 }
 
-t.test('live audiences of four processes are what the SQL says, whatever happens to them', async (t) => {
+t.test('computes live audiences in four processes as the SQL does, whatever happens to them', async (t) => {
   const server = await startPostgres();
   const proxy = await startProxy(server.port);
   t.teardown(async () => {
@@ -157,7 +157,7 @@ t.test('live audiences of four processes are what the SQL says, whatever happens
 const LEASE = 30_000;
 const MARGIN = 5_000;
 
-t.test('a leader on Postgres that is killed is replaced within the time of its lease', async (t) => {
+t.test('replaces a killed leader on Postgres before its lease would expire', async (t) => {
   const server = await startPostgres();
   t.teardown(() => server.stop());
   const times = await takeovers(t, await server.database(), 4);

@@ -36,7 +36,7 @@ function usersOf({ accepted }: Service): (string | null)[] {
   return accepted.flatMap(({ messages }) => messages.map(({ userId }) => userId));
 }
 
-t.test('beside hundreds of new connections that send at once, a known one is served before most of them', async (t) => {
+t.test('serves a known connection before most of hundreds of new ones that send at once', async (t) => {
   const service = startService(t);
   const [honest] = (await connections(t, service, 1)) as [Socket];
   honest.write(requestOf('first'));
@@ -53,7 +53,7 @@ t.test('beside hundreds of new connections that send at once, a known one is ser
   t.equal(new Set(usersOf(service)).size, 302, 'all are served in the end');
 });
 
-t.test('a request whose connection ends behind it waits for its turn all the same', async (t) => {
+t.test('serves a request in its turn even if its connection ends behind it', async (t) => {
   const service = startService(t);
   const crowd = await connections(t, service, 100);
   const large = JSON.stringify({ ...track, userId: 'large', properties: { text: 'x'.repeat(30_000) } });
@@ -133,7 +133,7 @@ function doorway(isKnown: (address: string) => boolean) {
   return { served, paused, join, come };
 }
 
-t.test('newcomers are served a few in each turn, by address in turn, and nothing is read of who waits', async (t) => {
+t.test('serves a few newcomers in each turn, by address in turn, and reads none that wait', async (t) => {
   const { served, paused, come } = doorway(() => false);
   for (let n = 0; n < 200; n += 1) come('10.0.0.1');
   t.ok(served.length > 0 && served.length < 10, `${served.length} at once`);
@@ -148,7 +148,7 @@ t.test('newcomers are served a few in each turn, by address in turn, and nothing
   t.equal(paused(), 0);
 });
 
-t.test('who is known does not wait for newcomers, nor they for ever for who is known', async (t) => {
+t.test('serves known connections before newcomers, but lets none wait for ever', async (t) => {
   const { served, come } = doorway((address) => address === 'known');
   for (let n = 0; n < 100; n += 1) come('new');
   const first = come('known');
@@ -161,7 +161,7 @@ t.test('who is known does not wait for newcomers, nor they for ever for who is k
   t.ok(served.length < 300, `${served.length} after one turn`);
 });
 
-t.test('who is gone before its turn takes nobody’s', async (t) => {
+t.test('gives the turn of a closed connection to the next', async (t) => {
   const { served, come } = doorway(() => false);
   const waiting = Array.from({ length: 20 }, () => come('10.0.0.1')).filter((request) => !served.includes(request));
   const last = waiting.pop() as Request;
@@ -171,53 +171,47 @@ t.test('who is gone before its turn takes nobody’s', async (t) => {
   t.notOk(served.some(({ destroyed }) => destroyed));
 });
 
-t.test(
-  'where too much comes in a turn, newcomers are read a few in each of the next, by address in turn',
-  async (t) => {
-    const { served, paused, join, come } = doorway((address) => address === 'known');
-    const crowd = Array.from({ length: 200 }, () => join('10.0.0.1'));
-    const other = join('10.0.0.2');
-    const known = join('known');
-    come('10.0.0.1', crowd[0]);
-    t.equal(paused(), 0, 'one at a time keeps nobody waiting');
-    come('10.0.0.1', crowd[1]);
-    t.ok(paused() >= 199, `${paused()} are not read in this turn`);
-    t.notOk(known.isPaused());
-    await turn();
-    t.notOk(other.isPaused());
-    t.ok(paused() > 190, `${paused()} are not read in the next`);
-    for (const connection of crowd.slice(100)) connection.destroyed = true;
-    for (let turns = 0; turns < 100; turns += 1) await turn();
-    t.notOk(crowd.slice(0, 100).some((connection) => connection.isPaused()));
-    t.equal(served.length, 2);
-  },
-);
+t.test('reads a few newcomers in each turn, by address in turn, after too much arrived in one', async (t) => {
+  const { served, paused, join, come } = doorway((address) => address === 'known');
+  const crowd = Array.from({ length: 200 }, () => join('10.0.0.1'));
+  const other = join('10.0.0.2');
+  const known = join('known');
+  come('10.0.0.1', crowd[0]);
+  t.equal(paused(), 0, 'one at a time keeps nobody waiting');
+  come('10.0.0.1', crowd[1]);
+  t.ok(paused() >= 199, `${paused()} are not read in this turn`);
+  t.notOk(known.isPaused());
+  await turn();
+  t.notOk(other.isPaused());
+  t.ok(paused() > 190, `${paused()} are not read in the next`);
+  for (const connection of crowd.slice(100)) connection.destroyed = true;
+  for (let turns = 0; turns < 100; turns += 1) await turn();
+  t.notOk(crowd.slice(0, 100).some((connection) => connection.isPaused()));
+  t.equal(served.length, 2);
+});
+
+t.test('lets a connection that pipelines requests delay only itself, and pauses it in the meantime', async (t) => {
+  const { served, join, come } = doorway(() => false);
+  const hasty = join('10.0.0.1');
+  const sent = Array.from({ length: 16 }, () => come('10.0.0.1', hasty));
+  t.ok(hasty.isPaused(), 'at once');
+  const other = come('10.0.0.1');
+  for (let turns = 0; turns < 4; turns += 1) await turn();
+  t.ok(served.includes(other), 'another connection of the same address waits for one request of it, not for all');
+  hasty.resume();
+  t.ok(hasty.isPaused(), 'to read a body does not let it go on');
+  for (let turns = 0; turns < 20; turns += 1) await turn();
+  const inOrder = served.filter(({ socket }) => socket === hasty);
+  t.equal(inOrder.length, 16);
+  t.ok(
+    inOrder.every((request, index) => request === sent[index]),
+    'in order',
+  );
+  t.notOk(hasty.isPaused());
+});
 
 t.test(
-  'who sends request behind request keeps nobody waiting but itself, and is read no further meanwhile',
-  async (t) => {
-    const { served, join, come } = doorway(() => false);
-    const hasty = join('10.0.0.1');
-    const sent = Array.from({ length: 16 }, () => come('10.0.0.1', hasty));
-    t.ok(hasty.isPaused(), 'at once');
-    const other = come('10.0.0.1');
-    for (let turns = 0; turns < 4; turns += 1) await turn();
-    t.ok(served.includes(other), 'another connection of the same address waits for one request of it, not for all');
-    hasty.resume();
-    t.ok(hasty.isPaused(), 'to read a body does not let it go on');
-    for (let turns = 0; turns < 20; turns += 1) await turn();
-    const inOrder = served.filter(({ socket }) => socket === hasty);
-    t.equal(inOrder.length, 16);
-    t.ok(
-      inOrder.every((request, index) => request === sent[index]),
-      'in order',
-    );
-    t.notOk(hasty.isPaused());
-  },
-);
-
-t.test(
-  'nobody who comes again is read while hundreds of requests wait behind others, and nobody new beside thousands',
+  'pauses returning newcomers while hundreds of requests wait behind others, and all newcomers at thousands',
   async (t) => {
     const { join, come } = doorway(() => false);
     const comesAgain = join('10.0.0.2');
@@ -239,7 +233,7 @@ t.test(
   },
 );
 
-t.test('a connection whose first requests show no write key is cut where many wait behind them', async (t) => {
+t.test('cuts a connection whose first requests show no write key if many wait behind them', async (t) => {
   let isBodyRead = false;
   const { served, join, come } = doorway((address) => address === 'honest' && isBodyRead);
   const sent = ['junk', 'honest'].map((address) => {
@@ -260,7 +254,7 @@ t.test('a connection whose first requests show no write key is cut where many wa
   t.ok(honest.every((request) => served.includes(request)));
 });
 
-t.test('after thousands of requests were cut, newcomers are read again, though a little later', async (t) => {
+t.test('reads newcomers again a little later after thousands of requests were cut', async (t) => {
   const { join, come } = doorway(() => false);
   const junk = join('10.0.0.1');
   for (let n = 0; n < 4_400; n += 1) come('10.0.0.1', junk);
@@ -274,7 +268,7 @@ t.test('after thousands of requests were cut, newcomers are read again, though a
   t.notOk(join('10.0.0.3').isPaused());
 });
 
-t.test('who is new does not wait for those who come again without a key, and is read before they are', async (t) => {
+t.test('reads and serves newcomers before those that return without a key', async (t) => {
   const { served, join, come } = doorway(() => false);
   const crowd = Array.from({ length: 100 }, () => join('10.0.0.1'));
   for (let round = 0; round < 2; round += 1) {
@@ -294,7 +288,7 @@ t.test('who is new does not wait for those who come again without a key, and is 
   t.equal(new Set(served).size, 1_201, 'all are served in the end');
 });
 
-t.test('what was let go on, and is paused before it does, is not read', (t) => {
+t.test('does not read a resumed connection that is paused before it goes on', (t) => {
   const { join } = doorway(() => false);
   const connection = join('10.0.0.1');
   let stops = 0;
@@ -309,7 +303,7 @@ t.test('what was let go on, and is paused before it does, is not read', (t) => {
   t.end();
 });
 
-t.test('newcomers are read though hundreds of requests of who is known wait behind others', async (t) => {
+t.test('reads newcomers while hundreds of requests of known connections wait behind others', async (t) => {
   const { join, come } = doorway((address) => address === 'known');
   const early = join('10.0.0.2');
   const hasty = join('known');
@@ -323,7 +317,7 @@ t.test('newcomers are read though hundreds of requests of who is known wait behi
   t.notOk(join('10.0.0.3').isPaused());
 });
 
-t.test('where thousands wait behind others, the connection with most of them is cut', async (t) => {
+t.test('cuts the connection with most waiting requests if thousands wait behind others', async (t) => {
   const { served, join, come } = doorway((address) => address === 'known');
   const [modest, greedy] = [join('known'), join('known')];
   for (let n = 0; n < 200; n += 1) come('known', modest);
@@ -338,7 +332,7 @@ t.test('where thousands wait behind others, the connection with most of them is 
   t.ok(served.includes(next));
 });
 
-t.test('a newcomer that is read again is not held again before it has been', async (t) => {
+t.test('does not pause a resumed newcomer before it was read', async (t) => {
   const { join, come } = doorway(() => false);
   const crowd = Array.from({ length: 40 }, () => join('10.0.0.1'));
   const other = join('10.0.0.2');

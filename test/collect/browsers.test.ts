@@ -7,7 +7,7 @@ const origin = 'https://shop.example';
 const bodyOf = (message: { readonly body: string } | undefined) => JSON.parse(message?.body ?? '{}');
 const data = (call: object) => Buffer.from(JSON.stringify(call)).toString('base64');
 
-t.test('analytics-next is told to send here, and to load and report nothing else', async (t) => {
+t.test('makes analytics-next send here, and load and report nothing else', async (t) => {
   const { app } = startService(t);
   const ask = (key: string, headers = {}) =>
     app.inject({
@@ -32,7 +32,7 @@ t.test('analytics-next is told to send here, and to load and report nothing else
   t.equal((await ask('WK_closed')).json().code, 'source_disabled');
 });
 
-t.test("Rudder's library is told that it may send, by any way to name the key", async (t) => {
+t.test("lets Rudder's library send, however it names the key", async (t) => {
   const { app } = startService(t);
   const asked = [
     { url: '/sourceConfig/?p=cdn&v=3.0.0&writeKey=WK_shop', headers: {} },
@@ -58,7 +58,7 @@ t.test("Rudder's library is told that it may send, by any way to name the key", 
   }
 });
 
-t.test('pages of every origin may send, with credentials too; other routes are closed to them', async (t) => {
+t.test('lets pages of every origin send, with credentials too, but closes other routes to them', async (t) => {
   const { app, accepted } = startService(t);
   app.get('/api/secret', () => ({}));
   const asking = { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'content-type' };
@@ -100,7 +100,7 @@ t.test('pages of every origin may send, with credentials too; other routes are c
   }
 });
 
-t.test('a beacon names its key in the address, below either path', async (t) => {
+t.test('accepts a beacon with its key in the URL, below either path', async (t) => {
   const { app, accepted } = startService(t);
   const json = JSON.stringify({ batch: [{ ...track, userId: 'ü' }] });
   for (const url of [
@@ -129,7 +129,7 @@ t.test('a beacon names its key in the address, below either path', async (t) => 
   t.equal(wrong.statusCode, 401);
 });
 
-t.test('a pixel takes one message and answers an image, whatever became of it', async (t) => {
+t.test('accepts one message by pixel and always answers with an image', async (t) => {
   const { app, accepted } = startService(t);
   const call = { writeKey: 'WK_shop', userId: 'u>>>???', event: 'Email Opened', properties: { campaign: 'ä' } };
   const url64 = data(call).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
@@ -176,7 +176,7 @@ t.test('a pixel takes one message and answers an image, whatever became of it', 
   t.equal(accepted.length, 0);
 });
 
-t.test('a pixel is told apart from what failed: its image comes with the status', async (t) => {
+t.test('answers a failed pixel with its status', async (t) => {
   const { app } = startService(t, {
     accept: async () => {
       throw new Error('the disk');
@@ -189,7 +189,7 @@ t.test('a pixel is told apart from what failed: its image comes with the status'
   t.match(answer.headers, { 'content-type': 'image/gif' });
 });
 
-t.test('pixels are limited by the rate of their source', async (t) => {
+t.test('limits pixels by the rate of their source', async (t) => {
   const { app } = startService(t, { sources: () => [{ ...SHOP, ratePerSecond: 2 }] });
   const url = `/v1/pixel/identify?data=${data({ writeKey: 'WK_shop', userId: 'u' })}`;
   const statuses: number[] = [];
@@ -197,7 +197,7 @@ t.test('pixels are limited by the rate of their source', async (t) => {
   t.same(statuses, [200, 200, 429]);
 });
 
-t.test('the address of a browser is the user’s, that of a server is not', async (t) => {
+t.test('treats the address of a browser as the user’s, but not that of a server', async (t) => {
   type Headers = Record<string, string>;
   const ipOf = async (mode: IpMode | undefined, url: string, headers: Headers, context = {}, server = {}) => {
     const { app, accepted } = startService(t, { sources: () => [{ ...SHOP, ...(mode && { ip: mode }) }] }, server);

@@ -88,7 +88,7 @@ async function check(t: Test, service: Service, capture: Capture) {
   }
 }
 
-t.test('every recorded request of a real client', async (t) => {
+t.test('accepts every recorded request of a real client', async (t) => {
   const service = startService(t, {
     sources: () => sources,
   });
@@ -103,7 +103,7 @@ t.test('every recorded request of a real client', async (t) => {
   }
 });
 
-t.test('requests of clients that were not captured, as their sources are written', async (t) => {
+t.test('accepts requests of clients that were not captured, as their sources write them', async (t) => {
   const service = startService(t, { sources: () => [{ id: 'WK', writeKey: 'WK', enabled: true }] });
   const item = {
     ...{ type: 'track', event: 'e', userId: 'u', messageId: 'm', context: {} },
@@ -141,7 +141,7 @@ t.test('requests of clients that were not captured, as their sources are written
   }
 });
 
-t.test('a page sends its call as text with the key in the body', async (t) => {
+t.test('accepts a call of a page as text with the key in the body', async (t) => {
   const service = startService(t);
   const answer = await service.app.inject({
     method: 'POST',

@@ -17,7 +17,7 @@ function watched(t: Parameters<typeof startService>[0]) {
   return { ...service, seen, send };
 }
 
-t.test('every message that is rejected within a 200 is seen, with its source and code', async (t) => {
+t.test('reports every message rejected within a 200, with its source and code', async (t) => {
   const { seen, send } = watched(t);
   const batch = [track, { type: 'track', userId: 'person-1' }, 'text', { ...track, properties: 'oops', plan: 7 }];
   t.equal((await send('/v1/batch', { batch })).statusCode, 200);
@@ -35,7 +35,7 @@ t.test('every message that is rejected within a 200 is seen, with its source and
   });
 });
 
-t.test('requests that are refused as a whole are seen too, but not what clients send again', async (t) => {
+t.test('reports refused requests too, except those that clients send again', async (t) => {
   const { seen, send } = watched(t);
   const cases: [url: string, payload: string | Buffer | object, code: string, start: string | null][] = [
     ['/v1/track', { userId: 'u' }, 'event_not_defined', '{"userId":"[1 character]"}'],
@@ -68,7 +68,7 @@ t.test('requests that are refused as a whole are seen too, but not what clients 
   t.strictSame(seen, [], 'a 500 is sent again');
 });
 
-t.test('who shows no known key is counted, and leaves nothing else', async (t) => {
+t.test('counts requests without a known key, and keeps nothing else of them', async (t) => {
   const { app, seen, send } = watched(t);
   await send('/v1/track', { ...track, writeKey: 'made-up' }, {});
   await send('/v1/track', track, { authorization: basic('made-up') });
@@ -80,14 +80,14 @@ t.test('who shows no known key is counted, and leaves nothing else', async (t) =
   );
 });
 
-t.test('a pixel that is not taken is seen', async (t) => {
+t.test('reports a refused pixel', async (t) => {
   const { app, seen } = watched(t);
   const data = Buffer.from(JSON.stringify({ writeKey: 'WK_shop', userId: 'person-1' })).toString('base64');
   await app.inject({ url: `/v1/pixel/track?data=${data}` });
   t.strictSame(seen, [['shop', 'event_not_defined', '{"writeKey":"[7 characters]","userId":"[8 characters]"}']]);
 });
 
-t.test('a sample has the outline of a message, and nothing that may be personal', async (t) => {
+t.test('samples the outline of a message, and nothing that may be personal', async (t) => {
   const message = {
     ...{ type: 'identify', messageId: 'order-of-person-77', userId: 'person-77', anonymousId: 7, event: null },
     traits: { email: 'ada@example.com', age: 36, address: { city: 'Zürich' }, tags: ['a'], 'ada@example.com': true },
@@ -106,7 +106,7 @@ t.test('a sample has the outline of a message, and nothing that may be personal'
   t.equal(maskedStart(Buffer.from('{"email":ada@example.com, 42, "é漢"')), '{"xxxxx":xxx@xxxxxxx.xxx, 00, "xx"');
 });
 
-t.test('a sample is JSON, and names fields as they are, also where an id is a part of that', async (t) => {
+t.test('writes samples as JSON with unchanged field names, even if an id is part of one', async (t) => {
   const outline = { type: 'track', event: 'Bought', traits: { plan: null, paid: true }, list: [{ of: {} }] };
   for (const userId of ['null', 'true', '}}]', ',"o', 'ent', 'character', 'traits', 'a', '\\'])
     t.strictSame(JSON.parse(sampleOf({ ...outline, messageId: userId, userId })), {
@@ -120,7 +120,7 @@ t.test('a sample is JSON, and names fields as they are, also where an id is a pa
   });
 });
 
-t.test('a sample is small and has no id, whatever the message is', async () => {
+t.test('keeps samples small and free of ids, whatever the message is', async () => {
   const names = ['type', 'event', 'messageId', 'userId'];
   const id = fc
     .string({ minLength: 3, maxLength: 40 })
@@ -159,7 +159,7 @@ t.test('a sample is small and has no id, whatever the message is', async () => {
   );
 });
 
-t.test('samples are saved a second later, also while the log is silent about what it has told', async (t) => {
+t.test('saves samples a second later, also while the log does not repeat itself', async (t) => {
   const clock = new ManualClock();
   const saved: string[] = [];
   const lines: object[] = [];
@@ -180,7 +180,7 @@ t.test('samples are saved a second later, also while the log is silent about wha
   t.match(lines.slice(1), [{ count: 3 }], 'but none is left untold, though nothing more comes');
 });
 
-t.test('samples are saved a second later, the newest of each source; a line of the log speaks for many', async (t) => {
+t.test('saves the newest samples of each source a second later, with one log line for many', async (t) => {
   const clock = new ManualClock();
   const saved: DiscardSample[][] = [];
   const counted: string[] = [];

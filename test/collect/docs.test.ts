@@ -9,7 +9,7 @@ import { startService } from './service.ts';
 const text = readFileSync(new URL('../../docs/collection.md', import.meta.url), 'utf8');
 const [batch, answer, deletion] = [...text.matchAll(/```json\n(.*?)```/gs)].map(([, json = '']) => JSON.parse(json));
 
-t.test('the documented batch gets the documented answer', async (t) => {
+t.test('answers the documented batch as documented', async (t) => {
   const { app, accepted } = startService(t);
   const reply = await app.inject({ method: 'POST', url: '/v1/batch', payload: batch });
   t.equal(reply.statusCode, 200);
@@ -17,7 +17,7 @@ t.test('the documented batch gets the documented answer', async (t) => {
   t.match(JSON.parse(accepted[0]?.messages[0]?.body ?? ''), { event: 'Order Completed', context: batch.context });
 });
 
-t.test('the documented paths are there', async (t) => {
+t.test('has the documented paths', async (t) => {
   const { app } = startService(t);
   const [, posts = ''] = /## Requests\n\n```\n(.*?)```/s.exec(text) ?? [];
   const paths = new Set(posts.match(/\/v1\/\w+/g));
@@ -28,7 +28,7 @@ t.test('the documented paths are there', async (t) => {
   for (const url of asked) t.not((await app.inject({ url })).statusCode, 404, url);
 });
 
-t.test('behind a documented proxy, users have their own addresses', async (t) => {
+t.test('sees the users’ own addresses behind the documented proxy', async (t) => {
   const [yaml = ''] = [...text.matchAll(/```yaml\n(listen:.*?)```/gs)].map(([, block = '']) => block);
   const file = join(t.testdir({}), 'rollcall.yaml');
   writeFileSync(file, `${yaml}\nsources: [{ id: shop, writeKey: WK_shop }]`);
@@ -42,7 +42,7 @@ t.test('behind a documented proxy, users have their own addresses', async (t) =>
   t.equal(JSON.parse(accepted[0]?.messages[0]?.body ?? '').context.ip, '203.0.113.7');
 });
 
-t.test('the documented deletion request is taken', async (t) => {
+t.test('accepts the documented deletion request', async (t) => {
   const { app } = startService(t);
   app.register(regulations, {
     guard: async () => {},
@@ -54,7 +54,7 @@ t.test('the documented deletion request is taken', async (t) => {
   t.strictSame(reply.json(), { data: { regulateId: 'r1' } });
 });
 
-t.test('the documented limits are those of the code', async (t) => {
+t.test('has the documented limits', async (t) => {
   const { callBytes, batchBytes, batchMessages, pendingBytes } = DEFAULT_LIMITS;
   for (const limit of [callBytes, batchBytes, batchMessages, 4 * batchBytes]) {
     t.match(text, limit.toLocaleString('en-US'));

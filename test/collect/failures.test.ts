@@ -10,7 +10,7 @@ import { authorization, basic, startService, track } from './service.ts';
 
 const post = { method: 'POST', headers: { authorization } } as const;
 
-t.test('one bad message costs a batch nothing but itself', async (t) => {
+t.test('rejects only the bad message of a batch', async (t) => {
   const { app, accepted } = startService(t);
   const batch = [
     track,
@@ -32,7 +32,7 @@ t.test('one bad message costs a batch nothing but itself', async (t) => {
   t.match(accepted, [{ messages: [{ type: 'track' }, { type: 'track' }] }]);
 });
 
-t.test('a batch of nothing but bad messages is answered without troubling the store', async (t) => {
+t.test('answers a batch of only bad messages without calling the store', async (t) => {
   const { app, accepted } = startService(t);
   const answer = await app.inject({ ...post, url: '/v1/batch', payload: { batch: [{}, 'x'] } });
   t.equal(answer.statusCode, 200);
@@ -40,7 +40,7 @@ t.test('a batch of nothing but bad messages is answered without troubling the st
   t.equal(accepted.length, 0);
 });
 
-t.test('the answer waits until the messages are durable', async (t) => {
+t.test('answers once the messages are durable', async (t) => {
   const durable = Promise.withResolvers<void>();
   const called = Promise.withResolvers<void>();
   const { app } = startService(t, {
@@ -60,7 +60,7 @@ t.test('the answer waits until the messages are durable', async (t) => {
   t.equal((await answer).statusCode, 200);
 });
 
-t.test('a store that can take no more is answered 503 with Retry-After', async (t) => {
+t.test('answers 503 with Retry-After if the store accepts nothing', async (t) => {
   const messages: Partial<Record<ErrorCode, string>> = {
     store_full: 'The store is full; try again later.',
     store_busy: 'The store takes nothing now; try again later.',
@@ -82,7 +82,7 @@ t.test('a store that can take no more is answered 503 with Retry-After', async (
   }
 });
 
-t.test('why the store failed is in the log, and its host is told to nobody', async (t) => {
+t.test('logs why the store failed, but names its host to no client', async (t) => {
   for (const code of ['store_full', 'store_busy', 'store_failed'] as const) {
     const log = new PassThrough();
     const accept = async () => Promise.reject(new RollcallError(code, 'connect ECONNREFUSED 10.0.0.5:5432'));
@@ -93,7 +93,7 @@ t.test('why the store failed is in the log, and its host is told to nobody', asy
   }
 });
 
-t.test('while the store takes nothing, a line of the log speaks for ten seconds of requests', async (t) => {
+t.test('writes one log line per ten seconds of requests while the store accepts nothing', async (t) => {
   const log = new PassThrough();
   let now = 0;
   const { app } = startService(
@@ -121,7 +121,7 @@ t.test('while the store takes nothing, a line of the log speaks for ten seconds 
   t.equal(String(log.read()).trim().split('\n').length, 1, 'of pixels, too');
 });
 
-t.test('what nobody foresaw is logged and told to nobody', async (t) => {
+t.test('logs unexpected errors, but shows them to no client', async (t) => {
   const log = new PassThrough();
   const accept = async () => Promise.reject(new Error('secret WK_shop'));
   const { app } = startService(t, { accept }, { logger: { level: 'error', stream: log } });
@@ -132,7 +132,7 @@ t.test('what nobody foresaw is logged and told to nobody', async (t) => {
   t.match(String(log.read()), 'secret');
 });
 
-t.test('beyond the memory for pending requests, new ones are turned away and the old ones finish', async (t) => {
+t.test('refuses new requests beyond the memory for pending ones, which finish', async (t) => {
   const durable = Promise.withResolvers<void>();
   const called = Promise.withResolvers<void>();
   const { app } = startService(t, {
@@ -162,7 +162,7 @@ t.test('beyond the memory for pending requests, new ones are turned away and the
   t.equal((await send(30_000)).statusCode, 200, 'and there is room again');
 });
 
-t.test('a client that hangs up in the middle gives its share back', async (t) => {
+t.test('frees the memory of a client that hangs up', async (t) => {
   const service = startService(t, { limits: { pendingBytes: 640_000 } });
   const url = `${await service.url()}/v1/batch`;
   const halves = request(url, { method: 'POST', headers: { authorization, 'content-length': 500_000 } });
@@ -187,7 +187,7 @@ t.test('a client that hangs up in the middle gives its share back', async (t) =>
   t.strictSame(await json(answer), { success: true });
 });
 
-t.test('a request that breaks off leaves nothing in the log, and is no discard', async (t) => {
+t.test('neither logs an aborted request nor counts it as a discard', async (t) => {
   const log = new PassThrough();
   const discards: string[] = [];
   const onDiscard = (_source: string | null, code: string) => discards.push(code);
@@ -210,7 +210,7 @@ t.test('a request that breaks off leaves nothing in the log, and is no discard',
   t.strictSame(discards, ['invalid_json']);
 });
 
-t.test('a source over its rate is answered 429 with Retry-After, its neighbours are not', async (t) => {
+t.test('answers 429 with Retry-After only to the source over its rate', async (t) => {
   const sources = ['a', 'b', 'slow'].map((id) => ({ id, writeKey: id, enabled: true, ratePerSecond: 2 }));
   sources[2]!.ratePerSecond = 1 / 60;
   const { app, accepted } = startService(t, { sources: () => sources });
@@ -233,7 +233,7 @@ t.test('a source over its rate is answered 429 with Retry-After, its neighbours 
   t.ok(Number(slow.headers['retry-after']) > 50, 'one a minute');
 });
 
-t.test('the host app keeps its own parsers, hooks and errors', async (t) => {
+t.test('leaves the parsers, hooks and errors of the host app alone', async (t) => {
   const { app } = startService(t);
   app.post('/mine', async (request) => ({ got: request.body, source: request.collectSource ?? null }));
   const answer = await app.inject({ method: 'POST', url: '/mine', payload: { a: 1 } });

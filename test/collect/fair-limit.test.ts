@@ -17,7 +17,7 @@ function started(limit: FairLimit) {
   return { order, come, end };
 }
 
-t.test('a party with little waits for one turn of another, however much that has', async (t) => {
+t.test('lets a party with little work wait for only one turn of another', async (t) => {
   const { order, come, end } = started(new FairLimit(2));
   const flood = Array.from({ length: 20 }, () => come('flood'));
   const others = [come('a'), come('b'), come('a')];
@@ -31,7 +31,7 @@ t.test('a party with little waits for one turn of another, however much that has
   t.equal(order.length, 23);
 });
 
-t.test('what is heavier than all that may be in work goes alone', async (t) => {
+t.test('runs work heavier than the limit alone', async (t) => {
   const { order, come, end } = started(new FairLimit(10));
   const all = [come('a', 4), come('heavy', 50), come('b', 4), come('c', 4)];
   t.strictSame(order, ['a'], 'nobody overtakes it');
@@ -43,7 +43,7 @@ t.test('what is heavier than all that may be in work goes alone', async (t) => {
   await Promise.all(all);
 });
 
-t.test('work that fails makes room as well', async (t) => {
+t.test('frees the slot of a failed job', async (t) => {
   const limit = new FairLimit(1);
   const failed = limit.pass('a', 1, async () => {
     throw new Error('no');

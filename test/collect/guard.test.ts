@@ -27,7 +27,7 @@ function guarded(t: Test, token: string | null): FastifyInstance {
 
 const local = { method: 'GET', url: '/admin', headers: { host: 'localhost:8080' } } as const;
 
-t.test('with a token, only requests that bear it pass, wherever they come from', async (t) => {
+t.test('with a token, admits only requests that bear it, wherever they are from', async (t) => {
   const app = guarded(t, 'correct-horse');
   const far = {
     ...local,
@@ -54,7 +54,7 @@ t.test('with a token, only requests that bear it pass, wherever they come from',
   }
 });
 
-t.test('a changed token counts at once', async (t) => {
+t.test('applies a changed token at once', async (t) => {
   let token: string | null = 'one';
   const guard = createGuard(() => token);
   const app = Fastify().setErrorHandler(answerError).addHook('onRequest', guard);
@@ -67,7 +67,7 @@ t.test('a changed token counts at once', async (t) => {
   t.equal((await app.inject(local)).statusCode, 200);
 });
 
-t.test('without a token, this machine is served and nobody else', async (t) => {
+t.test('without a token, serves only this machine', async (t) => {
   const app = guarded(t, null);
   const send = async (options: InjectOptions, headers: Record<string, string> = {}) =>
     (await app.inject({ ...local, ...options, headers: { ...local.headers, ...headers } })).statusCode;
@@ -91,7 +91,7 @@ t.test('without a token, this machine is served and nobody else', async (t) => {
   }
 });
 
-t.test('without a token, requests through a proxy are refused', async (t) => {
+t.test('without a token, refuses requests through a proxy', async (t) => {
   const app = guarded(t, null);
   for (const name of ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']) {
     const answer = await app.inject({ ...local, headers: { ...local.headers, [name]: '127.0.0.1' } });
@@ -100,7 +100,7 @@ t.test('without a token, requests through a proxy are refused', async (t) => {
   }
 });
 
-t.test('without a token, other pages in a local browser can do nothing', async (t) => {
+t.test('without a token, refuses other pages in a local browser', async (t) => {
   const app = guarded(t, null);
   const send = async (headers: Record<string, string>, payload?: string) => {
     const options = { ...local, method: 'POST', headers: { ...local.headers, ...headers } } as const;
@@ -131,7 +131,7 @@ t.test('without a token, other pages in a local browser can do nothing', async (
   }
 });
 
-t.test('without a token, it works over a real socket too', async (t) => {
+t.test('without a token, serves a real socket too', async (t) => {
   const app = guarded(t, null);
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   const { promise, resolve } = Promise.withResolvers<unknown>();

@@ -20,7 +20,7 @@ function sized(value: object, bytes: number): string {
   return JSON.stringify({ ...value, filler: 'x'.repeat(room) });
 }
 
-t.test('a call may have 32 KB and a batch 500 KB, to the byte, also after inflating', async (t) => {
+t.test('accepts calls of 32 KB and batches of 500 KB, to the byte, also after inflating', async (t) => {
   const { app, accepted } = startService(t);
   for (const [url, value, limit] of [
     ['/v1/track', track, CALL],
@@ -43,7 +43,7 @@ t.test('a call may have 32 KB and a batch 500 KB, to the byte, also after inflat
   t.equal(accepted.length, 4);
 });
 
-t.test('a bomb is inflated no further than the limit', async (t) => {
+t.test('inflates a bomb only up to the limit', async (t) => {
   const { app, accepted } = startService(t);
   const bomb = gzipSync(Buffer.alloc(200 * 1024 * 1024));
   t.ok(bomb.length < BATCH);
@@ -58,7 +58,7 @@ t.test('a bomb is inflated no further than the limit', async (t) => {
   t.equal(accepted.length, 0);
 });
 
-t.test('what is inflated does not hold the room that it was made in', async (t) => {
+t.test('releases the buffer that a small body was inflated into', async (t) => {
   const bytes = JSON.stringify(track);
   for (const [encoding, sent] of [
     ['gzip', gzipSync(bytes)],
@@ -74,7 +74,7 @@ t.test('what is inflated does not hold the room that it was made in', async (t) 
   }
 });
 
-t.test('a body without a length is cut off at the limit, not read to its end', async (t) => {
+t.test('cuts off a body without a length at the limit', async (t) => {
   const service = startService(t);
   const outgoing = request(`${await service.url()}/v1/batch`, post);
   outgoing.on('error', () => {}); // The service hangs up on what is still being written.
@@ -98,7 +98,7 @@ t.test('a body without a length is cut off at the limit, not read to its end', a
   outgoing.destroy();
 });
 
-t.test('a body that announces too much is refused before it is sent', async (t) => {
+t.test('refuses a body that announces too much before it is sent', async (t) => {
   const service = startService(t);
   const outgoing = request(`${await service.url()}/v1/batch`, {
     method: 'POST',
@@ -110,7 +110,7 @@ t.test('a body that announces too much is refused before it is sent', async (t) 
   outgoing.on('error', () => {}).destroy();
 });
 
-t.test('a batch may have 2,500 messages', async (t) => {
+t.test('accepts a batch of 2,500 messages', async (t) => {
   const { app, accepted } = startService(t);
   const send = (count: number) =>
     app.inject({ ...post, url: '/v1/batch', payload: { batch: Array.from({ length: count }, () => track) } });
@@ -122,7 +122,7 @@ t.test('a batch may have 2,500 messages', async (t) => {
   );
 });
 
-t.test('an inflated body of a stranger that is refused gives its memory back at once', async (t) => {
+t.test('frees the memory of an inflated body at once if its stranger is refused', async (t) => {
   const { app } = startService(t);
   const nested = gzipSync(`{"batch":[${'['.repeat(249_000)}${']'.repeat(249_000)}]}`);
   const changed = (change: (bytes: Buffer) => void) => {
@@ -149,7 +149,7 @@ t.test('an inflated body of a stranger that is refused gives its memory back at 
   }
 });
 
-t.test('a batch has its messages measured without the spaces between their parts', async (t) => {
+t.test('measures messages of a batch without the spaces between their parts', async (t) => {
   const { app, accepted } = startService(t);
   const full = JSON.parse(sized({ ...track, numbers: [1, 2, 3] } as object, CALL));
   const payload = JSON.stringify({ batch: [full, track] }, null, 8);
@@ -158,7 +158,7 @@ t.test('a batch has its messages measured without the spaces between their parts
   t.equal(accepted[0]?.messages.length, 2);
 });
 
-t.test('one message of a batch over 32 KB costs nobody else', async (t) => {
+t.test('rejects only the message over 32 KB of a batch', async (t) => {
   const { app, accepted } = startService(t);
   const [full, over] = [
     JSON.parse(sized(track, CALL)),
@@ -170,7 +170,7 @@ t.test('one message of a batch over 32 KB costs nobody else', async (t) => {
   t.equal(accepted[0]?.messages.length, 2);
 });
 
-t.test('what a batch shares may not multiply it without bound', async (t) => {
+t.test('limits how much shared fields multiply a batch', async (t) => {
   const { app, accepted } = startService(t);
   const send = (kilobytes: number) => {
     const context = { filler: 'x'.repeat(kilobytes * 1024) };
@@ -185,7 +185,7 @@ t.test('what a batch shares may not multiply it without bound', async (t) => {
   t.equal(accepted.length, 1);
 });
 
-t.test('deep nesting and many keys do no harm', async (t) => {
+t.test('survives deep nesting and many keys', async (t) => {
   const { app, accepted } = startService(t);
   const deep = (levels: number) => `${'{"a":['.repeat(levels)}${']}'.repeat(levels)}`;
   const send = (payload: string) => app.inject({ ...post, url: '/v1/batch', payload });
@@ -202,7 +202,7 @@ t.test('deep nesting and many keys do no harm', async (t) => {
   t.same(JSON.parse(accepted[0]?.messages[0]?.body ?? '').properties, keys);
 });
 
-t.test('keys named __proto__ change nothing and go nowhere', async (t) => {
+t.test('drops keys named __proto__ without an effect', async (t) => {
   const { app, accepted } = startService(t);
   const payload =
     '{"__proto__":{"writeKey":"WK_shop"},"context":{"__proto__":{"a":1}},"batch":[{"type":"track","userId":"u","event":"e","__proto__":{"polluted":1},"properties":{"constructor":{"prototype":{"polluted":1}}}}]}';
@@ -216,7 +216,7 @@ t.test('keys named __proto__ change nothing and go nowhere', async (t) => {
   t.equal(({} as Record<string, unknown>)['polluted'], undefined);
 });
 
-t.test('a body that dribbles in is answered 408 and cut off', async (t) => {
+t.test('answers 408 to a body that dribbles in, and cuts it off', async (t) => {
   const service = startService(
     t,
     {},
@@ -233,7 +233,7 @@ t.test('a body that dribbles in is answered 408 and cut off', async (t) => {
   t.equal(service.accepted.length, 0);
 });
 
-t.test('what is no HTTP is answered in JSON too', async (t) => {
+t.test('answers invalid HTTP in JSON too', async (t) => {
   const { hostname, port } = new URL(await startService(t).url());
   const socket = connect(Number(port), hostname);
   socket.write('NONSENSE\r\n\r\n');
@@ -242,7 +242,7 @@ t.test('what is no HTTP is answered in JSON too', async (t) => {
   t.match(JSON.parse(body), { code: 'invalid_request', message: String, error: String });
 });
 
-t.test('the server of the service has these bounds', async (t) => {
+t.test('applies these limits to the server of the service', async (t) => {
   const { server } = createHttpServer(pino({ level: 'silent' }), { alive: () => {}, ready: async () => {} });
   t.equal(server.requestTimeout, 30_000);
   t.ok(server.headersTimeout < server.requestTimeout, 'or Node would ignore it');

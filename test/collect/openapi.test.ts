@@ -19,7 +19,7 @@ async function documented() {
   return app;
 }
 
-t.test('the document has every route and field that people write against', async (t) => {
+t.test('documents every route and field that people write against', async (t) => {
   const app = await documented();
   t.teardown(() => app.close());
   const document = (await app.inject({ url: '/docs/json' })).json();
@@ -38,7 +38,7 @@ t.test('the document has every route and field that people write against', async
   t.same(Object.keys(document.paths['/v1/batch'].post.responses), ['200', '400', '401', '403', '429', '503']);
 });
 
-t.test('the page to read it needs nothing from elsewhere', async (t) => {
+t.test('serves the page to read it without other hosts', async (t) => {
   const app = await documented();
   t.teardown(() => app.close());
   const page = await app.inject({ url: '/docs/' });

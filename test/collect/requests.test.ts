@@ -27,7 +27,7 @@ t.test('answers on every path of every client, with and without a final slash', 
   }
 });
 
-t.test('knows a source by Basic credentials with or without the colon, or by the write key in the body', async (t) => {
+t.test('finds a source by Basic credentials with or without the colon, or by the write key in the body', async (t) => {
   const { app, accepted } = startService(t);
   const send = (payload: object, headers = {}, url = '/v1/batch') =>
     app.inject({ method: 'POST', url, payload, headers });
@@ -42,7 +42,7 @@ t.test('knows a source by Basic credentials with or without the colon, or by the
   t.notMatch(accepted.at(-1)?.messages[0]?.body, 'WK_shop', 'the key goes no further');
 });
 
-t.test('a field is known by its name, whose letters may be written as escapes', async (t) => {
+t.test('finds a field by its name, also if its letters are escaped', async (t) => {
   const { app, accepted } = startService(t);
   const spelled = (name: string) => [...name].map((letter) => `\\u00${letter.charCodeAt(0).toString(16)}`).join('');
   const escaped = (json: string) => json.replaceAll(/(?<=")[a-zA-Z]+(?=":)/g, spelled);
@@ -59,7 +59,7 @@ t.test('a field is known by its name, whose letters may be written as escapes', 
   t.notMatch(accepted[0]?.messages[0]?.body, 'WK_shop', 'the key goes no further');
 });
 
-t.test('of several fields of one name the last counts, and all have to be JSON', async (t) => {
+t.test('uses the last of several fields of one name, but all have to be JSON', async (t) => {
   const { app, accepted } = startService(t);
   const headers = { authorization: basic('WK_shop:'), 'content-type': 'application/json' };
   const send = async (payload: string) =>
@@ -98,7 +98,7 @@ t.test('refuses unknown and disabled sources', async (t) => {
   t.equal(accepted.length, 0);
 });
 
-t.test('a new list of sources counts from the next request on', async (t) => {
+t.test('uses a new list of sources from the next request on', async (t) => {
   let sources = [{ id: 'a', writeKey: 'one', enabled: true }];
   const { app } = startService(t, { sources: () => sources });
   const send = async (key: string) =>
@@ -132,7 +132,7 @@ t.test('reads JSON under every content type and encoding that clients use', asyn
   }
 });
 
-t.test('tells what is wrong with a body, in JSON', async (t) => {
+t.test('explains in JSON what is wrong with a body', async (t) => {
   const { app, accepted } = startService(t);
   const cases: [payload: string | Buffer | undefined, headers: object, status: number, code: string][] = [
     ['', {}, 400, 'invalid_json'],
@@ -175,7 +175,7 @@ t.test('forgives a byte order mark and characters that are not UTF-8', async (t)
   t.equal(JSON.parse(accepted[0]?.messages[0]?.body ?? '').event, 'a\uFFFD\uFFFDb');
 });
 
-t.test('times that can not be read are counted by source and field', async (t) => {
+t.test('counts unreadable times by source and field', async (t) => {
   const seen: [string, string][] = [];
   const { app } = startService(t, { onUnreadable: (...unreadable) => seen.push(unreadable) });
   const send = (url: string, payload: object) =>
@@ -191,7 +191,7 @@ t.test('times that can not be read are counted by source and field', async (t) =
   ]);
 });
 
-t.test('what all messages share may be an empty list, and a batch sent at an unreadable time is taken', async (t) => {
+t.test('accepts an empty list as a shared field, and a batch with an unreadable time', async (t) => {
   const { app, accepted } = startService(t);
   const payload = { batch: [track, { ...track, userId: 7 }], context: [], integrations: [], sentAt: 'now' };
   const answer = await app.inject({ method: 'POST', url: '/v1/batch', payload, headers: { authorization } });
@@ -202,7 +202,7 @@ t.test('what all messages share may be an empty list, and a batch sent at an unr
   ]);
 });
 
-t.test('a single call is refused with its own code', async (t) => {
+t.test('refuses a single call with its own code', async (t) => {
   const { app } = startService(t);
   const answer = await app.inject({
     method: 'POST',
@@ -230,7 +230,7 @@ t.test('never redirects, and answers unknown paths in JSON', async (t) => {
   }
 });
 
-t.test('a path that takes messages answers other methods 405, before a body is read', async (t) => {
+t.test('answers 405 to other methods on paths for messages, before a body is read', async (t) => {
   const { app } = startService(t);
   for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'LOCK']) {
     for (const url of ['/v1/batch', '/v1/track/', '/v1/b?x=1', '/v1/t', '/beacon/v1/batch']) {
@@ -243,14 +243,14 @@ t.test('a path that takes messages answers other methods 405, before a body is r
   }
 });
 
-t.test('an address that can not be decoded is answered as all that is wrong is', async (t) => {
+t.test('answers a URL that cannot be decoded like any other error', async (t) => {
   const { app } = startService(t);
   const answer = await app.inject({ method: 'POST', url: '/v1/%zz', payload: track, headers: { authorization } });
   t.equal(answer.statusCode, 400);
   t.match(answer.json(), { code: 'invalid_request', message: String, error: String });
 });
 
-t.test('takes deflate with and without its header, and gzip with something behind it', async (t) => {
+t.test('accepts deflate with and without its header, and gzip with other data behind it', async (t) => {
   const { app, accepted } = startService(t);
   const bytes = Buffer.from(JSON.stringify(track));
   const bodies: [encoding: string, payload: Buffer][] = [

@@ -38,7 +38,7 @@ async function honest(service: Service): Promise<number[]> {
 }
 const served = [200, 200, 200, 200];
 
-t.test('300 requests that hold on without a key cost nobody else anything', async (t) => {
+t.test('serves others at full speed while 300 requests without a key hold on', async (t) => {
   const service = startService(t);
   const seen = countRequests(service, 300);
   for (let n = 0; n < 300; n += 1) await hold(t, service, `${head(512_000, 'content-encoding: gzip\r\n')}x`);
@@ -46,7 +46,7 @@ t.test('300 requests that hold on without a key cost nobody else anything', asyn
   t.strictSame(await honest(service), served);
 });
 
-t.test('600 small requests with gzip at once are all taken', async (t) => {
+t.test('accepts 600 small requests with gzip at once', async (t) => {
   const { app } = startService(t);
   const payload = gzipSync(JSON.stringify({ batch: [track, track, track] }));
   const headers = { authorization, 'content-encoding': 'gzip' };
@@ -56,7 +56,7 @@ t.test('600 small requests with gzip at once are all taken', async (t) => {
   t.strictSame(new Set(answers.map(({ statusCode }) => statusCode)), new Set([200]));
 });
 
-t.test('a large body without a known key is never parsed, however it is nested', async (t) => {
+t.test('never parses a large body without a known key, however it is nested', async (t) => {
   const { app } = startService(t);
   const parse = JSON.parse;
   let longest = 0;
@@ -108,7 +108,7 @@ t.test('finds the write key of a small body and of a large one', async (t) => {
   t.equal((await app.inject({ method: 'POST', url: '/v1/track', payload: spelled })).statusCode, 200);
 });
 
-t.test('a small body with gzip does not wait for bombs', async (t) => {
+t.test('inflates a small body without waiting for bombs', async (t) => {
   const { app } = startService(t);
   const bomb = gzipSync(`{"batch":[${'['.repeat(240_000)}${']'.repeat(240_000)}]}`);
   const headers = { 'content-encoding': 'gzip' };
@@ -123,7 +123,7 @@ t.test('a small body with gzip does not wait for bombs', async (t) => {
   await Promise.all(attack);
 });
 
-t.test('whoever has held on longest without a key makes room for who comes', async (t) => {
+t.test('evicts the oldest request without a key to make room for a new one', async (t) => {
   const service = startService(t, { limits: { strangerBytes: 100_000 } });
   const filler = 'x'.repeat(60_000);
   const seen = countRequests(service, 1);
@@ -137,7 +137,7 @@ t.test('whoever has held on longest without a key makes room for who comes', asy
   t.equal(second.destroyed, false, 'it may go on');
 });
 
-t.test('a body in chunks of one byte is charged what it really holds', async (t) => {
+t.test('charges a body in chunks of one byte for the memory that it holds', async (t) => {
   const service = startService(t, { limits: { strangerBytes: 100_000 } });
   const chunks = '1\r\nx\r\n'.repeat(5_000);
   const socket = await hold(
@@ -148,7 +148,7 @@ t.test('a body in chunks of one byte is charged what it really holds', async (t)
   t.match(await text(socket), /^HTTP\/1\.1 503 .*"overloaded"/s);
 });
 
-t.test('a request without a key has little time', async (t) => {
+t.test('gives a request without a key little time', async (t) => {
   const timers: (() => void)[] = [];
   let now = 0;
   const clock = {
@@ -176,7 +176,7 @@ t.test('a request without a key has little time', async (t) => {
   t.equal(known.destroyed, false);
 });
 
-t.test('of idle connections that showed no key, the oldest make room', async (t) => {
+t.test('cuts the oldest idle connections that showed no key', async (t) => {
   const service = startService(t, { limits: { strangerSockets: 3 } });
   const body = JSON.stringify(track);
   const known = await hold(
@@ -193,7 +193,7 @@ t.test('of idle connections that showed no key, the oldest make room', async (t)
   t.strictSame(await honest(service), served);
 });
 
-t.test('one source that floods leaves others their share', async (t) => {
+t.test('leaves other sources their share while one floods', async (t) => {
   const never = new Promise<never>(() => {});
   const sources = ['flood', 'other'].map((id) => ({ id, writeKey: id, enabled: true }));
   let held = 0;

@@ -12,7 +12,7 @@ const post = (url: string, body: object) =>
 
 const shopOnly = { shop: { connected: true } };
 
-t.test('what is collected arrives as signed webhooks, in full', async (t) => {
+t.test('delivers collected messages as signed webhooks, in full', async (t) => {
   const inbox = await startInbox(t);
   const app = await startApp(t, writeConfig(t, inbox, shopOnly));
   const folder = join(import.meta.dirname, '../../../shared/captures');
@@ -31,7 +31,7 @@ t.test('what is collected arrives as signed webhooks, in full', async (t) => {
   t.notMatch(JSON.stringify(inbox.webhooks), 'WK_shop');
 });
 
-t.test('the same message sent many times, at once and later, arrives once', async (t) => {
+t.test('delivers a message once that is sent many times, at once and later', async (t) => {
   const inbox = await startInbox(t);
   const app = await startApp(t, writeConfig(t, inbox, { shop: { connected: true }, web: { connected: true } }));
   const same = { ...track, messageId: 'the-same' };
@@ -49,7 +49,7 @@ t.test('the same message sent many times, at once and later, arrives once', asyn
   t.strictSame(inbox.webhooks.map(({ event }) => event).toSorted(), ['Bought', 'Bought', 'Last']);
 });
 
-t.test('what is collected passes for no change of an audience, however it is written', async (t) => {
+t.test('delivers no collected message as a change of an audience, however it is written', async (t) => {
   const inbox = await startInbox(t);
   const app = await startApp(t, writeConfig(t, inbox, shopOnly));
   const spec = { key: 'admins', kind: 'audience', columns: [], removed: [], at: 0, now: () => 0 } as const;
@@ -82,7 +82,7 @@ t.test('what is collected passes for no change of an audience, however it is wri
   }
 });
 
-t.test('a deletion request takes back what waits and tells each affected source once', async (t) => {
+t.test('withdraws waiting messages at a deletion request and notifies each affected source once', async (t) => {
   const inbox = await startInbox(t);
   const sources = { shop: { connected: true }, web: { connected: true }, alone: { connected: false } };
   const config = writeConfig(t, inbox, sources);
@@ -111,7 +111,7 @@ t.test('a deletion request takes back what waits and tells each affected source 
   t.ok(inbox.webhooks.some(({ userId }) => userId === 'stays'));
 });
 
-t.test('a suppressed user is kept out until the suppression ends', async (t) => {
+t.test('keeps a suppressed user out until the suppression ends', async (t) => {
   const inbox = await startInbox(t);
   const app = await startApp(t, writeConfig(t, inbox, shopOnly));
   const regulate = async (regulationType: string) => {
@@ -130,7 +130,7 @@ t.test('a suppressed user is kept out until the suppression ends', async (t) => 
   t.match(inbox.webhooks, [{ type: 'delete', userId: 'u1' }, { event: 'Let in' }]);
 });
 
-t.test('what was acknowledged survives a restart, the request to delete too', async (t) => {
+t.test('keeps acknowledged messages and deletion requests over a restart', async (t) => {
   const inbox = await startInbox(t);
   inbox.status = 503;
   const config = writeConfig(t, inbox, shopOnly);
@@ -146,7 +146,7 @@ t.test('what was acknowledged survives a restart, the request to delete too', as
   t.match(inbox.webhooks, [{ messageId: 'kept' }, { event: 'Last' }], 'and its id is still known');
 });
 
-t.test('a source over its configured rate is told to wait', async (t) => {
+t.test('makes a source over its configured rate wait', async (t) => {
   const inbox = await startInbox(t);
   const app = await startApp(t, writeConfig(t, inbox, { shop: { connected: true, rateLimit: '2/h' } }));
   const send = () => post(`${app.address}/v1/track`, { ...track, writeKey: 'WK_shop' });

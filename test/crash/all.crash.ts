@@ -53,7 +53,7 @@ await atRandom('SQLite in batches', 50, { isBatched: true });
 
 const random = randomNumbers(SEED);
 for (const damage of Object.keys(DAMAGES) as Damage[]) {
-  await t.test(`a store is not served as if nothing had happened: ${damage}, 5 times`, async (t) => {
+  await t.test(`does not serve a damaged store as if nothing had happened: ${damage}, 5 times`, async (t) => {
     for (let round = 1; round <= 5; round += 1) {
       const left = await leaveStore(endBefore(damage, random));
       await damageRound(t, damage, random, left).finally(() => left.remove());

@@ -3,7 +3,7 @@ import { Scenario } from './scenario.ts';
 
 // `npm run test:crash` is the long version. Processes that start and leases that end are waited for side by side.
 t.jobs = 2;
-t.test('ten crashes, one at each failpoint, lose nothing that was accepted', { buffered: true }, async (t) => {
+t.test('loses nothing accepted in ten crashes, one at each failpoint', { buffered: true }, async (t) => {
   const scenario = await Scenario.start(t);
   await scenario.migrationRound();
   for (const failpoint of ['accept', 'commit', 'claim', 'post', 'settle', 'retry'] as const) {
@@ -16,7 +16,7 @@ t.test('ten crashes, one at each failpoint, lose nothing that was accepted', { b
 });
 
 t.test(
-  'crashes between batches that are taken whole, in part or without a word lose nothing',
+  'loses nothing in crashes between batches that are accepted whole, in part or without an answer',
   { buffered: true },
   async (t) => {
     const scenario = await Scenario.start(t, { isBatched: true });

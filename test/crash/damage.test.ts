@@ -6,7 +6,7 @@ import { randomNumbers } from './random.ts';
 const left = await leaveStore('SIGKILL');
 t.teardown(() => left.remove());
 for (const damage of ['ten pages are overwritten', 'it is emptied', 'its folder is gone'] as const) {
-  t.test(`the program does not serve a store as if nothing had happened: ${damage}`, async (t) => {
+  t.test(`does not serve a damaged store as if nothing had happened: ${damage}`, async (t) => {
     await damageRound(t, damage, randomNumbers(7), left);
   });
 }

@@ -6,7 +6,7 @@ import t from 'tap';
 const hasStrace = spawnSync('strace', ['-V']).status === 0;
 
 t.test(
-  'a sync to disk stands between the last write and each acknowledgement',
+  'syncs to disk between the last write and each acknowledgement',
   { skip: hasStrace ? false : 'strace is not installed' },
   (t) => {
     const folder = t.testdir();

@@ -36,9 +36,11 @@ async function crashAll(t: Test, database: string | null): Promise<void> {
   t.ok(leavers > 0, `${changes} changes, ${leavers} of them of somebody who left`);
 }
 
-await t.test('on SQLite, live is what the SQL says wherever its process is killed', (t) => crashAll(t, null));
+await t.test('computes live audiences on SQLite as the SQL does, wherever the process is killed', (t) =>
+  crashAll(t, null),
+);
 
-await t.test('so it is on Postgres', async (t) => {
+await t.test('computes live audiences on Postgres as the SQL does, wherever the process is killed', async (t) => {
   const server = await startPostgres();
   t.teardown(() => server.stop());
   await crashAll(t, await server.database());

@@ -36,11 +36,11 @@ async function crashAll(t: Test, database: string | null): Promise<void> {
   }
 }
 
-await t.test('a log in files has every acknowledged event once, wherever its process is killed', (t) =>
+await t.test('keeps every acknowledged event once in a log of files, wherever the process is killed', (t) =>
   crashAll(t, null),
 );
 
-await t.test('so has a log in a table', async (t) => {
+await t.test('keeps every acknowledged event once in a log of a table, wherever the process is killed', async (t) => {
   const server = await startPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();

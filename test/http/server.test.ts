@@ -31,7 +31,7 @@ async function answerOf(port: number, sent: string, host = '127.0.0.1') {
   return { status: Number(head.split(' ')[1]), head, body: JSON.parse(body) as unknown };
 }
 
-t.test('a request without a Host, or with an Expect that nobody knows, is answered in JSON', async (t) => {
+t.test('answers in JSON to a request without Host, or with an unknown Expect', async (t) => {
   const { port } = await startServer(t);
   const error = { code: 'invalid_request', message: String, error: String };
   const hostless = await answerOf(port, 'POST /v1/track HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}');
@@ -56,7 +56,7 @@ async function statusesOf(socket: Socket): Promise<number[]> {
   return [...(await text(socket)).matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
 }
 
-t.test('a request is answered though the one before it on its connection was a bad one', async (t) => {
+t.test('answers a request after a bad one on its connection', async (t) => {
   const { port } = await startServer(t);
   const bad: [status: number, request: string][] = [
     [400, requestOf('{', KEY)],
@@ -74,7 +74,7 @@ t.test('a request is answered though the one before it on its connection was a b
   }
 });
 
-t.test('who asks whether to send a body is refused by the head, and else asked for it', async (t) => {
+t.test('refuses a request that expects 100-continue by its headers, or else asks for its body', async (t) => {
   const { port } = await startServer(t);
   const asking = (headers: string) => `POST /v1/track HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n${headers}\r\n`;
   const refused: [status: number, headers: string][] = [
@@ -110,7 +110,7 @@ const CROWD = `
   for (let n = 0; n < count; n += 1) require('net').connect(port, '127.0.0.1', () => ++made === count && tell()).on('error', () => {});
   setTimeout(tell, 30_000);`;
 
-t.test('a crowd that comes while the process is busy waits to be let in', async (t) => {
+t.test('keeps a crowd waiting that connects while the process is busy', async (t) => {
   const crowd = 600;
   const mostQueued = existsSync(MOST_QUEUED) ? Number(readFileSync(MOST_QUEUED, 'utf8')) : 0;
   if (mostQueued < crowd) return t.pass(`this system lets ${mostQueued} connections wait for any program`);
@@ -120,7 +120,7 @@ t.test('a crowd that comes while the process is busy waits to be let in', async 
   t.equal(Number(stdout), crowd);
 });
 
-t.test('localhost is both of its addresses, with one set of limits', async (t) => {
+t.test('listens on both addresses of localhost, with one set of limits', async (t) => {
   const { server, port } = await startServer(t);
   const hosts = await listeningHosts(port);
   if (!hosts.includes('::1')) return t.pass('this machine has no IPv6');
@@ -140,36 +140,33 @@ t.test('localhost is both of its addresses, with one set of limits', async (t) =
   t.same(await listeningHosts(port), [], 'closed with the server');
 });
 
-t.test(
-  'what is in flight is answered before the server is closed, and what comes meanwhile is told to come again',
-  async (t) => {
-    for (const host of ['127.0.0.1', '::1']) {
-      const accepting = Promise.withResolvers<void>();
-      const asked = Promise.withResolvers<void>();
-      const { server, port } = await startServer(t, () => {
-        asked.resolve();
-        return accepting.promise;
-      });
-      if (!(await listeningHosts(port)).includes(host)) continue;
-      const agent = new Agent({ keepAlive: true });
-      t.teardown(() => agent.destroy());
-      const sent = post(agent, host, port);
-      await asked.promise;
-      let isClosed = false;
-      const closed = server.close().then(() => {
-        isClosed = true;
-      });
-      await new Promise((resolve) => setImmediate(resolve));
-      t.equal(isClosed, false);
-      accepting.resolve();
-      t.match(await sent, { status: 200, body: { success: true } });
-      t.match(await post(agent, host, port), {
-        ...{ status: 503, body: { code: 'stopping' }, headers: { 'retry-after': '5', connection: 'close' } },
-      });
-      await closed;
-    }
-  },
-);
+t.test('answers requests in flight before the server closes, and tells later ones to retry', async (t) => {
+  for (const host of ['127.0.0.1', '::1']) {
+    const accepting = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
+    const { server, port } = await startServer(t, () => {
+      asked.resolve();
+      return accepting.promise;
+    });
+    if (!(await listeningHosts(port)).includes(host)) continue;
+    const agent = new Agent({ keepAlive: true });
+    t.teardown(() => agent.destroy());
+    const sent = post(agent, host, port);
+    await asked.promise;
+    let isClosed = false;
+    const closed = server.close().then(() => {
+      isClosed = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    t.equal(isClosed, false);
+    accepting.resolve();
+    t.match(await sent, { status: 200, body: { success: true } });
+    t.match(await post(agent, host, port), {
+      ...{ status: 503, body: { code: 'stopping' }, headers: { 'retry-after': '5', connection: 'close' } },
+    });
+    await closed;
+  }
+});
 
 /** By the connection that there is. */
 async function post(agent: Agent, host: string, port: number) {
@@ -180,7 +177,7 @@ async function post(agent: Agent, host: string, port: number) {
   return { status: answer.statusCode, headers: answer.headers, body: JSON.parse(await text(answer)) as unknown };
 }
 
-t.test('a connection that was in use does not hold up the end', async (t) => {
+t.test('closes without waiting for a connection that was in use', async (t) => {
   const accepting = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<void>();
   const { server, port } = await startServer(t, () => {
@@ -199,7 +196,7 @@ t.test('a connection that was in use does not hold up the end', async (t) => {
   t.ok(performance.now() - start < 60_000, 'though it may be idle for 72 s');
 });
 
-t.test('who never ends a request, or its connection, does not keep the server from its end', async (t) => {
+t.test('closes in spite of requests and connections that never end', async (t) => {
   const clock = new ManualClock();
   const { server, port } = await startServer(t, undefined, clock);
   const unfinished = [

@@ -21,7 +21,7 @@ async function leaseOn(clock: ManualClock) {
   return { lease, state };
 }
 
-t.test('after a suspension a sync makes sure of its lease before it moves a snapshot', async (t) => {
+t.test('checks the lease of a sync after a suspension, before a snapshot moves', async (t) => {
   const clock = new ManualClock();
   const { lease, state } = await leaseOn(clock);
   await lease.check();
@@ -32,7 +32,7 @@ t.test('after a suspension a sync makes sure of its lease before it moves a snap
   t.ok(lease.signal.aborted);
 });
 
-t.test('a suspension during which nobody took the lease ends no sync, nor does a step of the clock', async (t) => {
+t.test('keeps the lease after a step of the clock, or a suspension in which nobody took it', async (t) => {
   const clock = new ManualClock();
   const { lease, state } = await leaseOn(clock);
   clock.suspend(60_000);
@@ -46,7 +46,7 @@ t.test('a suspension during which nobody took the lease ends no sync, nor does a
   await lease.release();
 });
 
-t.test('a store that does not answer loses the lease once its time is over, but not one that is full', async (t) => {
+t.test('loses the lease once its time is over if the store does not answer, but not if it is full', async (t) => {
   const clock = new ManualClock();
   const renewals = async (count: number) => {
     for (let n = 0; n < count; n += 1) {
@@ -69,7 +69,7 @@ t.test('a store that does not answer loses the lease once its time is over, but 
   t.match(lease.signal.reason, { code: 'fence_lost', message: /the store does not answer/ });
 });
 
-t.test('a lease that was taken while the store was full is lost', async (t) => {
+t.test('loses a lease that another process took while the store was full', async (t) => {
   const clock = new ManualClock();
   const { lease, state } = await leaseOn(clock);
   state.error = new RollcallError('store_full', 'The disk is full.');

@@ -4,20 +4,20 @@ import { ATTEMPT_TIMEOUT, nextTry, RETRY_WINDOW, retryAfter } from '../../src/ke
 const now = Date.UTC(2026, 0, 1);
 const base = { firstAt: now, now, notBefore: null, random: 0.999999 };
 
-t.test('the pause doubles from one second up to five minutes, of which any part may pass', async (t) => {
+t.test('doubles the pause from one second up to five minutes, with full jitter', async (t) => {
   const longest = [1, 2, 3, 4, 9, 10, 50].map((tries) => nextTry({ ...base, tries })! - now);
   t.same(longest, [1_000, 2_000, 4_000, 8_000, 256_000, 300_000, 300_000]);
   t.equal(nextTry({ ...base, tries: 5, random: 0 }), now);
   t.equal(nextTry({ ...base, tries: 5, random: 0.5 }), now + 8_000);
 });
 
-t.test('Retry-After only delays', async (t) => {
+t.test('only delays by Retry-After', async (t) => {
   t.equal(nextTry({ ...base, tries: 1, notBefore: now + 60_000 }), now + 60_000);
   t.equal(nextTry({ ...base, tries: 1, notBefore: now + 10 }), now + 1_000);
   t.equal(nextTry({ ...base, tries: 1, notBefore: now - 60_000 }), now + 1_000);
 });
 
-t.test('the last try still ends within the four hours, and then there is none', async (t) => {
+t.test('ends the last try within the four hours', async (t) => {
   const latest = now + RETRY_WINDOW - ATTEMPT_TIMEOUT;
   t.equal(nextTry({ ...base, tries: 20, notBefore: now + 5 * 3_600_000 }), latest);
   t.equal(nextTry({ ...base, tries: 20, now: latest - 1 }), latest);
@@ -25,7 +25,7 @@ t.test('the last try still ends within the four hours, and then there is none', 
   t.equal(nextTry({ ...base, tries: 20, now: latest + 10 * RETRY_WINDOW }), null);
 });
 
-t.test('Retry-After in seconds and in the three forms of a date that HTTP knows', async (t) => {
+t.test('reads Retry-After in seconds and in the three date formats of HTTP', async (t) => {
   t.equal(retryAfter('120', undefined, now), 120_000);
   t.equal(retryAfter(' 0 ', undefined, now), 0);
   const before = Date.UTC(1994, 10, 6, 8, 49, 7);
@@ -34,7 +34,7 @@ t.test('Retry-After in seconds and in the three forms of a date that HTTP knows'
   t.equal(retryAfter('Sun Nov  6 08:49:37 1994', undefined, before), 30_000);
 });
 
-t.test("a date counts from the response's own date: neither clock need be right", async (t) => {
+t.test("measures a date from the response's own date, so that neither clock need be right", async (t) => {
   const date = new Date(now - 5 * 3_600_000);
   const inAMinute = new Date(date.getTime() + 60_000).toUTCString();
   t.equal(retryAfter(inAMinute, date.toUTCString(), now), 60_000);
@@ -42,7 +42,7 @@ t.test("a date counts from the response's own date: neither clock need be right"
   t.equal(retryAfter('120', date.toUTCString(), now), 120_000);
 });
 
-t.test('absurd ones ask for no more than four hours', async (t) => {
+t.test('limits absurd values of Retry-After to four hours', async (t) => {
   t.equal(retryAfter('9999999999', undefined, now), RETRY_WINDOW);
   t.equal(retryAfter('99999999999', undefined, now), RETRY_WINDOW);
   t.equal(retryAfter('9'.repeat(400), undefined, now), RETRY_WINDOW, 'more than a number holds');
@@ -50,7 +50,7 @@ t.test('absurd ones ask for no more than four hours', async (t) => {
   t.equal(retryAfter('Fri, 31 Dec 9999 23:59:59 GMT', 'Thu, 01 Jan 1970 00:00:00 GMT', now), RETRY_WINDOW);
 });
 
-t.test('anything else in Retry-After says nothing', async (t) => {
+t.test('ignores anything else in Retry-After', async (t) => {
   const useless = [undefined, '', ' ', '-5', '1.5', '5s', '1e3', '0x10', 'soon', '2026-01-01', 'Sun, soon'];
   for (const value of useless) t.equal(retryAfter(value, undefined, now), null, String(value));
 });
