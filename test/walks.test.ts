@@ -68,7 +68,7 @@ t.test('names places to change in the map that exist', async (t) => {
   for (const [, file = '', name = ''] of rows) {
     t.match(
       readFileSync(join(ROOT, file), 'utf8'),
-      new RegExp(`(function|class|const) ${name}\\b`),
+      new RegExp(`(function|class|const|interface) ${name}\\b`),
       `${file} has ${name}`,
     );
   }
