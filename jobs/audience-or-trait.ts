@@ -3,7 +3,6 @@ import type { Destination } from '../src/destination.ts';
 
 export type Computation = AudienceConfig | TraitConfig;
 
-/** The part of the configuration that syncs use. */
 export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'traits' | 'destinations'> &
   Partial<Pick<Config, 'changedAt' | 'recordRetention' | 'eventLog' | 'store' | 'hiddenValues'>>;
 
@@ -14,7 +13,6 @@ export function computations(config: SyncConfig): readonly Computation[] {
 /** The key of an audience or trait, and the source that its messages are sent as. */
 type Speaker = Pick<Computation, 'key' | 'source'>;
 
-/** Names of the destinations that receive an audience or trait. */
 export function connectedTo({ key, source }: Speaker, destinations: readonly Destination[]): readonly string[] {
   return reachedBy(source, destinations)
     .filter((destination) => wants(destination, key))

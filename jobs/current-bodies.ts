@@ -8,7 +8,6 @@ import type { WithEngine } from './open-engines.ts';
 import { bodyBuilder } from './run/identify-body.ts';
 import { bodiesOf } from './run/send.ts';
 
-/** The parts of a dead letter that name its destination, its user and its message. */
 export type DeadChange = Pick<DeadLetter, 'destination' | 'conflict' | 'messageId' | 'body'>;
 
 /** A body with the current value; null for messages that are sent unchanged; the error if the value can't be read. */

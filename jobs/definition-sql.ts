@@ -17,7 +17,6 @@ export function definitionSql(computation: Computation, config: Pick<SyncConfig,
   return compile(definition, type, (key) => definitionOf(audienceOf(key, config)));
 }
 
-/** A definition as SQL, for display. */
 interface ShownSql {
   readonly key: string;
   readonly kind: Computation['kind'];

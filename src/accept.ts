@@ -8,13 +8,11 @@ export interface AcceptOptions {
   readonly lane?: Lane;
   /** Sends to exactly these destinations, whatever they are connected to and want: for deletion notices and syncs. */
   readonly to?: readonly string[];
-  /** Like `to`, but for each message. */
   readonly toEach?: (message: Message) => readonly string[];
   /** Moves a run's cursor in the same transaction, if its fence still holds. */
   readonly step?: PlanStep;
   /** Commits a step of the live computation in the same transaction. */
   readonly live?: LiveCommit;
-  /** Writes the messages into the event log, too. */
   readonly logged?: boolean;
 }
 
@@ -26,7 +24,6 @@ export interface AcceptOptions {
  */
 export type Accept = (source: string, messages: readonly Message[], options?: AcceptOptions) => Promise<AcceptResult>;
 
-/** The part of this process that delivers messages as they are accepted. */
 interface Deliverer {
   /** Offers to claim deliveries as they are accepted, up to these counts by destination; null to claim none. */
   reserve(counts: ReadonlyMap<string, number>): Take | null;

@@ -37,7 +37,6 @@ interface AppOptions {
   readonly onProgress?: (progress: Progress) => void;
 }
 
-/** Parts of the service to start. */
 interface StartOptions {
   readonly collect: boolean;
   readonly schedules: boolean;
@@ -61,7 +60,6 @@ export class App {
    * with an error, so that a supervisor restarts the process. Never resolves.
    */
   readonly failed: Promise<never>;
-  /** The address that the HTTP server listens on, once started. */
   address: string | null = null;
   private config: Config;
   private readonly options: AppOptions;
@@ -79,12 +77,10 @@ export class App {
   private scheduling: { readonly renames: boolean } | null = null;
   private cancelResume = () => {};
   private stopping = false;
-  /** Aborts when closing begins. */
   private readonly closing = new AbortController();
   private readonly failure = Promise.withResolvers<never>();
   /** The error that ended the service, if any. */
   private fault: RollcallError | null = null;
-  /** The error of a damaged store, if any. */
   private damage: RollcallError | null = null;
 
   private constructor(config: Config, store: Store, options: AppOptions) {

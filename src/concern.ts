@@ -181,12 +181,10 @@ const TABLE = {
   },
 } satisfies Readonly<Record<string, Rule>>;
 
-/** Kinds of concerns have the names of their rules. */
 export type ConcernKind = keyof typeof TABLE;
 export const RULES: Readonly<Record<ConcernKind, Rule>> = TABLE;
 export const CONCERNS = Object.keys(TABLE) as readonly ConcernKind[];
 
-/** Settings of one rule in the configuration. */
 export type RuleSettings<K extends ConcernKind> = (typeof TABLE)[K] extends { settings: infer S }
   ? { readonly [Name in keyof S]: number }
   : unknown;

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import type { IpMode } from './kernel/ip.ts';
 import type { MessageType } from './message-types.ts';
 
-/** Options for combining deliveries of an endpoint into requests. */
 export interface BatchOptions {
   /** Most messages in a request. */
   readonly size: number;
@@ -101,7 +100,6 @@ export function redactUrl(url: string): string {
   return parsed ? `${parsed.protocol}//${parsed.host}${parsed.pathname}` : '(invalid URL)';
 }
 
-/** The URL of an endpoint without its secret parts. */
 export function shownUrl({ url, isSecret = false }: Endpoint): string {
   return isSecret ? `${new URL(url).origin}/…` : redactUrl(url);
 }

@@ -10,7 +10,6 @@ export interface AttachedDatabase {
   detach(): Promise<void>;
 }
 
-/** A DuckDB instance with its current settings. */
 interface Instance {
   readonly duckdb: DuckDBInstance;
   readonly settings: DuckdbSettings;
@@ -130,7 +129,6 @@ async function run({ duckdb }: Instance, statements: readonly string[]): Promise
 
 const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
 
-/** Names of the settings in which two differ. */
 export function differingSettings(one: DuckdbSettings, other: DuckdbSettings): readonly string[] {
   return Object.keys({ ...one, ...other }).filter((name) => one[name] !== other[name]);
 }

@@ -4,7 +4,6 @@ import { type Kind, kinds } from '../receivers/kinds.ts';
 export const MESSAGE_TYPES = kinds;
 export type MessageType = Kind;
 
-/** The kinds that clients send. */
 export type ClientType = Exclude<MessageType, 'delete'>;
 export const CLIENT_TYPES = MESSAGE_TYPES.filter((type): type is ClientType => type !== 'delete');
 

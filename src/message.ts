@@ -21,7 +21,6 @@ export interface Message {
   readonly conflict?: string;
 }
 
-/** The reason why a message is rejected. */
 interface Rejection {
   readonly code: ErrorCode;
   readonly message: string;
@@ -298,7 +297,6 @@ function hasBrackets(json: string, count: number): boolean {
   return false;
 }
 
-/** True if it is nested at most `levels` deep. */
 export function isShallow(value: unknown, levels = MAX_DEPTH): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1));

@@ -4,7 +4,6 @@ import type { Definition, Engine } from './port.ts';
 /** Values of variables in SQL, with the variables' names. Engines quote them in errors, which hooks and pages show. */
 export type HiddenValues = ReadonlyMap<string, string>;
 
-/** Verbs that run SQL of definitions. */
 const RUNNING: ReadonlySet<unknown> = new Set(['stage', 'preview', 'describe'] satisfies (keyof Engine)[]);
 /** DuckDB's excerpt of the line, which may hold half a value. */
 const EXCERPT = /\n+LINE \d+:[\s\S]*$/;

@@ -82,7 +82,6 @@ async function takingNothing({ store, config }: Pick<RoomParts, 'store' | 'confi
   );
 }
 
-/** Tracks how long each queue has been unchanged. */
 class StandingQueues {
   private readonly clock: RoomParts['clock'];
   private readonly seen = new Map<string, { readonly state: string; readonly since: number }>();

@@ -68,7 +68,6 @@ export class Exclusions {
     }
   }
 
-  /** The counts of a run without excluded users. */
   countsOf({ members, entered, exited }: Counts): Counts {
     const { counted } = this;
     return {

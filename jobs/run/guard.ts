@@ -29,7 +29,6 @@ export function exceeds(count: number, threshold: Threshold | null, before: numb
   return 'count' in threshold ? count > threshold.count : count * 100 > threshold.percent * before;
 }
 
-/** `1 user`, `2 users`. */
 export const users = (count: number) => `${count} ${count === 1 ? 'user' : 'users'}`;
 
 /** A threshold as written in the configuration. */

@@ -7,7 +7,6 @@ import { messageIds } from './message-ids.ts';
 import type { RunContext } from './run-context.ts';
 import { acceptPatiently, bodiesOf } from './send.ts';
 
-/** Dead letters read at once. */
 const PAGE = 1000;
 const FIRST_PAGE = 100;
 

@@ -1,7 +1,6 @@
 import type { Run } from '../../src/store/port.ts';
 import type { ChangeBatch, Engine, RunChange } from '../engines/port.ts';
 
-/** Rows of a plan read at once. */
 const BATCH = 5_000;
 
 /** True for runs that change a membership. Others only repeat it for a destination. */
@@ -60,7 +59,6 @@ export interface ChangePage {
 /** Compares ids as engines sort them. */
 export const compareIds = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** One page of the changes of `changesOf`. */
 export async function changePageOf(engine: Engine, run: Run, after: ChangePlace, limit: number): Promise<ChangePage> {
   if (!changesMembership(run) || run.state === 'failed' || run.state === 'rejected') return { changes: [], next: null };
   if (run.state === 'done') {

@@ -15,7 +15,6 @@ import type {
 import type { SyncConfig } from '../audience-or-trait.ts';
 import type { ComputedKind, Engine } from '../engines/port.ts';
 
-/** The part of `accept` that syncs use. */
 export type AcceptChanges = (
   source: string,
   messages: readonly Message[],
@@ -110,7 +109,6 @@ export interface RunPlace {
 export interface LeasedContext extends RunPlace {
   /** Opens the engine; the caller closes it. @throws RollcallError `engine_unreachable` */
   open(): Promise<RunContext>;
-  /** Continues with an engine that is already open. */
   withEngine(engine: Engine): RunContext;
 }
 

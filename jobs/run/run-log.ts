@@ -5,7 +5,6 @@ import type { JobLog, Subject } from './run-context.ts';
 /** Error codes that are not failures of a run. */
 const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
-/** Logs runs that are held, failed or overdue. */
 export interface RunLog {
   held(run: Run): void;
   failed(subject: Subject, error: RollcallError): Promise<void>;

@@ -24,11 +24,9 @@ export interface SyncOptions {
   readonly onProgress?: (progress: Progress) => void;
   /** Called with the result of every order of a person or schedule. */
   readonly onReport?: (report: SyncReport) => void;
-  /** Called with each step of the live computation. */
   readonly onLiveStep?: (step: LiveStepReport) => void;
 }
 
-/** The result of a sync for one audience or trait. */
 export interface SyncReport {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
@@ -49,7 +47,6 @@ const LEASE_RETRY = 250;
 export class Runner {
   /** Opens an engine for a short task without waiting for runs. */
   readonly withEngine: WithEngine;
-  /** The engine's report on itself. */
   readonly examine: (engine: string) => Promise<readonly Remark[]>;
   readonly generations: Generations;
   readonly runLog: RunLog;

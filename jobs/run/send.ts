@@ -179,7 +179,6 @@ function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: 
   };
 }
 
-/** Changes of a plan with their positions in it. */
 interface PlanPart {
   readonly messages: readonly Message[];
   readonly positions: readonly number[];

@@ -29,7 +29,6 @@ export interface Orders {
   reject(run: string): Promise<SyncReport>;
 }
 
-/** An order that has no time yet. */
 type Asked = Omit<SyncOrder, 'asOf'> & Pick<Request, 'now'>;
 type Decision = (context: RunContext, run: Run, onRun: OnRun) => Promise<void>;
 

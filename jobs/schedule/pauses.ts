@@ -1,7 +1,6 @@
 import type { AudiencePause, Records } from '../../src/store/port.ts';
 import type { JobLog } from '../run/run-context.ts';
 
-/** Audiences that a person has paused. */
 export interface Pauses {
   of(key: string): Promise<AudiencePause | null>;
   /**

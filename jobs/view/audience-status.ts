@@ -11,7 +11,6 @@ import type { JobLog } from '../run/run-context.ts';
 import { Ticks } from '../schedule/due-times.ts';
 import { nextTick } from '../schedule/schedule.ts';
 
-/** The number of runs in a trend. */
 const TREND = 10;
 /** Runs to read, at first and at most: a few for one destination may be among them. */
 const RECENT = [TREND + 2, 40] as const;
@@ -19,7 +18,6 @@ const RECENT = [TREND + 2, 40] as const;
 const LATE = 2 * 60_000;
 const UNFINISHED: readonly RunState[] = ['staged', 'sending', 'committed'];
 
-/** The status of an audience or computed trait, for operators. */
 export interface AudienceStatus {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
@@ -47,7 +45,6 @@ export interface AudienceStatus {
   readonly paused: AudiencePause | null;
   /** Null unless it is live. */
   readonly live: LiveStatus | null;
-  /** The next thing a person has to do. */
   readonly todo: Todo | null;
 }
 

@@ -20,7 +20,6 @@ const RECENT_RUNS = 100;
 /** Fewer calls say nothing about a rate. */
 const ENOUGH_CALLS = 100;
 
-/** The outcome that a sync of one audience or trait would have. */
 export interface SyncPlan extends RunCounts {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
@@ -64,7 +63,6 @@ interface PlanRequest {
   readonly engine: Engine;
   readonly clock: Clock;
   readonly subject: Subject;
-  /** The audience that this one was renamed from. */
   readonly former: Subject | null;
   readonly asOf: number;
   readonly config: () => SyncConfig;
@@ -109,7 +107,6 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   };
 }
 
-/** Messages that would go to one endpoint. */
 interface Posts {
   readonly messages: number;
   /** Messages in one request at most. */

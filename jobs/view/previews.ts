@@ -20,9 +20,7 @@ export interface ComputedType {
 
 /** Previews for people. Nothing is written. */
 interface Previews {
-  /** The changes that a sync would send. */
   plan(subject: Subject, now?: number): Promise<SyncPlan>;
-  /** The JSON type of an audience's or trait's values. */
   type(subject: Subject): Promise<ComputedType>;
 }
 

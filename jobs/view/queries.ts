@@ -129,7 +129,6 @@ function merged(pages: readonly ChangePage[], limit: number): ChangePage {
   return { changes, next: isLast ? null : { position: 0, user: changes.at(-1)?.userId ?? '' } };
 }
 
-/** Opens several engines at once. */
 async function withEngines<T>(
   names: readonly string[],
   withEngine: WithEngine,

@@ -10,7 +10,6 @@ const RECENT = 1_000;
 /** More than one run a minute makes in the time for which runs are kept. */
 const ALL_RUNS = 200_000;
 
-/** One user's story in one audience or trait. */
 export interface Story {
   readonly key: string;
   readonly user: string;
@@ -39,7 +38,6 @@ export interface StoryChange {
   readonly run: Run | null;
   /** The event or moment that caused it, for a live audience. */
   readonly cause: Cause | null;
-  /** The outcome at each destination. */
   readonly told: readonly ToldDestination[];
 }
 

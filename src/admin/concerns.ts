@@ -20,7 +20,6 @@ interface ConcernParts {
   readonly before?: readonly Concern[];
 }
 
-/** The state of the whole service. */
 export interface ServiceStanding {
   /** Everything that needs a person now, in the order of the rules: those that stop deliveries come first. */
   readonly concerns: readonly Concern[];
@@ -55,7 +54,6 @@ interface Look extends Omit<ServiceStanding, 'concerns'> {
 }
 type About = Omit<Concern, 'kind'>;
 
-/** The condition of each rule. */
 const CONDITIONS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]>> = {
   endpointDead: (look) =>
     endpointsIn('dead', look, ({ destination, url }) => `${destination} does not answer at ${url}.`),

@@ -3,7 +3,6 @@ import { RollcallError } from '../kernel/errors.ts';
 import { nothingNamed } from '../kernel/spelling.ts';
 import type { Queue, Records } from '../store/port.ts';
 
-/** A destination as the local configuration, the live processes and the store know it. */
 export interface DestinationStatus {
   readonly destination: string;
   /** State in the local configuration. */

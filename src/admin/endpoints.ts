@@ -3,7 +3,6 @@ import { RollcallError } from '../kernel/errors.ts';
 import { nothingNamed } from '../kernel/spelling.ts';
 import { type Backlog, type EndpointState, type Store, whyClosed } from '../store/port.ts';
 
-/** State of an endpoint for the status API and the command line. */
 export interface EndpointStatus {
   readonly destination: string;
   readonly endpoint: string;

@@ -90,7 +90,6 @@ export function auditLine({ id, at, ...record }: AuditRecord) {
   return { at: iso(at), ...record };
 }
 
-/** The changes that a sync would send, with sample bodies. */
 export function planLine({ paused, sample, ...plan }: SyncPlan) {
   return { ...plan, paused: paused && pauseLine(paused), sample: sample.map((body) => JSON.parse(body) as unknown) };
 }

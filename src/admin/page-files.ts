@@ -12,7 +12,6 @@ export interface PageFile {
 }
 
 interface PageFiles {
-  /** The HTML document. */
   readonly index: PageFile;
   /** A hash of all files, which are served under `/pages/HASH/`. */
   readonly hash: string;

@@ -19,7 +19,6 @@ export interface ReplayOptions {
 }
 
 export interface ReplayResult {
-  /** Letters that were requeued. */
   readonly replayed: number;
   /** Letters that a newer change had replaced. */
   readonly superseded: number;

@@ -12,7 +12,6 @@ export interface ResendOptions {
 }
 
 interface ResendResult {
-  /** Messages that were queued again. */
   readonly resent: number;
   /** Membership changes for which a newer one waits, and messages of people who are being deleted. */
   readonly superseded: number;

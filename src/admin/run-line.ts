@@ -1,6 +1,5 @@
 import type { Run, RunPhase, RunState } from '../store/port.ts';
 
-/** The phase of a run in each state. */
 const PHASES: Readonly<Record<RunState, RunPhase>> = {
   staged: 'stage',
   held: 'stage',

@@ -18,7 +18,6 @@ export class BrowserSessions {
     this.clock = clock;
   }
 
-  /** The token that a request's cookie was made for. */
   of({ headers }: FastifyRequest, tokens: readonly AdminToken[]): AdminToken | null {
     const value = cookiesOf(headers.cookie).find(([name]) => name === COOKIE)?.[1];
     const [name = '', until = '', signature = ''] = value?.split('.') ?? [];

@@ -63,7 +63,6 @@ export function announcementMessage(
   return { type: 'track', messageId, userId: null, integrations: null, body: JSON.stringify(body) };
 }
 
-/** A made-up alert, for trying a hook. */
 export function sampleAnnouncement(hook: AlertHook, link: string | null, at: number): string {
   const about = { kind: 'endpointDead', subject: 'example', destination: 'example', since: isoTime(at) } as const;
   const message = 'This is a test: rollcall test posted it, and nothing is wrong.';
@@ -71,7 +70,6 @@ export function sampleAnnouncement(hook: AlertHook, link: string | null, at: num
   return announcementMessage(hook, { id: 'test', isOver: false, alerts: [alert] }, { link, at })?.body ?? '';
 }
 
-/** The hook that a destination stands for. */
 export function hookOf({ hooks }: AlertsConfig, destination: string): AlertHook | undefined {
   return hooks.find((hook) => destinationOf(hook) === destination);
 }

@@ -1,13 +1,11 @@
 import type { AlertHook } from '../config/config.ts';
 
-/** One alert of an announcement. */
 interface Item {
   readonly message: string;
   /** The page about it; null if the pages' address is not known. */
   readonly link: string | null;
 }
 
-/** An announcement as people read it. */
 interface AnnouncementText {
   /** Says how long the alert lasted, if it is over. */
   readonly title: string;
@@ -20,7 +18,6 @@ interface AnnouncementText {
 /** Characters of a message that are shown in a chat: an engine's error may be long. */
 const MESSAGE = 300;
 
-/** An announcement in the format of a chat's hook. */
 export function chatBody(format: Exclude<AlertHook['format'], 'json'>, announcement: AnnouncementText): object {
   const forms = { slack, discord, teams };
   return forms[format](announcement);

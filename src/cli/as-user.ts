@@ -17,11 +17,9 @@ export function asUser<T>(
   return audit.during({ who: cliUser(), action, target }, work, outcomeOf);
 }
 
-/** Outcome of a sync for the audit log. */
 export const syncOutcome = ({ error, runs }: SyncReport): string =>
   error?.code ?? (runs.at(-1)?.state === 'held' ? 'run_held' : 'done');
 
-/** Name of the machine's user in the audit log. */
 export const cliUser = (): string => `cli:${userName()}`;
 
 /** A user of a container may have no name. */

@@ -6,7 +6,6 @@ const POLL_INTERVAL = 100;
 /** Polls before undelivered alerts are left to the next start. */
 const PATIENCE = 50;
 
-/** Wait until alerts are delivered, for a limited time. */
 export async function awaitRunAlerts(store: Pick<Records, 'backlog'>, signal: AbortSignal): Promise<void> {
   for (let polls = 0; polls < PATIENCE && !signal.aborted; polls += 1) {
     const backlogs = await store.backlog();

@@ -10,7 +10,6 @@ import { type SignatureFault, type StandardFault, standardHeaders } from '../../
 import { verifyStandard } from '../../receivers/verify/standard.ts';
 import type { Clock } from '../kernel/clock.ts';
 
-/** A request as it was received and answered. */
 export interface Captured {
   /** ISO 8601. */
   readonly at: string;

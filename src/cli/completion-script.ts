@@ -3,7 +3,6 @@ import type { Command, Option } from 'commander';
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];
 
-/** A command's path, and the words that may follow it. */
 interface Entry {
   readonly path: string;
   readonly description: string;
@@ -12,7 +11,6 @@ interface Entry {
   readonly choices: readonly string[];
 }
 
-/** A script that completes commands, options and their choices, generated from the program. */
 export function completionScript(program: Command, shell: Shell): string {
   const entries = entriesOf(program, '');
   if (shell === 'fish') return fish(entries);

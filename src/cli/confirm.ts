@@ -17,7 +17,6 @@ export async function confirm(terminal: Terminal, question: string, yes = false)
   return answer;
 }
 
-/** True if a person can be asked. */
 export function canAsk({ stdin, stderr }: Terminal): boolean {
   return stdin?.isTTY === true && stderr.isTTY === true;
 }

@@ -15,7 +15,6 @@ interface Shown {
   readonly why: string;
 }
 
-/** Name the URLs that Rollcall refuses to send to, and the command that explains why. */
 export function noteUnsent(
   terminal: Terminal,
   options: { readonly config: string },

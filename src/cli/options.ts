@@ -13,13 +13,11 @@ export function orVariable(option: Option, variable: string): Option {
   return isSetEmpty(variable) ? option : option.env(variable);
 }
 
-/** A command to type next, for the same configuration. */
 export function hint({ config }: { readonly config: string }, command: string): string {
   if (config === DEFAULT_CONFIG) return `rollcall ${command}`;
   return `rollcall ${command} -c ${inShell(config)}`;
 }
 
-/** A word as it is typed in a shell. */
 export function inShell(word: string): string {
   return /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
@@ -32,7 +30,6 @@ export const tokenOption = () =>
 export const nowOption = () =>
   new Option('--now <iso>', 'as of this time ($now in the SQL), such as 1998-03-01').argParser(instantOption);
 
-/** Parser of a whole number in a range. */
 export function wholeNumber(minimum: number, maximum = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -55,7 +52,6 @@ export function instantOption(text: string): number {
   throw new InvalidArgumentError('It must be an ISO 8601 date or date-time, such as 1998-03-01T00:00:00Z.');
 }
 
-/** Collects the values of an option that may be given several times. */
 export function collect(value: string, previous: readonly string[] = []): readonly string[] {
   return [...previous, notEmpty(value)];
 }

@@ -1,14 +1,10 @@
 import { VERSION } from '../kernel/version.ts';
 
-/** Choices for the files of a new project. */
 export interface Starter {
   /** Include orders and an audience over them. */
   readonly sample: boolean;
-  /** Include an app that receives webhooks. */
   readonly receiver: boolean;
-  /** Port of the service. */
   readonly port: number;
-  /** Port of the receiver app. */
   readonly receiverPort: number;
   readonly secret: () => string;
 }

@@ -36,7 +36,6 @@ export class SuggestingCommand extends Command {
     return this.commands.length > 0 || !this.parent?.parent ? this : this.parent;
   }
 
-  /** The commands that can be typed here. */
   private usages(): readonly string[] {
     const group = this.group();
     const commands = group.commands.length > 0 ? group.commands : [group];
@@ -44,7 +43,6 @@ export class SuggestingCommand extends Command {
   }
 }
 
-/** The command's name, with those of its parents in front. */
 function pathOf(command: Command): string {
   return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name();
 }

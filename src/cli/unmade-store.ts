@@ -16,7 +16,6 @@ export function withoutMakingStore(config: Config): Config {
   return isUnmade(config) ? { ...config, store: { ...config.store, url: 'sqlite::memory:' } } : config;
 }
 
-/** The error of a command that needs an existing store. */
 export function noStore({ store }: Pick<Config, 'store'>): RollcallError {
   const path = store.url.slice('sqlite:'.length);
   return new RollcallError(

@@ -9,7 +9,6 @@ import { configOption, jsonOption } from './options.ts';
 import type { Terminal } from './output/terminal.ts';
 import { isUnmade, noStore } from './unmade-store.ts';
 
-/** Options of every command that uses the store. */
 export interface AppCommandOptions {
   readonly config: string;
   readonly json?: boolean;
@@ -40,7 +39,6 @@ export interface OpenedApp {
   readonly app: App;
   readonly config: Config;
   readonly log: Logger;
-  /** Reads the configuration file again and applies it. */
   readonly reload: () => Promise<void>;
 }
 

@@ -27,7 +27,6 @@ interface Arrival {
   readonly response: ServerResponse;
 }
 
-/** Requests that wait on a connection, in order, and the line that it stands in. */
 interface WaitingConnection {
   readonly line: Line;
   readonly arrivals: Arrival[];
@@ -36,7 +35,6 @@ interface WaitingConnection {
 }
 
 interface Newcomers {
-  /** Connections that have shown no write key. */
   readonly sockets: Iterable<Socket>;
   isKnown(socket: Socket): boolean;
 }

@@ -4,7 +4,6 @@ import { isRejection, isShallow, type Message, type MessageEnvelope, readMessage
 import type { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 
-/** A rejected item of a batch. */
 interface RejectedItem {
   readonly index: number;
   readonly messageId: string | null;

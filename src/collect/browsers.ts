@@ -33,7 +33,6 @@ export function letPagesRead(app: FastifyInstance): void {
   });
 }
 
-/** Answers the preflights that browsers send before a page may post. */
 export async function answerPreflights(app: FastifyInstance): Promise<void> {
   await app.register(async (scope) => allowPages(scope, ['POST']));
 }

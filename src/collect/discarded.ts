@@ -18,7 +18,6 @@ declare module 'fastify' {
  */
 export type OnDiscard = (source: string | null, code: ErrorCode, start: string | null) => void;
 
-/** Reports a rejected item of a batch. */
 export function reportItem(
   { collectSource }: FastifyRequest,
   code: ErrorCode,

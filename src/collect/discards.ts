@@ -2,7 +2,6 @@ import type { Clock } from '../kernel/clock.ts';
 import type { ErrorCode } from '../kernel/errors.ts';
 import type { Logger } from '../kernel/log.ts';
 
-/** A sample of a rejected message or request. */
 export interface DiscardSample {
   readonly source: string;
   readonly code: string;

@@ -1,6 +1,5 @@
 import { RollcallError } from '../kernel/errors.ts';
 
-/** A parsed request body. */
 export class JsonBody {
   /** Length of the JSON, after inflating. */
   readonly bytes: number;
@@ -22,7 +21,6 @@ export class JsonBody {
     this.rest = this.items === null ? value : withoutBatch(value as object);
   }
 
-  /** The value of `writeKey`, if it is a string. */
   get writeKey(): string | null {
     const writeKey = (this.rest as { readonly writeKey?: unknown } | null)?.writeKey;
     return typeof writeKey === 'string' ? writeKey : null;

@@ -7,7 +7,6 @@ export interface CollectLimits extends StrangerLimits {
   readonly callBytes: number;
   /** Bytes of a batch after inflating. */
   readonly batchBytes: number;
-  /** Messages in a batch. */
   readonly batchMessages: number;
   /** Bytes of all requests whose source is known, from their arrival until they are answered; beyond them new ones get 503. */
   readonly pendingBytes: number;

@@ -14,7 +14,6 @@ export interface CollectOptions {
   readonly limits?: Partial<CollectLimits>;
   /** Called with each rejected message, and each refused request that its client won't send again. */
   readonly onDiscard?: OnDiscard;
-  /** Called for each time in a message that can't be parsed. */
   readonly onUnreadable?: (source: string, field: TimeField) => void;
 }
 

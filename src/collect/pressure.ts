@@ -86,7 +86,6 @@ export class Pressure {
     return account;
   }
 
-  /** True if a source that holds `held` bytes may have `more`. */
   hasRoom(held: number, more: number): boolean {
     return held + more <= SHARE * (this.maxBytes - this.held - more);
   }

@@ -2,7 +2,6 @@ import type { Server } from 'node:http';
 import type { FastifyHttpOptions } from 'fastify';
 import { answerClientError, answerError } from '../http/errors.ts';
 
-/** Options of the HTTP server that has these routes. */
 export const serverOptions = {
   /** Milliseconds for a request to arrive; a slower one is answered 408. Node checks every `connectionsCheckingInterval`. */
   requestTimeout: 30_000,

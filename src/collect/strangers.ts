@@ -26,7 +26,6 @@ export class Strangers implements Account {
   private readonly clock: Pick<Clock, 'monotonic' | 'after'>;
   /** Times of arrival, oldest first. */
   private readonly arrivals = new Map<HeldBytes, number>();
-  /** Connections on which no write key was shown yet. */
   readonly sockets = new Set<Socket>();
   private bytes = 0;
   private watching = false;

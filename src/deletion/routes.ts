@@ -6,7 +6,6 @@ import { RollcallError } from '../kernel/errors.ts';
 import { type Confirmed, REGULATION_TYPES, type Regulation, type RegulationType } from '../store/port.ts';
 import { subjectIds } from './subjects.ts';
 
-/** A deletion request as it is filed. */
 export interface RegulationRequest {
   readonly type: RegulationType;
   /** Null for all sources. */
@@ -23,7 +22,6 @@ export interface RegulationsOptions {
   /** Resolves to the request's id once it is durable. The work continues in the background. */
   readonly fileRegulation: (request: RegulationRequest, by: FastifyRequest) => Promise<string>;
   readonly findRegulation: (id: string) => Promise<Regulation | null>;
-  /** Notices that each destination has accepted. */
   readonly confirmed?: (id: string) => Promise<readonly Confirmed[]>;
 }
 

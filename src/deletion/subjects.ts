@@ -1,6 +1,5 @@
 import * as z from 'zod';
 
-/** The most users that one request may have. */
 export const MAX_USERS = 5_000;
 
 /** The users of a request. Blank ids are rejected: audiences count them as invalid too. */

@@ -24,7 +24,6 @@ import type { Denial, SkipCause } from './verdict.ts';
  * one while the endpoint is closed. Every message ends exactly once: with an exchange, a reason for skipping, or an error.
  */
 
-/** A message to be sent in a batch. */
 interface BatchedMessage {
   readonly claim: Claim;
   /** Permission to post is checked once per generation. */
@@ -40,7 +39,6 @@ export interface Posted {
   readonly denial: Denial | null;
 }
 
-/** A message's result at one endpoint: its part in an exchange, why it was skipped, or what failed. */
 export type Result = Posted | { readonly skipped: SkipCause } | { readonly error: unknown };
 
 /** Bodies waiting for or in batch requests, over all endpoints of a process. */
@@ -64,15 +62,12 @@ interface BatcherOptions {
   readonly clock: Clock;
   readonly outlet: EndpointPlaces;
   readonly memory: BatchMemory;
-  /** True if messages of a generation may still be posted. */
   readonly mayPost: (generation: number) => boolean;
-  /** Posts an envelope. */
   readonly post: (claims: readonly Claim[]) => Promise<Exchange>;
   /** Counts an exchange in the endpoint's window; returns the kind of denial, if it is one. */
   readonly leave: (exchange: Exchange, begun: number, claim: Claim) => Denial | null;
   /** Secrets to hide if an answer repeats them. */
   readonly secrets: () => readonly string[];
-  /** Called when there may be room for more. */
   readonly onRoom: () => void;
 }
 
@@ -98,7 +93,6 @@ class WaitingMessage {
   }
 }
 
-/** Messages gathering for one request. */
 interface Gathering {
   items: WaitingMessage[];
   /** Current limit of messages per request: halved when a request fails, doubled when one succeeds. */
@@ -170,7 +164,6 @@ export class Batcher {
     return this.options.outlet.window.open ? limit : 1;
   }
 
-  /** Messages waiting for a request. */
   get gathered(): number {
     return count(this.firsts) + count(this.retries);
   }
@@ -371,7 +364,6 @@ const isTooMuch = ({ status }: Exchange) => status === 400 || status === 413;
 
 const CUT: Result = { skipped: 'cut' };
 
-/** Size of the items in an envelope. */
 const bytesOf = (items: readonly WaitingMessage[]) =>
   items.reduce((sum, { item, bytes }) => sum + envelopeBytes(bytes, item.claim.id), 0);
 

@@ -15,7 +15,6 @@ export function classifyStatus(status: number): Classified {
   return { outcome: status >= 500 || RETRIED_STATUSES.has(status) ? 'retry' : 'refused', error };
 }
 
-/** TLS failures by their OpenSSL or Node code. */
 const TLS_CAUSES: ReadonlyMap<string, string> = new Map([
   ['DEPTH_ZERO_SELF_SIGNED_CERT', 'self_signed'],
   ['SELF_SIGNED_CERT_IN_CHAIN', 'self_signed'],
@@ -36,12 +35,10 @@ const TLS_CAUSES: ReadonlyMap<string, string> = new Map([
   ['HOSTNAME_MISMATCH', 'wrong_host'],
 ]);
 
-/** Certificates that OpenSSL refuses for their weak keys or digests. */
 const WEAK_CERTIFICATE = /^ERR_SSL_(EE|CA)_(KEY|MD)_TOO_(SMALL|WEAK)$/;
 
 /** Raised instead of connecting to an address that `network` does not allow. */
 export const ADDRESS_REFUSED = 'ADDRESS_REFUSED';
-/** Raised when an attempt's time is over. */
 export const TIMEOUT = 'TIMEOUT';
 
 export function classifyError(failure: unknown): Classified {

@@ -20,9 +20,7 @@ export interface QueueHooks
   extends Pick<TriesOptions, 'clock' | 'wallTime' | 'batchMemory' | 'post' | 'onEndpointChange'> {
   /** Start of serving deliveries: earlier times say nothing about the endpoints. */
   readonly servedSince: () => number;
-  /** True while this process still holds its claims. */
   readonly holdsClaims: () => boolean;
-  /** True once no more attempts may begin. */
   readonly isStopping: () => boolean;
   readonly onSettled: (settlement: Settlement) => void;
   /** Records a post of a claim held at an abnormal end; resolves to true if it may begin. */
@@ -31,7 +29,6 @@ export interface QueueHooks
   readonly onSuspect: (claim: Claim) => void;
   /** Called with a delivery that failed through no endpoint's fault. */
   readonly onUndeliverable: (claim: Claim, error: unknown) => void;
-  /** Called when there may be room for more. */
   readonly onRoom: (queue: DestinationQueue) => void;
 }
 
@@ -138,7 +135,6 @@ export class DestinationQueue {
     return this.held === 0;
   }
 
-  /** Notes the start of a claim. */
   claiming(): void {
     this.endedBefore = this.ended;
   }
@@ -167,7 +163,6 @@ export class DestinationQueue {
     return this.idle && this.outlets.areClosed && this.share.leads ? this.outlets.untilProbe : null;
   }
 
-  /** True if most retries fail again while the endpoints accept other messages. */
   get retriesAreVain(): boolean {
     return this.tries.retriesAreVain;
   }
@@ -204,7 +199,6 @@ export class DestinationQueue {
     this.pump();
   }
 
-  /** True if an attempt could begin at once. */
   get hasRoom(): boolean {
     return this.enabled && this.share !== null && this.outlets.hasRoom;
   }
@@ -217,7 +211,6 @@ export class DestinationQueue {
     await this.deliver(claim);
   }
 
-  /** Resolves when no delivery is running. */
   async drained(): Promise<void> {
     while (this.running > 0) await new Promise<void>((resolve) => this.onDrained.push(resolve));
   }
@@ -238,7 +231,6 @@ export class DestinationQueue {
     return Math.max(0, ...this.outlets.list.map(({ batcher }) => batcher?.gathered ?? 0));
   }
 
-  /** Ends their wait. */
   hurry(): void {
     for (const { batcher } of this.outlets.list) batcher?.hurry();
   }

@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
 
-/** Maximum size of a batch request in bytes. */
 export const BATCH_BYTES = 1_000_000;
 
-/** A message in a batch, and its delivery id. */
 export interface EnvelopeItem {
   readonly key: string;
   readonly body: string | Buffer;
@@ -25,7 +23,6 @@ export function envelope(items: readonly EnvelopeItem[], sentAt: number): Buffer
   return Buffer.from(`${START}${bodies}${BETWEEN}${keys}${BEFORE_TIME}${new Date(sentAt).toISOString()}${END}`);
 }
 
-/** The id of a batch, made from its contents. */
 export function batchId(items: readonly EnvelopeItem[]): string {
   return createHash('sha256')
     .update(items.map(({ key }) => `${key}\n`).join(''))

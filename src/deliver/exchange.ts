@@ -29,7 +29,6 @@ export interface PostRequest {
   readonly body: Buffer;
   /** Secrets to remove from a failed endpoint's response. */
   readonly secrets?: readonly string[];
-  /** True to read a JSON answer, as for a batch. */
   readonly readsAnswer?: boolean;
 }
 

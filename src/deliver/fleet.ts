@@ -4,7 +4,6 @@ import type { Logger } from '../kernel/log.ts';
 import type { Owner, Records, Roster, RosterEntry } from '../store/port.ts';
 import { type Share, shareOf } from './share.ts';
 
-/** The roster of this configuration's destinations. */
 function rosterOf(destinations: readonly Destination[], removedAfter: number): Roster {
   return { destinations: destinations.map(({ name, enabled, sources }) => ({ name, enabled, sources })), removedAfter };
 }
@@ -27,7 +26,6 @@ interface Member {
 export class Fleet {
   private readonly options: FleetOptions;
   private own: Roster = { destinations: [], removedAfter: 0 };
-  /** The published roster of this process, and its owner. */
   private published: { readonly owner: number; readonly roster: Roster } | null = null;
   private owners: readonly Owner[] = [];
   private members: readonly Member[] = [];
@@ -61,7 +59,6 @@ export class Fleet {
     }
   }
 
-  /** Resolves when all announcements have ended. */
   async settled(): Promise<void> {
     await this.announcing;
   }
@@ -102,7 +99,6 @@ export class Fleet {
     }
   }
 
-  /** This process's share in serving a destination. */
   shareOf(destination: string): Share | null {
     return shareOf(destination, this.options.owner(), this.serving(destination));
   }

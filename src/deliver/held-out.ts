@@ -10,7 +10,6 @@ interface HeldOutOptions {
   readonly log: Logger;
   /** True if this process is in charge of a destination. */
   readonly leads: (destination: string) => boolean;
-  /** Called with destinations that have new work. */
   readonly onQueued: (destinations: readonly string[]) => void;
 }
 

@@ -69,7 +69,6 @@ function decoded(text: string): string {
   }
 }
 
-/** The request of a single delivery. */
 export function singleRequest(
   prepared: PreparedEndpoint,
   { id, body }: { id: string; body: Buffer },

@@ -40,7 +40,6 @@ export class Settler {
   private readonly interval: number;
   private readonly hooks: SettlerHooks;
   private queue: Settlement[] = [];
-  /** The batch being written. */
   private batch: readonly Settlement[] = [];
   private limit = BATCH_LIMIT;
   /** Failures of single settlements, counted only if others were written in between. */

@@ -1,7 +1,6 @@
 /** Limit of processes that serve one destination. With more processes, each serves only some of the destinations. */
 export const SERVERS_LIMIT = 4;
 
-/** This process's share in serving a destination. */
 export interface Share {
   /** Number of processes that serve it. */
   readonly of: number;

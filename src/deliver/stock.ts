@@ -154,7 +154,6 @@ export class Stock {
     return Math.max(0, limit - shelf.size) + Math.min(ahead, AHEAD);
   }
 
-  /** Remembers how much the store had. */
   private looked(destination: string, found: number, quota: number, nextDue: number | null): void {
     const shelf = this.shelfOf(destination);
     // A due delivery that was not claimed had no room among the others.
@@ -177,7 +176,6 @@ export class Stock {
     shelf.lookedAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** Notes that a delivery of a destination is due at this time. */
   private expect(destination: string, dueAt: number): void {
     const shelf = this.shelves.get(destination);
     if (shelf) shelf.nextDue = Math.min(shelf.nextDue ?? dueAt, dueAt);
@@ -190,7 +188,6 @@ export class Stock {
     if (shelf) shelf.drained = false;
   }
 
-  /** Adds claims to the stock. */
   add(claims: readonly Claim[]): void {
     for (const claim of claims) {
       const shelf = this.shelfOf(claim.destination);
@@ -210,12 +207,10 @@ export class Stock {
     return taken;
   }
 
-  /** Removes all stock, or all of one destination. */
   clear(destination?: string): Claim[] {
     return this.clearWhere((name) => destination === undefined || name === destination);
   }
 
-  /** Removes stock that the worker has not requested for a long time. */
   clearStale(): Claim[] {
     const now = this.clock.monotonic();
     return this.clearWhere((_, { askedAt }) => now - askedAt > STALE);

@@ -23,7 +23,6 @@ const WRITE_LIMIT = 5_000;
 const SHORTEST_WAIT = 1_000;
 const LONG_WAIT = 60_000;
 
-/** The part of a destination's queue that posting alone needs. */
 interface LoneQueue {
   readonly hasRoom: boolean;
   nextRoomIn(): number | null;
@@ -37,10 +36,8 @@ interface SuspectsOptions {
   readonly begin: (claims: readonly Claim[]) => Promise<void>;
   /** Resolves when nothing is in flight; nothing new begins while `isDraining`. */
   readonly drained: () => Promise<void>;
-  /** The queue that currently serves a destination. */
   readonly queueOf: (destination: string) => LoneQueue | undefined;
   readonly settle: (settlement: Settlement) => void;
-  /** Called when everything else may continue. */
   readonly onResumed: () => void;
 }
 

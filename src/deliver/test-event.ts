@@ -6,7 +6,6 @@ import { BROKEN } from './endpoint/outlet.ts';
 import { type Exchange, post } from './exchange.ts';
 import { batchRequest, prepareEndpoint, singleRequest } from './request.ts';
 
-/** Result of a test event at one endpoint. */
 export interface TestResult {
   readonly destination: string;
   readonly endpoint: string;
@@ -105,7 +104,6 @@ function adviceOn({ url, outcome, status, error, signatures }: Omit<TestResult, 
   return adviceOnSilence(String(error), url);
 }
 
-/** Advice if there was no answer. */
 function adviceOnSilence(error: string, url: string): string {
   if (error === 'timeout') return 'It does not answer within 5 s';
   if (error.startsWith('proxy_'))

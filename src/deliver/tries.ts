@@ -28,12 +28,10 @@ export interface TriesOptions {
   readonly batchMemory: BatchMemory;
   /** Calls `done` once, possibly before it returns, or throws. */
   readonly post: (request: PostRequest, done: (exchange: Exchange) => void) => void;
-  /** Called when an endpoint's state changes. */
   readonly onEndpointChange: (state: EndpointState) => void;
   readonly destination: string;
   readonly outlets: Outlets;
   readonly require: () => 'any' | 'all';
-  /** True if claims of a generation may be posted to an endpoint now. */
   readonly mayPost: (outlet: Outlet, generation: number) => boolean;
   /** Called when an endpoint is free for the next delivery, even if this one waits for another endpoint. */
   readonly onFree: (outlet: Outlet) => void;
@@ -62,7 +60,6 @@ export class Tries {
     return this.retryYield < VAIN;
   }
 
-  /** Starts or stops batching for an endpoint. */
   configureBatches(outlet: Outlet): void {
     const { batch } = outlet.prepared.endpoint;
     // An endpoint not configured for batches never gets one.
@@ -129,7 +126,6 @@ export class Tries {
     }
   }
 
-  /** Settles a delivery that went to one endpoint, singly or in a batch. */
   settlementOf(outlet: Outlet, claim: Claim, result: Result): Settlement {
     if (!('exchange' in result)) return this.settlement(claim, [this.resultOf(outlet, claim, result)]);
     // Computed once for all messages with the same result.

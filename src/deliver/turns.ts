@@ -26,7 +26,6 @@ interface Turn {
   cancelTimer: (() => void) | null;
 }
 
-/** A claim to be made. */
 export interface PlannedClaim {
   readonly turn: Turn;
   readonly request: ClaimRequest;
@@ -78,7 +77,6 @@ export class Turns {
     this.ready.delete(turn);
   }
 
-  /** Notes new work for these destinations. */
   wake(names: Iterable<string>): void {
     for (const name of names) {
       const turn = this.turns.get(name);

@@ -6,7 +6,6 @@ import type { Logger } from '../kernel/log.ts';
 import type { Settlement, Store } from '../store/port.ts';
 import type { MessageRetention, RecordRetention } from './housekeeping.ts';
 
-/** The part of the store that delivery needs. */
 export type WorkerStore = Pick<
   Store,
   | 'time'

@@ -242,13 +242,11 @@ export class Worker {
     }
   }
 
-  /** Notes that dead letters of these destinations are requeued. */
   private queued(destinations: readonly string[]): void {
     for (const destination of destinations) this.stock.left(destination);
     this.wake(destinations);
   }
 
-  /** Notes new work for these destinations. */
   wake(destinations: Iterable<string>): void {
     this.turns.wake(destinations);
   }

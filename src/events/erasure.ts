@@ -5,7 +5,6 @@ import { Workbench } from '../store/events/parquet.ts';
 import { personOf } from '../store/events/person.ts';
 import { announceAndWrite, type Sealed } from './sealing.ts';
 
-/** Users to erase from the log. */
 export interface Erasure {
   readonly users: readonly string[];
   /** Only events from these sources; null for all. */

@@ -23,7 +23,6 @@ interface KeeperParts {
   readonly folder: string;
   /** Milliseconds for which events are kept. */
   readonly keep: () => number;
-  /** Called when background work has failed. */
   readonly onFailure?: () => void;
 }
 

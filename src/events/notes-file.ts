@@ -56,7 +56,6 @@ export class NotesFile {
   }
 }
 
-/** Notes of some requests, numbered from `first`. */
 export function notesOf(requests: readonly Erasure[], first: number, key: string, at: number): readonly Note[] {
   return requests.map(({ users, sources }, index) => ({
     ...{ n: first + index, at, sources },

@@ -23,7 +23,6 @@ export class DeletionNotes {
     await this.log.deleted(last + requests.length);
   }
 
-  /** True if the store lacks deletions that the file has. */
   async isBehind(): Promise<boolean> {
     return (await this.last()) > (await this.log.deletions());
   }

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { EventLog, FileLog, LogFile } from '../store/event-log.ts';
 import { Workbench } from '../store/events/parquet.ts';
 
-/** Size and span of the event log. */
 export interface LogSummary {
   /** Number of events, including the tail. */
   readonly events: number;

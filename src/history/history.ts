@@ -15,7 +15,6 @@ import { Tally } from './tally.ts';
 const WRITE_EVERY = 10_000;
 /** Batches kept while the store fails; beyond that the oldest are dropped. */
 const BATCHES_KEPT = 30;
-/** Rows pruned in one transaction. */
 const PRUNE_STEP = 1_000;
 /** One process samples the backlog each minute: the first to take the lease, which expires before the next. */
 const LEASE = 'history';
@@ -26,7 +25,6 @@ interface HistoryOptions {
     Store,
     'time' | 'addHistory' | 'pruneHistory' | 'trustsClocks' | 'takeLease' | 'backlog' | 'oldestUntried'
   >;
-  /** Live audiences with their current number of members. */
   readonly live: { audiences(): Promise<readonly { readonly key: string; readonly members: number }[]> };
   readonly clock: Clock;
   readonly log: Logger;
@@ -78,7 +76,6 @@ export class History {
     add(this.source(source), { discarded: 1 });
   }
 
-  /** Counts finished runs of an audience, and failures. */
   reported({ key, runs, failed }: { readonly key: string; readonly runs: readonly Run[]; readonly failed: boolean }) {
     const audience = this.audiences.get(key) ?? { counts: {} };
     for (const { state, action, entered, exited, members } of runs) {

@@ -28,7 +28,6 @@ class Histogram implements Times {
   }
 }
 
-/** Outcomes of one destination's deliveries. */
 class DestinationTally {
   /** Deliveries created from accepted messages. */
   accepted = 0;

@@ -101,7 +101,6 @@ export function answerExpectation(_request: IncomingMessage, response: ServerRes
   response.writeHead(417, headers).end(json);
 }
 
-/** Maps a failure to the error that answers it. */
 export function knownError(error: FastifyError | RollcallError): RollcallError {
   if (error instanceof RollcallError) return error;
   const status = error.statusCode ?? 500;

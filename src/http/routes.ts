@@ -27,7 +27,6 @@ import type { Clock } from '../kernel/clock.ts';
 import { VERSION } from '../kernel/version.ts';
 import type { RunProgress, Store } from '../store/port.ts';
 
-/** The parts of the service that requests reach. */
 interface Parts {
   readonly config: () => Config;
   readonly destinations: () => readonly Destination[];
@@ -66,7 +65,6 @@ export async function registerRoutes(server: FastifyInstance, parts: Parts): Pro
   await registerAdmin(server, gate, session, parts);
 }
 
-/** True if the source's messages go into the event log. */
 function isLogged({ eventLog }: Config, source: string): boolean {
   return eventLog !== null && (eventLog.sources?.includes(source) ?? true);
 }
@@ -118,7 +116,6 @@ function test(destination: Destination, { agent, clock, config }: Parts) {
   return sendTestEvent(destination, { agent, clock, serviceName, body });
 }
 
-/** The event log for the management API. */
 function eventLogOf({ config, store, clock }: Parts) {
   return {
     summary: async () => (config().eventLog === null ? null : summaryOf(store.events)),

@@ -10,7 +10,6 @@ const error = z.object({
   error: z.string().describe('The same as `message`.'),
 });
 
-/** The options of a route that document it. */
 export interface Documented {
   readonly config?: FastifyContextConfig;
   readonly schema?: FastifySchema;
@@ -21,7 +20,6 @@ export function documented(make: () => FastifySchema): Documented {
   return { config: { swaggerTransform: ({ url }) => ({ url, schema: make() }) } };
 }
 
-/** Hides a route from the documentation. */
 export const HIDDEN: Documented = { schema: { hide: true } };
 
 const known = new WeakMap<z.ZodType, Readonly<Record<string, unknown>>>();

@@ -23,7 +23,6 @@ export interface Clock {
 /** Longer than any sleep, in milliseconds. */
 const EVER = 2 ** 30;
 
-/** The same clock with another time of day. */
 export function withTime(clock: Clock, now: () => number): Clock {
   return {
     now,

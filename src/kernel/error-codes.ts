@@ -3,11 +3,8 @@
 import { CLIENT_TYPES } from '../message-types.ts';
 
 interface Explanation {
-  /** The HTTP status of an answer with this code. */
   readonly status: number;
-  /** Says what happened. */
   readonly meaning: string;
-  /** Says what to do about it. */
   readonly remedy: string;
   /** Commands and places for an operator to find out more; null if the message says it all. */
   readonly look: string | null;
@@ -21,7 +18,6 @@ const code = (status: number, meaning: string, remedy: string, look: string | nu
 const discard = (status: number, meaning: string, remedy: string) =>
   code(status, meaning, remedy, '`rollcall discards`');
 
-/** Collection and other HTTP routes. */
 export const HTTP_CODES = {
   invalid_json: discard(
     400,

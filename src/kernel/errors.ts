@@ -1,6 +1,5 @@
 import type { ERROR_CODES } from './error-codes.ts';
 
-/** Every code that Rollcall raises or answers with. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 
 /** An error that a person or a client can act on: a stable code and a message that says what to do. */

@@ -15,7 +15,6 @@ interface Leases<F> {
 /** The right to do something that only one process may do at a time, renewed until it is released. */
 export interface Lease<F> {
   readonly fence: F;
-  /** Time at which it was taken. */
   readonly since: number;
   /** Aborts with `fence_lost` once another process may hold the lease. */
   readonly signal: AbortSignal;
@@ -96,7 +95,6 @@ interface WaitingForLease {
   readonly patience: number;
   readonly askEvery: number;
   readonly signal?: AbortSignal;
-  /** False while this process must not ask. */
   readonly mayAsk?: () => boolean;
   /** Called once if the lease has to be waited for. */
   readonly onWait?: (() => void) | undefined;

@@ -1,6 +1,5 @@
 import type { Clock } from './clock.ts';
 
-/** Readings of all clocks at one moment. */
 export interface ClockReadings {
   readonly steady: number;
   readonly wall: number;

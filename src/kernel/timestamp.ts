@@ -151,5 +151,4 @@ export function isoTime(time: number): string {
   return `${prefixes[place]}${String(time - start * 1000).padStart(3, '0')}Z`;
 }
 
-/** The day of a time in UTC, YYYY-MM-DD. */
 export const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);

@@ -21,7 +21,6 @@ export function route(
   return destinations.filter((destination) => destination.enabled && destination.sources.includes(source));
 }
 
-/** The parts of a message that routing uses. */
 type Routed = Pick<Message, 'type' | 'event' | 'integrations'>;
 
 type Router = (message: Routed) => readonly string[];

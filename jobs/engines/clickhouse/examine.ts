@@ -4,7 +4,6 @@ import type { ClickHouse } from './session.ts';
 import { plainName } from './tables.ts';
 
 const RIGHTS = ['CREATE TABLE', 'DROP TABLE', 'SELECT', 'INSERT', 'ALTER DELETE', 'ALTER UPDATE'];
-/** Database engines of single servers. */
 const OF_ONE_SERVER = new Set(['Atomic', 'Ordinary', 'Memory']);
 
 export async function examineClickhouse(session: ClickHouse): Promise<readonly Remark[]> {

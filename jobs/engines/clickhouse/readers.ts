@@ -31,7 +31,6 @@ export async function lookupUsers(
   return standings;
 }
 
-/** Users looked up at once. */
 const LOOKED_UP = 10_000;
 
 /** The members of a snapshot, unordered, in batches. */

@@ -76,12 +76,10 @@ const PROGRESS = 20_000;
 /** Node drops headers beyond 2,000, and the one that reports a failed query is the last. */
 const PROGRESS_HEADERS = 1_000;
 
-/** A connection to ClickHouse. */
 export interface ClickHouse {
   /** The database of our tables, quoted for SQL. */
   readonly database: string;
   rows(sql: string, signal?: AbortSignal): Promise<unknown[][]>;
-  /** Rows in batches. */
   stream(sql: string): AsyncGenerator<unknown[][]>;
   run(sql: string, signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;

@@ -8,12 +8,10 @@ export function literal(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }
 
-/** Quotes a name. */
 export function name(text: string): string {
   return `\`${text.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
-/** A list of strings, for IN. */
 export function literals(texts: readonly string[]): string {
   return `(${texts.map(literal).join(', ')})`;
 }
@@ -89,7 +87,6 @@ function mapText(value: string, entry: string): string | null {
   return `concat('{', arrayStringConcat(${pairs}, ','), '}')`;
 }
 
-/** The JSON type of values of a type. */
 export function jsonType(given: string): Omit<TraitColumn, 'key'> {
   const type = bare(given);
   const item = /^Array\((.*)\)$/s.exec(type)?.[1];

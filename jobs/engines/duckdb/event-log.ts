@@ -11,13 +11,10 @@ const PREFIX = 'rollcall_';
 const PARTS = 'rollcall_tail_parts';
 const TAIL = 'rollcall_tail';
 
-/** DuckDB's errors for a missing file. */
 const GONE = /No files found|No such file|Cannot open file|Could not open file/;
 
-/** DuckDB's error for a missing view. */
 const LACKING = new RegExp(`Table with name (${[...ALL_VIEWS].join('|')}) does not exist`, 'i');
 
-/** The event log for a session. */
 export function eventsOf(session: DuckdbSession, log: LoggedEvents): NonNullable<SqlDatabase['events']> {
   return {
     show: (views) => showEvents(session, log, views),
@@ -56,7 +53,6 @@ async function showEvents(session: DuckdbSession, log: LoggedEvents, views: Read
   for (const statement of statements.toReversed()) await session.run(statement);
 }
 
-/** Names of tables and views in the engine's file. */
 async function ownNames(session: DuckdbSession): Promise<ReadonlySet<string>> {
   const rows = await session.rows(
     `SELECT lower(table_name) FROM duckdb_tables() WHERE NOT temporary AND NOT internal

@@ -41,7 +41,6 @@ class Lock {
 /** Locks of files in use, by path. */
 const locks = new Map<string, Lock>();
 
-/** Does the work once it has the lock of a path. */
 export async function withLock<T>(path: string, mode: Mode, work: () => Promise<T>): Promise<T> {
   const lock = locks.get(path) ?? new Lock();
   locks.set(path, lock);

@@ -5,7 +5,6 @@ export interface DuckdbType {
   readonly alias?: string | undefined;
   /** Type of the items of a list or array, or of the values of a map. */
   readonly valueType?: DuckdbType;
-  /** Type of the keys of a map. */
   readonly keyType?: DuckdbType;
   /** Fields of a struct. */
   readonly entryNames?: readonly string[];
@@ -13,7 +12,6 @@ export interface DuckdbType {
   toString(): string;
 }
 
-/** A type of a result, as the dialect reads it. */
 export function duckdbType(given: DuckdbType): ValueType {
   const type = given.alias ?? String(given);
   const { valueType, keyType, entryNames, entryTypes } = given;

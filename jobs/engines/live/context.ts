@@ -1,7 +1,6 @@
 import type { TraitValue } from '../../../src/definition/definition.ts';
 import type { LiveState } from '../../../src/store/live.ts';
 
-/** The store that keeps live membership, and the currently configured definitions. */
 export interface LiveContext {
   readonly store: LiveState;
   /** Hash of an audience's live definition; null if it has none. */

@@ -8,7 +8,6 @@ export interface StagedLive extends Staged {
   readonly moves: boolean;
 }
 
-/** Counts of a plan's rows. */
 interface PlanTally {
   entered: number;
   exited: number;

@@ -16,11 +16,9 @@ const UNREACHABLE = /^(ECONN|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EPIPE|08|57P0|5330
 /** Disk or memory full, or cancelled from outside: failures that other SQL would not fix. */
 const NOT_ITS_FAULT = /^(53[12]|57014)/;
 const CONNECT_TIMEOUT = 10_000;
-/** Rows of a long result fetched at once. */
 const BATCH = 5_000;
 /** Milliseconds after our own time limit, for statements whose process is gone or stalled. */
 const GRACE = 30_000;
-/** Settings of each of our sessions. */
 const SETTINGS: SessionSettings = {
   TimeZone: 'UTC',
   extra_float_digits: 0,
@@ -35,7 +33,6 @@ const SETTINGS: SessionSettings = {
 const NOTICE_DEATH: SessionSettings = { client_connection_check_interval: '10s' };
 /** Searched last, so that tables of the same names take precedence. */
 const SEE_EVENTS = "SELECT current_setting('search_path') || ', rollcall_events' AS path";
-/** Statements that can't run in a transaction. */
 const NO_TRANSACTION = /^VACUUM\b/;
 
 interface SessionOptions {

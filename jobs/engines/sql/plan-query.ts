@@ -4,11 +4,9 @@ import { timestampLiteral } from './statement.ts';
 /** A type as its database names it, with the types that it consists of, if the session knows them. */
 export interface ValueType {
   readonly type: string;
-  /** Type of the items of a list. */
   readonly items?: ValueType;
   /** Type of the values of a map. */
   readonly entries?: ValueType;
-  /** Fields of a struct. */
   readonly fields?: readonly Column[];
 }
 
@@ -17,7 +15,6 @@ export interface Column extends ValueType {
   readonly name: string;
 }
 
-/** The SQL that differs between databases. */
 export interface SqlDialect {
   /** A condition for text that can't be an id: too long, only white space, or not accepted by other databases. */
   unusable(expression: string): string;
@@ -26,9 +23,7 @@ export interface SqlDialect {
    * if JSON has no form for the type.
    */
   traitValue(column: Column): string | null;
-  /** The JSON type of values of a type. */
   jsonType(type: ValueType): Omit<TraitColumn, 'key'>;
-  /** JSON text of an object with these keys and values. */
   jsonObject(fields: readonly { readonly key: string; readonly value: string }[]): string;
   isIdType(type: string): boolean;
   /** Numbers rows by user id, those without one last. */
@@ -48,7 +43,6 @@ export interface SqlDialect {
   keep(table: string, query: string, hasPlaces: boolean): readonly string[];
 }
 
-/** The tables of one key. */
 export interface KeyTables {
   /** (user_id, value, since); null while there is no snapshot. */
   readonly members: string | null;
@@ -61,7 +55,6 @@ export const LONGEST_VALUE = 250_000;
 
 const NO_ROWS = '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since WHERE false)';
 
-/** Quotes a name. */
 export function name(text: string): string {
   return `"${text.replaceAll('"', '""')}"`;
 }
@@ -75,7 +68,6 @@ export function whiteSpace(escaped: (code: string) => string): string {
   return `${escaped('0009')}-${escaped('000d')}${escaped('2000')}-${escaped('200a')}${singles.join('')}`;
 }
 
-/** Quotes a string. */
 export function literal(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }

@@ -1,7 +1,6 @@
 import { interruptedBy } from '../insist.ts';
 import type { Column, SqlDialect } from './plan-query.ts';
 
-/** One session of a database. */
 export interface SqlSession {
   /** Rows as arrays; `texts` is the statement's `$1`, a list of text. */
   rows(sql: string, texts?: readonly string[]): Promise<unknown[][]>;
@@ -11,7 +10,6 @@ export interface SqlSession {
   stream(sql: string): AsyncGenerator<unknown[][]>;
   /** Runs a statement; resolves to the number of rows it wrote. */
   run(sql: string): Promise<number>;
-  /** The columns that a query would return. */
   columns(query: string): Promise<readonly Column[]>;
   /** Cancels the running statement; called again while it continues. */
   interrupt(): void;

@@ -25,7 +25,6 @@ export function planTable(plan: string): string {
   return `rollcall.plan_${suffix(plan)}`;
 }
 
-/** The name of a temporary table. */
 export function previewTable(plan: string): string {
   return `preview_${suffix(plan)}`;
 }
@@ -73,7 +72,6 @@ async function isPrepared({ session, writable }: SqlDatabase): Promise<boolean> 
 /** Sessions that have found the tables, which are never dropped. */
 const found = new WeakSet<SqlSession>();
 
-/** True if the database has Rollcall's tables. */
 export async function hasRegistry(session: SqlSession): Promise<boolean> {
   if (found.has(session)) return true;
   const tables = await session.rows(

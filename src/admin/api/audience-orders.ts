@@ -4,7 +4,6 @@ import { type AudienceParts, audienceDetails, configuredAudience, oneAudience } 
 import { type ApiRoutes, ordering } from './route.ts';
 import { answerReport, report, type Syncing, waiting } from './sync.ts';
 
-/** Routes that do something to audiences and traits. */
 export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): void {
   const { sync, config, store, clock } = parts;
   ordering(routes, '/audiences/:key/sync', {

@@ -31,7 +31,6 @@ export interface AudienceParts {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** Routes that read audiences and traits. */
 export function audienceRoutes(routes: ApiRoutes, parts: AudienceParts): void {
   const { sync } = parts;
   reading(routes, '/audiences', {

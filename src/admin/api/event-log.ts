@@ -21,7 +21,6 @@ const verified = z.object({
 
 type Summary = Omit<z.input<typeof summary>, 'kept'>;
 
-/** The part of the event log that the API needs. */
 export interface EventLogApiParts {
   readonly eventLog: {
     /** Null if no log is kept. */

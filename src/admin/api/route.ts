@@ -7,7 +7,6 @@ import { suggestion } from '../../kernel/spelling.ts';
 import type { Audit } from '../audit.ts';
 import type { Caller, Gate } from '../guard.ts';
 
-/** The server, the guard and the audit log, which every route needs. */
 export interface ApiRoutes {
   readonly app: FastifyInstance;
   readonly gate: Gate;
@@ -53,7 +52,6 @@ interface Deed {
   readonly target: string | null;
 }
 
-/** A route that only reads. */
 export function reading<
   A extends z.ZodType,
   P extends z.ZodType = typeof NOTHING,

@@ -12,7 +12,6 @@ export const instant = z.iso
 const MOST = 500;
 const USUAL = 50;
 
-/** Query parameters of a list. */
 export const paging = {
   limit: z.coerce.number().int().min(1).max(MOST).default(USUAL).describe('Rows of a page at most.'),
   cursor: z.string().max(500).optional().describe('`next` of the page before.'),
@@ -21,7 +20,6 @@ export const paging = {
 /** The longest id that a cursor holds whole, in UTF-16 units. With it, an address stays within servers' limits. */
 const WHOLE_ID = 2_000;
 
-/** `paging` of lists whose cursors are user ids. */
 export const pagingByUser = {
   ...paging,
   cursor: z.string().max(12_000).optional().describe('`next` of the page before.'),
@@ -48,7 +46,6 @@ export function pageOf<T extends z.ZodType>(item: T) {
   });
 }
 
-/** An opaque cursor. */
 export function cursorOf(place: string | number): string {
   return Buffer.from(String(place)).toString('base64url');
 }

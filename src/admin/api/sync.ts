@@ -17,7 +17,6 @@ import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
 import { deliveries, run } from './run-shapes.ts';
 
-/** The part of the sync that the API needs. */
 export interface Syncing {
   run(keys: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** Throws as `run` would, without running anything. */

@@ -11,11 +11,9 @@ const NOT_FAILED = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older
 
 const OUTCOMES = ['done', 'held', 'failed', 'rejected'];
 
-/** True if the report is of a failed sync. */
 export const isFailure = ({ error }: Pick<SyncReport, 'error'>): boolean =>
   error !== null && !NOT_FAILED.has(error.code);
 
-/** Counts runs of audiences and traits, and steps of live ones. */
 export interface SyncMetrics {
   reported(report: SyncReport): void;
   liveStep(step: LiveStep): void;

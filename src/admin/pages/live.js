@@ -89,7 +89,6 @@ function become(next) {
   for (const watcher of watchers) watcher();
 }
 
-/** The state of the connection. */
 export function useConnection() {
   const [state, setState] = useState(connection);
   useEffect(() => {
@@ -101,7 +100,6 @@ export function useConnection() {
   return state;
 }
 
-/** Fetch everything on the screen again, after an action. */
 export function refreshAll() {
   tell(null);
 }

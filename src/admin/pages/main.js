@@ -19,7 +19,6 @@ const ROUTES = PAGES.map(({ path, view }) => ({
   page: VIEWS[view],
 }));
 
-/** The look of each state of the connection. */
 const CONNECTIONS = {
   live: { of: 'ok', label: 'Live' },
   polling: { of: 'held', label: 'Every 10 s' },

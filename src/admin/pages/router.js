@@ -48,7 +48,6 @@ addEventListener('click', (event) => {
   navigate(url.pathname + url.search);
 });
 
-/** The current path and query. */
 export function useAddress() {
   const [address, setAddress] = useState(current);
   useEffect(() => {

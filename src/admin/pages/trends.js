@@ -28,7 +28,6 @@ const LATENCY = [
   ['99 %', 'p99Ms', 4],
 ];
 
-/** Charts of the whole service: messages that passed, messages waiting and latency. */
 export function Trends() {
   const { step, points, busy } = useHistory('all', '', 'minute');
   // An unfinished step would look like a drop.

@@ -52,7 +52,6 @@ setInterval(() => {
   for (const clock of clocks) clock(Date.now());
 }, TICK);
 
-/** The current time, updated now and then. */
 function useNow() {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {

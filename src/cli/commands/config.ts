@@ -83,7 +83,6 @@ async function check({ config: file, json }: { config: string; json?: boolean },
   }
 }
 
-/** The hooks and rules of alerts. */
 function alertsOf({ hooks, rules }: AlertsConfig) {
   return {
     notify: hooks.map(({ name, format, url, secret }) => ({

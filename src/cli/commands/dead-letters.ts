@@ -198,7 +198,6 @@ async function drop(ids: readonly string[], options: ChosenOptions, context: Cli
   });
 }
 
-/** Shows a bar on a terminal, or a line now and then. */
 function watchProgress(terminal: Terminal, what: string) {
   const bars = createProgress(terminal);
   let saidAt = systemClock.monotonic();

@@ -20,7 +20,6 @@ Example:
 Clients get the reason, but few look at it. docs/errors.md says what each code means. The newest 200 samples of each
 source are kept; the metric rollcall_discards_total counts all. Samples contain no ids and no personal data.`;
 
-/** Characters of a sample that fit into a line. */
 const SAMPLE_WIDTH = 160;
 
 export function addDiscards(program: Command, context: CliContext): void {

@@ -68,7 +68,6 @@ const RESUMED: Readonly<Record<EndpointStatus['state'], string>> = {
   disabled: 'is not paused, but its destination is disabled',
 };
 
-/** Characters of an endpoint's answer that fit into a line. */
 const ANSWER_WIDTH = 60;
 
 export function addEndpoints(program: Command, context: CliContext): void {

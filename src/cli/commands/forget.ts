@@ -75,7 +75,6 @@ async function forget(users: readonly string[], options: ForgetOptions, context:
   });
 }
 
-/** Wait until the request is carried out or the command is interrupted. */
 async function awaitRegulation(id: string, { app }: OpenedApp, signal: AbortSignal): Promise<Regulation> {
   for (;;) {
     const regulation = await app.regulations.find(id);

@@ -23,7 +23,6 @@ interface MembersOptions extends AppCommandOptions {
   readonly limit?: number;
 }
 
-/** Members per page. */
 const PAGE = 5_000;
 
 export function addMembers(program: Command, context: CliContext): void {

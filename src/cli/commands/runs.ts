@@ -33,7 +33,6 @@ the order of the users' ids, as bytes. Exit codes: 0 done, 2 there is no such ru
 
 /** The default number of runs shown. */
 const LIMIT = 20;
-/** Changes per page. */
 const PAGE = 5_000;
 
 export function addRuns(program: Command, context: CliContext): void {

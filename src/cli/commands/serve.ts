@@ -39,7 +39,6 @@ export function addServe(program: Command, context: CliContext): void {
     .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: false }, context));
 }
 
-/** Run until interrupted. */
 export async function serve(
   options: ServeOptions,
   roles: Roles,

@@ -80,7 +80,6 @@ async function syncOnce(keys: readonly string[], options: SyncCommandOptions, co
   }
 }
 
-/** Name the paused audiences that were skipped. */
 async function notePaused(
   keys: readonly string[],
   reports: readonly SyncReport[],

@@ -64,7 +64,6 @@ function cameBack(status: number | null, error: string | null): string {
   return error === null || error === `status_${status}` ? String(status) : `${status} ${error}`;
 }
 
-/** Characters of an answer that are shown. */
 const WIDTH = 200;
 
 /** The start of a text in one line, without control characters. */

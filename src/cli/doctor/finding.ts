@@ -1,6 +1,5 @@
 import type { Remark } from '../../kernel/remark.ts';
 
-/** The result of one check: what is wrong, and what to do about it. */
 export interface Finding extends Remark {
   readonly check: string;
 }

@@ -11,7 +11,6 @@ const GIGABYTE = 2 ** 30;
 const LITTLE = GIGABYTE;
 const NOTHING = GIGABYTE / 10;
 
-/** Check the folders that this configuration writes to: their rights, and the free space of their disks. */
 export async function* examineFolders(config: Config): AsyncGenerator<Finding> {
   const uses = new Map<string, string[]>();
   const use = (what: string, folder: string) => uses.set(folder, [...(uses.get(folder) ?? []), what]);

@@ -2,10 +2,8 @@ import pc from 'picocolors';
 import type { Captured } from '../capture.ts';
 import { count } from './terminal.ts';
 
-/** Headers that say nothing about the message. */
 const PLUMBING = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding', 'accept']);
 
-/** Describe a request for people: a summary line, the headers, the body. */
 export function describeRequest(request: Captured, colour: boolean): string {
   const { green, red, dim, bold } = pc.createColors(colour);
   const good = request.signature === 'verified' || request.signature === 'unsigned';

@@ -8,9 +8,7 @@ const LINE_EVERY = 10_000;
 /** Milliseconds of work before it gets a line. */
 const WORTH_SAYING = 2_000;
 
-/** Shows the progress of long work: bars on a terminal, otherwise a line now and then. */
 export interface ProgressView {
-  /** The progress of a run. */
   readonly onProgress: (progress: Progress) => void;
   /** Shows other work that is counted. */
   show(name: string, done: number, total: number): void;
@@ -20,7 +18,6 @@ export interface ProgressView {
 /** For --quiet. */
 export const NO_PROGRESS: ProgressView = { onProgress() {}, show() {}, stop() {} };
 
-/** Show the progress of one piece of work, which reports each of its parts to `show`. */
 export async function withProgress<T>(
   terminal: Terminal,
   work: (show: ProgressView['show']) => Promise<T>,

@@ -60,7 +60,6 @@ interface SyncOutcome {
   /** The runs of the reports, including failed ones. */
   readonly runs: readonly Run[];
   readonly deliveries: RunProgress;
-  /** Deliveries that were dead before this sync. */
   readonly deadBefore: number;
   readonly store: Store;
 }
@@ -68,7 +67,6 @@ interface SyncOutcome {
 interface ReportParts {
   readonly store: Store;
   readonly config: OpenedApp['config'];
-  /** Sends alerts. */
   readonly alert: () => Promise<void>;
   readonly progress: ProgressView;
   readonly signal: AbortSignal;
@@ -121,7 +119,6 @@ async function printLines(
   }
 }
 
-/** Report deliveries that wait, and those that died in this sync. */
 function reportUndelivered(
   { deliveries, deadBefore }: SyncOutcome,
   options: AppCommandOptions,
@@ -135,7 +132,6 @@ function reportUndelivered(
   setExitCode(EXIT.undelivered);
 }
 
-/** Earlier runs read for each audience. */
 const EARLIER = 100;
 
 /** Earlier runs with undelivered messages, and the number of their dead deliveries. */

@@ -13,7 +13,6 @@ const BELOW = 'action members entered exited changed sent took'.split(' ');
 /** Shown in the computed columns of a failed run. */
 const UNKNOWN = '-';
 
-/** Runs as a table for people. */
 export function runTable(runs: readonly Run[], terminal: Terminal): string {
   const colour = stateColours(terminal);
   const rows = runs.map((run) => {
@@ -57,7 +56,6 @@ function reasonLine(reason: string, state: Run['state'], code: string | null): s
   return state === 'failed' && code !== null ? `${code}: ${line}` : line;
 }
 
-/** Describes the rows of a query that were ignored: invalid or duplicate ones. */
 export function oddRows({
   kind,
   invalid,
@@ -74,7 +72,6 @@ export function runLines(runs: readonly Run[]) {
   return runs.map(runLine);
 }
 
-/** Sum up the deliveries of some runs in a sentence. */
 export function deliverySummary(progress: RunProgress, options: { readonly config: string }): string {
   const { total, delivered, superseded, dead, waiting } = deliveryCounts(progress);
   if (total === 0) return 'Nothing to deliver.';

@@ -25,7 +25,6 @@ const BAD = new Set([
   'not configured',
 ]);
 
-/** Colours the names of states on a terminal. */
 export function stateColours(terminal: Pick<Terminal, 'stdout'>): (state: string, text?: string) => string {
   const { green, yellow, red, dim } = pc.createColors(hasColours(terminal.stdout));
   return (state, text = state) => {

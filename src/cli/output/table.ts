@@ -1,6 +1,5 @@
 import { textWidth, truncated } from './text-width.ts';
 
-/** The fewest characters to which a column is cut. */
 const NARROWEST = 12;
 const GAP = '  ';
 

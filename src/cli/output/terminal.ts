@@ -1,7 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
 
-/** The terminal behind a stream. */
 interface Screen {
   readonly isTTY?: boolean;
   hasColors?(): boolean;
@@ -38,7 +37,6 @@ export function forScreen(stream: Screen, text: string): string {
   return text.replaceAll(STEERING, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** One JSON object per line, for scripts. */
 export function printJson(terminal: Terminal, value: object): void {
   print(terminal, JSON.stringify(value));
 }
@@ -63,12 +61,10 @@ export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
 
-/** Print a note for people on stderr. */
 export function note({ stderr }: Terminal, text: string): void {
   stderr.write(`${forScreen(stderr, text)}\n`);
 }
 
-/** Resolves once the signal aborts. */
 export function aborted(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));

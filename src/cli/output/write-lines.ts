@@ -7,7 +7,6 @@ export async function writeLines({ stdout, signal }: Terminal, lines: readonly s
   if (!stdout.write(`${forScreen(stdout, lines.join('\n'))}\n`)) await once(stdout, 'drain', { signal });
 }
 
-/** Write one JSON line per row. */
 export const printLines = (terminal: Terminal, rows: readonly unknown[]): Promise<void> =>
   writeLines(
     terminal,

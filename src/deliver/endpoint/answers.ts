@@ -35,7 +35,6 @@ export class Answers {
     this.faults /= 2;
   }
 
-  /** True if there are too few answers to compute a share. */
   get areFew(): boolean {
     return this.count < ENOUGH;
   }

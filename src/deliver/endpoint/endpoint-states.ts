@@ -16,7 +16,6 @@ interface EndpointStatesOptions {
 
 /** States of closed endpoints, kept in sync with the store. */
 export class EndpointStates {
-  /** States by endpoint. */
   current: ReadonlyMap<string, EndpointState> = new Map();
   private readonly options: EndpointStatesOptions;
   /** Changes being written to the store, and changes begun so far. */

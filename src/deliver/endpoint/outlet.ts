@@ -37,13 +37,11 @@ export class Outlet {
     return this.prepared.endpoint.id;
   }
 
-  /** The endpoint's state for one destination. */
   stateIn(destination: string): EndpointState {
     const { pausedAt, deadSince } = this.window;
     return { endpoint: this.id, destination, pausedAt, deadSince, refusal: this.refusals.state };
   }
 
-  /** Attempts waiting for room. */
   get waiting(): number {
     return this.batcher ? Math.max(0, this.batcher.gathered - this.batcher.size) : this.queue.length;
   }
@@ -53,19 +51,16 @@ export class Outlet {
     return this.window.size * (this.batcher?.size ?? 1);
   }
 
-  /** True if one more delivery could begin at once. */
   get hasRoom(): boolean {
     const { free, batcher } = this;
     return batcher ? batcher.hasRoom(free) : free > 0;
   }
 
-  /** Requests that may begin now. */
   private get free(): number {
     // The time only matters if closed, and reading it is costly several times per delivery.
     return this.window.free(this.window.open ? 0 : this.clock.monotonic());
   }
 
-  /** Takes a place in the window if one is free. */
   tryEnter(): boolean {
     if (this.free === 0) return false;
     this.window.begin();
@@ -150,7 +145,6 @@ export class Outlet {
     this.handOn();
   }
 
-  /** Wakes waiting attempts to check again. */
   wakeAll(): void {
     for (const resolve of this.queue.splice(0)) resolve(false);
     this.batcher?.cut();

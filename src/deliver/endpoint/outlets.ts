@@ -74,17 +74,14 @@ export class Outlets {
     return outlet.window.open !== before;
   }
 
-  /** Wakes waiting attempts to check if they may begin. */
   wakeAll(): void {
     for (const outlet of this.list) outlet.wakeAll();
   }
 
-  /** True if an attempt could begin at once. */
   get hasRoom(): boolean {
     return this.list.some(({ hasRoom }) => hasRoom);
   }
 
-  /** True if every endpoint is closed. */
   get areClosed(): boolean {
     return !this.list.some(({ window }) => window.open);
   }

@@ -26,12 +26,10 @@ export class Refusals {
     this.state = state;
   }
 
-  /** True while it refuses everything, as far as known. */
   get isRefusing(): boolean {
     return (this.state?.since ?? null) !== null;
   }
 
-  /** True if the last refusals make it count as refusing everything. */
   get areEnough(): boolean {
     return this.row >= REFUSALS && this.hasOthers;
   }

@@ -20,7 +20,6 @@ interface RefusingOptions {
   readonly loops: Pick<Loops, 'sleep' | 'isStopping'>;
   /** True if this process is in charge of a destination. */
   readonly leads: (destination: string) => boolean;
-  /** Called with a destination that has new work. */
   readonly onQueued: (destination: string) => void;
 }
 
@@ -37,7 +36,6 @@ export class RefusingEndpoints {
     this.options = options;
   }
 
-  /** Writes an endpoint's state after any change. */
   async changed(state: EndpointState): Promise<void> {
     const { states } = this.options;
     const before = states.current.get(state.endpoint)?.refusal ?? null;
@@ -64,7 +62,6 @@ export class RefusingEndpoints {
     this.sendAgain(states.current.values());
   }
 
-  /** Resolves when nothing is running. */
   async stop(): Promise<void> {
     await Promise.all(this.sending.values());
   }

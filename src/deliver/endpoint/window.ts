@@ -64,7 +64,6 @@ interface Closure {
   readonly pausedAt: number | null;
   /** Time it died: no probe has succeeded since. */
   readonly deadSince: number | null;
-  /** Time it began to refuse everything. */
   readonly refusingSince?: number | null;
 }
 
@@ -78,15 +77,12 @@ interface WindowOptions extends Closure {
  * to one probe at a time. It combines circuit breaker, fair share and ramp after an outage.
  */
 export class Window {
-  /** Attempts in flight now. */
   inFlight = 0;
   /** Attempts begun so far. A later one belongs to a later round than answers before it. */
   begun = 0;
-  /** Time the endpoint died; null while it is alive. */
   deadSince: number | null;
   /** Start of a pause after a 410, until a person resumes it. */
   pausedAt: number | null;
-  /** Time the endpoint began to refuse everything; null while it does not. */
   refusingSince: number | null;
   /** Earliest time of the next probe of a closed endpoint, by the steady clock. */
   probeAt = Number.NEGATIVE_INFINITY;
@@ -141,7 +137,6 @@ export class Window {
     return this.share.leads;
   }
 
-  /** Number of processes that share the endpoint. */
   get sharers(): number {
     return this.share.of;
   }
@@ -158,7 +153,6 @@ export class Window {
     return this.open ? Math.floor(this.limit) : 1;
   }
 
-  /** Takes a place. */
   begin(): void {
     this.inFlight += 1;
     this.begun += 1;
@@ -231,7 +225,6 @@ export class Window {
     this.scheduleProbe(at.steady, random);
   }
 
-  /** Counts a refused probe. */
   refused(begun: number, now: number, random: number): void {
     this.inFlight -= 1;
     if (begun > this.begunAtClosure) this.scheduleProbe(now, random);
@@ -254,7 +247,6 @@ export class Window {
     this.probeSoon();
   }
 
-  /** Makes the next probe due at once. */
   probeSoon(): void {
     this.probes = 0;
     this.probeAt = Number.NEGATIVE_INFINITY;

@@ -54,7 +54,6 @@ function isAllowed(address: Address, allowed: readonly Range[]): boolean {
   return allowed.some((range) => address.kind() === range[0].kind() && address.match(range as [ipaddr.IPv4, number]));
 }
 
-/** Raised instead of connecting. */
 export function addressRefused(host: string): Error {
   const message = `${host} resolves to no address that network.allow permits.`;
   return Object.assign(new Error(message), { code: ADDRESS_REFUSED });

@@ -55,7 +55,6 @@ export class Connections extends Dispatcher {
     else this.idle.set(origin, [client]);
   }
 
-  /** Drops an idle connection that was closed. */
   private forget(origin: string, client: Client): void {
     const idle = this.idle.get(origin);
     const index = idle?.indexOf(client) ?? -1;

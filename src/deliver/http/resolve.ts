@@ -1,6 +1,5 @@
 import { promises as dns, type LookupAddress } from 'node:dns';
 
-/** Resolves all addresses of a host name. */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 
 /** Milliseconds for one try: two leave an attempt enough time for the rest. */

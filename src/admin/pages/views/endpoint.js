@@ -10,7 +10,6 @@ import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time
 import { ENOUGH, endpointAddress } from './endpoints.js';
 
 const ATTEMPTS = 25;
-/** The meaning of each state, and what to do about it. */
 const ADVICE = {
   dead: 'It answers no request, so it gets one probe at a time. Everything waits, up to four hours from its first attempt. Once it answers, what waits is sent.',
   refusing:
