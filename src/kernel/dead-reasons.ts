@@ -1,7 +1,7 @@
 interface Explanation {
   readonly meaning: string;
   readonly remedy: string;
-  /** Where an operator finds out more. */
+  /** Commands and places to find out more. */
   readonly look: string;
 }
 
