@@ -226,7 +226,7 @@ function normalised(name: string, value: unknown): unknown {
   return OBJECTS.has(name) && isEmptyList(value) ? {} : value;
 }
 
-/** A page's four own properties are strings (docs/wire.md): numbers and booleans become text, all else is left out. */
+/** A page's own properties (`pageKeys`) are strings (docs/wire.md): numbers and booleans become text, all else is left out. */
 function pageProperties(properties: Record<string, unknown>): Record<string, unknown> {
   const others = pageKeys.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');
   if (others.length === 0) return properties;

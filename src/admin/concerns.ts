@@ -40,11 +40,11 @@ export async function standingOf(parts: ConcernParts): Promise<ServiceStanding> 
   ]);
   const endpoints = statusesOf(store, destinations, states, backlogs);
   const look = { endpoints, backlogs, oldest, passed, audiences, rules, now, before };
-  const concerns = CONCERNS.flatMap((kind) => CONDITIONS[kind](look).map((about) => ({ kind, ...about })));
+  const concerns = CONCERNS.flatMap((kind) => RULE_CHECKS[kind](look).map((about) => ({ kind, ...about })));
   return { concerns, endpoints, backlogs, audiences };
 }
 
-/** The input of the conditions, read at one moment. */
+/** What the rules are judged by, read at one moment. */
 interface Look extends Omit<ServiceStanding, 'concerns'> {
   readonly oldest: readonly OldestUntried[];
   readonly passed: readonly HistorySum[];
@@ -54,7 +54,7 @@ interface Look extends Omit<ServiceStanding, 'concerns'> {
 }
 type About = Omit<Concern, 'kind'>;
 
-const CONDITIONS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]>> = {
+const RULE_CHECKS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]>> = {
   endpointDead: (look) =>
     endpointsIn('dead', look, ({ destination, url }) => `${destination} does not answer at ${url}.`),
   endpointRefusing: (look) =>

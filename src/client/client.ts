@@ -307,7 +307,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     return this.#ledger.report();
   }
 
-  /** Ends the client only if time runs out: code that waited for these messages may send more. */
+  /** Sends what is queued when the process has nothing else to do. Closes only if time runs out: code that awaited it may send more. */
   async #finish(): Promise<void> {
     const upTo = this.#queue.taken;
     await this.#drain(this.#settings.closeTimeout);

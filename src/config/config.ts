@@ -4,7 +4,6 @@ import type { TraitValue } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
 import type { ShownMistake } from './mistakes.ts';
 
-/** The configuration as the program uses it: defaults filled, paths absolute, secrets in place. */
 /** How long, and how much, messages that were delivered are kept. */
 interface KeptMessagesConfig {
   /** For how long, in milliseconds; 0 keeps none. */
@@ -45,7 +44,7 @@ export interface Config {
   readonly recordRetention: { readonly runs: number; readonly regulations: number; readonly audit: number };
   /** The log of what is collected; null where none is kept. */
   readonly eventLog: EventLogConfig | null;
-  /** A webhook that held, failed and overdue runs are announced to. */
+  /** Who is alerted, and to what. */
   readonly alerts: AlertsConfig;
   /** Values that variables put into SQL, with the variables' names. No error shows them. */
   readonly hiddenValues: ReadonlyMap<string, string>;
@@ -110,7 +109,7 @@ export interface EventLogConfig {
 export interface StoreConfig {
   /** `sqlite:` with an absolute path (or `:memory:`), or `postgres://…`. */
   readonly url: string;
-  /** Undelivered messages per destination at most; above it intake answers 503. */
+  /** Untried deliveries per destination at most, without notices; what is more becomes a dead letter `queue_full`. */
   readonly maxQueued: number;
 }
 

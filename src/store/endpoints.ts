@@ -2,7 +2,7 @@
 export interface EndpointState {
   readonly endpoint: string;
   readonly destination: string;
-  /** Paused by a 410 until a person resumes it. */
+  /** Paused, by a 410 or a person, until a person resumes it. */
   readonly pausedAt: number | null;
   /** Time it died: no probe has succeeded since. */
   readonly deadSince: number | null;

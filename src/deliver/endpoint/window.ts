@@ -11,7 +11,7 @@ import { Answers, type EndpointFailure } from './answers.ts';
  * - dead (`deadSince`): it gave no answer, or only errors, many times in a row. One probe at a time, with backoff. The
  *   first success opens it.
  * - refusing (`refusingSince`): it refuses everything. Probed the same way.
- * - paused (`pausedAt`): it answered 410. Nothing is sent until a person resumes it.
+ * - paused (`pausedAt`): it answered 410, or a person paused it. Nothing is sent until a person resumes it.
  *
  * While the endpoint is open, the window grows and shrinks in three phases, as in TCP:
  *
@@ -60,7 +60,7 @@ export interface WindowMoment {
 
 /** Reasons for closing an endpoint, each with its start in store time; null if not the case. */
 interface Closure {
-  /** Start of a pause after a 410, until a person resumes it. */
+  /** Start of a pause, after a 410 or by a person, until a person resumes it. */
   readonly pausedAt: number | null;
   /** Time it died: no probe has succeeded since. */
   readonly deadSince: number | null;
@@ -81,7 +81,7 @@ export class Window {
   /** Attempts begun so far. A later one belongs to a later round than answers before it. */
   begun = 0;
   deadSince: number | null;
-  /** Start of a pause after a 410, until a person resumes it. */
+  /** Start of a pause, after a 410 or by a person, until a person resumes it. */
   pausedAt: number | null;
   refusingSince: number | null;
   /** Earliest time of the next probe of a closed endpoint, by the steady clock. */

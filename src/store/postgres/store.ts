@@ -25,7 +25,7 @@ import { sessionOf } from './session.ts';
 
 interface PostgresOptions {
   readonly url: string;
-  /** Undelivered messages per destination at most; each process may go beyond it by what it accepts at once. */
+  /** Untried deliveries per destination at most; each process may go beyond it by what it accepts at once. */
   readonly maxQueued: number;
   readonly clock: Clock;
   /** SQL for milliseconds since 1970; the database's clock by default. */

@@ -15,7 +15,7 @@ import type { ThreadData } from './thread/thread.ts';
 interface SqliteOptions {
   /** A file, or `:memory:`. */
   readonly path: string;
-  /** Undelivered messages per destination at most. */
+  /** Untried deliveries per destination at most, without deletion notices. */
   readonly maxQueued: number;
   readonly clock: Clock;
   readonly events?: port.StoreEvents;
