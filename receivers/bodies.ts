@@ -7,7 +7,7 @@ export { type Kind, kinds };
 /** A free-form JSON object: traits, properties, parts of the context. */
 export type JsonObject = Record<string, unknown>;
 
-/** The device and the surroundings; membership changes carry `personas`. */
+/** The device and its surroundings. Membership changes have `personas`. */
 export interface Context extends JsonObject {
   personas?: Personas;
 }
@@ -17,7 +17,7 @@ export interface Personas extends JsonObject {
   computation_class?: string;
   computation_id?: string;
   computation_key?: string;
-  /** Rises with every change of the audience; a lower one than already seen is late and stale. */
+  /** Rises with every change of the audience. One lower than already seen is late and stale. */
   sequence?: number;
 }
 
@@ -25,18 +25,18 @@ interface CommonFields {
   version: 1;
   /** ISO 8601, UTC, with milliseconds. */
   timestamp: string;
-  /** The time as the client gave it, where it was corrected or could not be understood. */
+  /** The client's time, if it was corrected or could not be parsed. */
   originalTimestamp?: unknown;
-  /** When Rollcall took it, in the form of `timestamp`. */
+  /** When Rollcall accepted it, in the form of `timestamp`. */
   receivedAt?: string | undefined;
-  /** The same for every copy of a message that the client sent more than once. */
+  /** Identifies the message: all copies that a client sends have the same. */
   messageId?: string | undefined;
   anonymousId?: string | undefined;
   integrations?: JsonObject | undefined;
   context: Context;
 }
 
-/** Fields of everything but alias and delete; at least one of the two ids is there. */
+/** Fields of all kinds but alias and delete. At least one of the two ids is present. */
 interface FromUser extends CommonFields {
   userId?: string | undefined;
 }
@@ -82,7 +82,7 @@ export interface GroupBody extends FromUser {
   traits: JsonObject;
 }
 
-/** Alias as it is on the wire, with the specification's spelling of its two ids. */
+/** An alias as sent, with the specification's spelling of its two ids. */
 export interface AliasBody extends CommonFields {
   type: 'alias';
   'Previous ID': string;
@@ -99,7 +99,7 @@ export interface DeleteBody {
 /** Body of one webhook request (docs/wire.md of the service). */
 export type WebhookBody = IdentifyBody | TrackBody | PageBody | ScreenBody | GroupBody | AliasBody | DeleteBody;
 
-// The descriptions are those of docs/wire.md, whose tables `npm run reference` makes of these schemas.
+// `npm run reference` makes the tables of docs/wire.md from these descriptions.
 // z.record walks and copies every key, which costs more than parsing the JSON did.
 const object = z.custom<JsonObject>(isObject, 'expected an object').meta({ title: 'object' });
 const objectOrEmpty = object.default(() => ({}));
@@ -127,7 +127,7 @@ const fromUser = {
   userId: string.optional().describe('The user. May be absent if `anonymousId` is given.'),
 };
 
-/** Only some clients send one, and it is no reason to lose a message. */
+/** An invalid category is no reason to lose a message. */
 const category = string.optional().catch(undefined).describe('Only if the message had one.');
 const name = string.optional().describe('The name of the page or screen; only if the message had one.');
 
@@ -144,7 +144,7 @@ export const trackBody = z.looseObject({
   properties: objectOrEmpty.describe('Facts about the event.'),
 });
 
-/** A receiver must not lose an event for a title that is null: what is not a string is left out. */
+/** Omits properties that are not strings: a receiver must not lose an event because its title is null. */
 function pageProperties(properties: JsonObject): PageProperties {
   const others = pageKeys.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');
   if (others.length === 0) return properties;

@@ -41,7 +41,7 @@ function options(): Target & { json: boolean } {
   return { url, secret, signing, batches: values.batches, json: values.json };
 }
 
-/** One clear line instead of one for each case. */
+/** Fails with one clear line, instead of one for each case. */
 async function reach(url: string): Promise<void> {
   try {
     await fetch(url, { method: 'POST', signal: AbortSignal.timeout(10_000) });

@@ -1,6 +1,6 @@
 import type { ReceiverClock } from './options.ts';
 
-/** Timers hold no more than 31 bits: one for longer would call back at once. */
+/** Timers hold 31 bits. A longer one would call back at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 export const systemClock: ReceiverClock = {
@@ -12,7 +12,7 @@ export const systemClock: ReceiverClock = {
   },
 };
 
-/** The outcome of `work`, or what `late` returns or throws when it is not there after `ms`. */
+/** Resolves to the outcome of `work`. After `ms` without one, calls `late` instead. */
 export function within<T>(clock: ReceiverClock, ms: number, work: PromiseLike<T>, late: () => T): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(Math.max(0, ms), () => {

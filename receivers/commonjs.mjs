@@ -1,6 +1,6 @@
 /**
- * Writes `dist/cjs`: what `require` gives, which are the same modules as for `import`, and their types. TypeScript takes
- * declarations for those of CommonJS where the package.json above them says so.
+ * Writes `dist/cjs` for `require`: the same modules as for `import`, and their types. TypeScript treats declarations as
+ * CommonJS if the package.json above them says so.
  */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -15,7 +15,7 @@ for (const file of declarations.filter((name) => !name.startsWith('cjs'))) {
   copyFileSync(join(dist, file), join(cjs, file));
 }
 
-// What `rollcall types` declares is added to one interface: the file may be of another kind than the sources that use it.
+// `rollcall types` extends a single interface, from a file whose module kind may differ from that of its users.
 const options = readFileSync(join(cjs, 'options.d.ts'), 'utf8');
 const register = /^export interface Register \{\s*\}$/m;
 if (!register.test(options)) throw new Error('options.d.ts has no empty interface Register');

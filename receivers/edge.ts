@@ -5,35 +5,35 @@ import type { ReceiverStore } from './store.ts';
 import { webSignatures } from './verify/web-signatures.ts';
 
 /**
- * Options of a receiver on an edge runtime. Secrets are text; a request's `rawBody` is a `Uint8Array`. There is no
- * `ack: 'stored'`: nothing works on after the answer. `stuckAfter` is one minute by default.
+ * Options of a receiver on an edge runtime. Secrets are text. A request's `rawBody` is a `Uint8Array`. There is no
+ * `ack: 'stored'`, since nothing runs after the answer. `stuckAfter` is one minute by default.
  */
 export type EdgeOptions = Omit<CoreOptions, 'ack' | 'store' | 'concurrency'> & {
   on: Handlers;
   ack?: 'handled';
   store?: ReceiverStore;
-  /** Where refusals and failures are logged (default: the console). */
+  /** Logs refusals and failures (default: the console). */
   log?: Log;
 };
 
-/** A receiver that needs nothing of Node: `fetch`'s types, WebCrypto and timers. */
+/** A receiver that needs no Node, only `fetch`'s types, WebCrypto and timers. */
 export interface EdgeReceiver {
   /**
    * Never rejects.
    *
-   * @param context - what the platform gives beside the request: its `waitUntil`, if it has one, keeps the instance for
-   *   handlers that come too late for the answer
+   * @param context - the platform's context. Its `waitUntil`, if there is one, keeps the instance alive for handlers that
+   *   finish after the answer
    */
   handle(request: Request, context?: object): Promise<Response>;
   /** Answers 503 from now on and waits for the handlers. */
   close(): Promise<void>;
 }
 
-/** Milliseconds after which platforms have ended whatever goes on after an answer. */
+/** Milliseconds after an answer by which platforms have ended all remaining work. */
 const STUCK_AFTER = 60_000;
 
 /**
- * A receiver for edge runtimes. Its memory is that of one instance: give it a `store` that all share.
+ * A receiver for edge runtimes. Its default memory is that of one instance: pass a `store` that all instances share.
  *
  * @throws TypeError when the secret is missing or empty, or with `ack: 'stored'`
  */
@@ -55,7 +55,7 @@ export function createReceiver(options: EdgeOptions): EdgeReceiver {
   };
 }
 
-/** Before anything is waited for: once the sender has hung up, some platforms end what they were not asked to wait for. */
+/** Call before the first await: once the sender hangs up, some platforms end work that they were not asked to wait for. */
 function waitUntil(context: object | undefined, work: () => Promise<void>): void {
   if (context && 'waitUntil' in context && typeof context.waitUntil === 'function') context.waitUntil(work());
 }

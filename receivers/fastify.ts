@@ -27,9 +27,9 @@ import { Verifier, type VerifyResult } from './verify/verifier.ts';
 export interface Webhook {
   /** The bytes as received. */
   rawBody: Buffer;
-  /** Place of the secret that matched; `undefined` where no secret is set. */
+  /** Index of the secret that matched; `undefined` if no secret is set. */
   secret: number | undefined;
-  /** The same for every repetition of the request. */
+  /** Identifies the request: all its repetitions have the same key. */
   key: string | undefined;
 }
 
@@ -41,21 +41,21 @@ declare module 'fastify' {
 }
 
 interface PathOption {
-  /** Where the route is, within the prefix if there is one (default `/`). */
+  /** Path of the route, within the prefix if there is one (default `/`). */
   path?: string;
 }
 
 export type ReceiverOptions = CoreOptions & PathOption;
 type RestOfOptions = VerifyOptions & AckOptions & PathOption & { drain?: number };
 
-/** Options of the plugins that take one kind of message. */
+/** Options of the plugins for one kind of message. */
 export type KindOptions<K extends Kind> = RestOfOptions & { handler: Handler<MessageOf[K]>; error?: Handlers['error'] };
 
 type DeadlineOptions = Pick<VerifyOptions, 'deadline' | 'clock'>;
 
 const nothing = Buffer.alloc(0);
 
-/** A request on its way through the plugins: one object, because each is once per request. */
+/** A request on its way through the plugins, in a single object to save allocations per request. */
 class Arrival implements RequestHead, VerifiedFields, Webhook {
   rawBody: Buffer = nothing;
   secret: number | undefined;
@@ -80,7 +80,7 @@ class Arrival implements RequestHead, VerifiedFields, Webhook {
 
 const send = (reply: FastifyReply, { status, headers, body }: Reply) => reply.code(status).headers(headers).send(body);
 
-/** For hosts whose error handler is asked; the kit's own takes the answer as it is. */
+/** Carries a refusal through the error handler. A host's own handler sees a normal error. */
 class Refused extends Error {
   readonly code: string;
   readonly statusCode: number;
@@ -95,21 +95,21 @@ class Refused extends Error {
   }
 }
 
-/** Marks scopes whose bodies are kept, and holds what the plugins know of a request, which is no business of the host's. */
+/** Marks scopes whose raw bodies are kept. On a request it holds the plugins' private state. */
 const marker = Symbol('rollcall.arrival');
 
 interface Marked {
   [marker]: Arrival | null;
 }
 
-/** The arrival of a request, whose time begins when it is asked for first. */
+/** The arrival of a request. Its time starts at the first call. */
 function arrivalOf(request: FastifyRequest, clock: Pick<ReceiverClock, 'now'>): Arrival {
   const marked = request as unknown as Marked;
   marked[marker] ??= new Arrival(request, clock.now());
   return marked[marker];
 }
 
-/** Hands the body on as it came, if it is there by the deadline. Only the scope's own parsers are replaced. */
+/** Keeps the body as received, if it arrives by the deadline. Replaces only the scope's own parsers. */
 function keepRawBody(
   scope: FastifyInstance,
   bodyLimit: number,
@@ -126,7 +126,7 @@ function keepRawBody(
     const inTime: ReadDeadline = (cut) => reads.add(arrival.since + deadline, cut);
     readBody(payload as Readable, bodyLimit, inTime, (error, rawBody) => {
       if (rawBody === undefined) return done(new Refused(error === undefined ? tooLarge : unreadable(error)));
-      // Kept apart from request.body, which the host's hooks may replace.
+      // Separate from request.body, which the host's hooks may replace.
       arrival.rawBody = rawBody;
       request.webhook = arrival;
       done(null, rawBody);
@@ -142,7 +142,7 @@ function verifyScope(scope: FastifyInstance, verifier: Verifier, options: Deadli
     if (refused === undefined) done();
     else send(reply, refused);
   });
-  // Not in the parser: a request without content-type and body never meets one.
+  // Not in the parser: it is not called for a request without content-type and body.
   scope.addHook('preValidation', (request, reply, done) => {
     const arrival = arrivalOf(request, clock);
     const finish = (result: VerifyResult) => {
@@ -160,7 +160,7 @@ function verifyScope(scope: FastifyInstance, verifier: Verifier, options: Deadli
   });
 }
 
-/** A host's error handler may turn a 4xx into a 500, which the sender repeats for hours. */
+/** Answers errors here, since a host's error handler may turn a 4xx into a 500, which the sender repeats for hours. */
 function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   if (error instanceof Refused) return void send(reply, error.reply);
   const status = error.statusCode ?? 500;
@@ -180,7 +180,7 @@ export const signature = fp<VerifyOptions>(async (scope, options) => {
 
 /** Options of `bodies`. */
 export interface BodiesOptions {
-  /** Largest body in bytes (default 1 MiB); where `signature` is registered before, its limit counts. */
+  /** Largest body in bytes (default 1 MiB). If `signature` is registered before, its limit counts. */
   bodyLimit?: number;
 }
 
@@ -213,7 +213,7 @@ const receive: FastifyPluginAsync<ReceiverOptions> = async (scope, options) => {
   });
 };
 
-/** One POST route that verifies, parses and calls typed handlers, in a scope of its own. */
+/** A POST route in its own scope that verifies, parses and calls typed handlers. */
 export const receiver = fp(receive, { ...meta('receiver'), encapsulate: true });
 
 function only<K extends Kind>(kind: K): FastifyPluginAsync<KindOptions<K>> {
@@ -225,7 +225,7 @@ function only<K extends Kind>(kind: K): FastifyPluginAsync<KindOptions<K>> {
   return fp(receiveOnly, { ...meta(kind), encapsulate: true });
 }
 
-/** A receiver for identify calls only; other kinds are answered 200 and left alone. */
+/** A receiver for identify calls only. Other kinds are answered 200 and ignored. */
 export const onIdentify = only('identify');
 /** A receiver for track calls only. */
 export const onTrack = only('track');

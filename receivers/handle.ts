@@ -14,7 +14,7 @@ export type StandaloneOptions = CoreOptions & {
 
 /** A receiver for any framework. */
 export interface Receiver {
-  /** For Hono, Next, Bun, Deno and others that speak `Request` and `Response`. Never rejects. */
+  /** For Hono, Next, Bun, Deno and others that use `Request` and `Response`. Never rejects. */
   handle(request: Request): Promise<Response>;
   /**
    * For `node:http` and Express. Mount it before anything that reads bodies, or give it `request.rawBody`.
@@ -25,10 +25,10 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-/** A request with the additions of hosts: Express its parsed body, function platforms the bytes. */
+/** A request with additions of hosts: Express adds its parsed body, function platforms the bytes. */
 type HostRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string };
 
-/** Text is as good as the bytes, as long as it is what was signed. */
+/** Accepts text as well as bytes, as long as it is what was signed. */
 function bytesIn(given: unknown): Buffer | undefined {
   if (typeof given === 'string') return Buffer.from(given);
   return given instanceof Uint8Array ? Buffer.from(given.buffer, given.byteOffset, given.byteLength) : undefined;
@@ -55,16 +55,16 @@ function fromNode(request: HostRequest): Incoming {
   };
 }
 
-/** A response of Fastify, which would wait for ever for its own `send`. */
+/** May be a response of Fastify, which would wait for ever for its own `send`. */
 type HostResponse = ServerResponse & { raw?: ServerResponse };
 
-/** Writes an answer, unless the host has given one: a late write would end the process of most hosts. */
+/** Writes an answer, unless the host has answered: a late write would end the process of most hosts. */
 function answer(given: HostResponse, { status, headers, body }: reply.Reply): void {
   const { raw: response = given } = given;
   if (response.headersSent || response.writableEnded) throw new Error('the host has answered the webhook itself');
-  // The sender hung up: there is nobody to answer, and anyone can do that.
+  // The sender hung up. Anyone can do that, so it is not an error.
   if (response.destroyed) return;
-  // Not chained: the responses of some hosts return nothing here.
+  // Not chained: `writeHead` of some hosts returns nothing.
   response.writeHead(status, headers);
   response.end(body);
 }

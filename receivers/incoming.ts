@@ -2,16 +2,16 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { Wait } from './core/deadlines.ts';
 
-/** One header of a Node request; what came several times is joined, so that it can't pass for one value. */
+/** One header of a Node request. Repeated headers are joined, so that they can't pass for one value. */
 export function headerOf(headers: IncomingHttpHeaders, name: string): string | undefined {
   const value = headers[name];
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-/** Called once, with the whole body, with nothing when it is over the limit, or with what went wrong. */
+/** Called once: with the whole body, with nothing when it is over the limit, or with an error. */
 export type BodyRead = (error: Error | undefined, body: Buffer | undefined) => void;
 
-/** Something else has taken the body, or part of it. */
+/** Something else has read the body, or part of it. */
 export class AlreadyRead extends Error {
   override name = 'AlreadyRead';
   override message = 'the body was already read: mount the receiver before whatever parses bodies';
@@ -23,18 +23,17 @@ export class TooSlow extends Error {
   override message = 'the body did not arrive in time';
 }
 
-/** Has a callback called when a body takes too long. */
+/** Calls back when a body takes too long. */
 export type ReadDeadline = (cut: () => void) => Wait;
 
-/** Why nothing will come any more: the events of a stream do not come twice. */
+/** The reason that a stream will emit nothing more: its events are not repeated. */
 function unreadable(stream: Readable): Error | undefined {
   if (stream.readableDidRead || stream.readableEnded) return new AlreadyRead();
   return stream.destroyed ? new Error('the body ended too early') : undefined;
 }
 
 /**
- * Reads a whole stream. A body that comes in one chunk, as nearly all do, is handed on as it is: copying it costs
- * as much as hashing it.
+ * Reads a whole stream. A body of one chunk, as nearly all are, is passed on as it is: copying costs as much as hashing.
  */
 export function readBody(stream: Readable, limit: number, deadline: ReadDeadline, done: BodyRead): void {
   const lost = unreadable(stream);
@@ -43,7 +42,7 @@ export function readBody(stream: Readable, limit: number, deadline: ReadDeadline
   let size = 0;
   let finished = false;
 
-  // The listeners stay, and an error that comes later does not end the process; only what is not read any more is let pass.
+  // The listeners stay, so that a later error does not end the process. Remaining data is discarded.
   function finish(error: Error | undefined, body: Buffer | undefined): void {
     if (finished) return;
     finished = true;
@@ -63,7 +62,7 @@ export function readBody(stream: Readable, limit: number, deadline: ReadDeadline
     finish(error, undefined);
   }
   function onClose(): void {
-    // Every stream closes; an error, with its stack, costs more than the rest of the reading.
+    // Every stream closes, so make no error needlessly: its stack costs more than the rest of the reading.
     if (!finished) finish(new Error('the body ended too early'), undefined);
   }
   const wait = deadline(() => finish(new TooSlow(), undefined));

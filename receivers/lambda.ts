@@ -4,7 +4,7 @@ import type { EdgeReceiver } from './edge.ts';
 type One = Record<string, string | undefined> | null | undefined;
 type Several = Record<string, string[] | undefined> | null | undefined;
 
-/** The parts used of the event of a function URL, of an API Gateway (both of its formats) or of a load balancer. */
+/** The fields used here of an event from a function URL, an API Gateway (both formats) or a load balancer. */
 export interface LambdaEvent {
   headers?: One;
   multiValueHeaders?: Several;
@@ -16,24 +16,24 @@ export interface LambdaEvent {
   rawQueryString?: string;
   queryStringParameters?: One;
   multiValueQueryStringParameters?: Several;
-  /** That of a REST API has nothing of what is used. */
+  /** A REST API's has none of the fields used. */
   requestContext?: object;
 }
 
-/** The parts used of `requestContext`. */
+/** The fields used of `requestContext`. */
 interface RequestContext {
   http?: { method?: string };
   elb?: object;
 }
 
-/** The answer of such a function. */
+/** The function's answer. */
 export interface LambdaResult {
   statusCode: number;
   headers: Record<string, string>;
   body: string;
 }
 
-/** Names with each of their values; some platforms give the last one only, some all of them, some both. */
+/** Pairs of each name and value. Some platforms send only the last value, some all of them, some both. */
 function pairsOf(one: One, several: Several): [name: string, value: string][] {
   const all = Object.entries(several ?? {});
   const given = all.length > 0 ? all : Object.entries(one ?? {}).map(([name, value]) => [name, [value]] as const);
@@ -53,7 +53,7 @@ const contextOf = ({ requestContext }: LambdaEvent): RequestContext => requestCo
 function queryOf(event: LambdaEvent): string {
   const { rawQueryString, queryStringParameters, multiValueQueryStringParameters } = event;
   if (rawQueryString !== undefined) return rawQueryString;
-  // A REST API has decoded them, a load balancer has not.
+  // A REST API decodes them. A load balancer does not.
   const written = contextOf(event).elb === undefined ? encodeURIComponent : String;
   const pairs = pairsOf(queryStringParameters, multiValueQueryStringParameters);
   return pairs.map(([name, value]) => `${written(name)}=${written(value)}`).join('&');
@@ -73,15 +73,15 @@ function requestOf(event: LambdaEvent): Request {
 }
 
 /**
- * A handler for AWS Lambda. The platform freezes the process once the answer is out: handlers have to be done by then,
- * and the receiver needs a `store` that all instances share.
+ * A handler for AWS Lambda. The platform freezes the process after the answer, so handlers must finish before. The
+ * receiver needs a `store` that all instances share.
  *
- * @throws TypeError when it is given no receiver
+ * @throws TypeError without a receiver
  */
 export function lambdaHandler(receiver: Pick<EdgeReceiver, 'handle'>): (event: LambdaEvent) => Promise<LambdaResult> {
   if (typeof receiver?.handle !== 'function') throw new TypeError('give what createReceiver has made');
   return async (event) => {
-    // A mapping template has parsed it, or it is no event of these: not the sender's fault.
+    // A mapping template has parsed it, or it is another event: not the sender's fault.
     if (typeof (event?.body ?? '') !== 'string') {
       const { status, headers, body } = bodyAlreadyRead;
       return { statusCode: status, headers, body };
@@ -90,7 +90,7 @@ export function lambdaHandler(receiver: Pick<EdgeReceiver, 'handle'>): (event: L
     try {
       request = requestOf(event);
     } catch {
-      // No event, or a method or header that no request can have.
+      // Not an event, or a method or header that no request can have.
       const body = JSON.stringify({ code: 'bad_request', message: 'not a request' });
       return { statusCode: 400, headers: { 'content-type': 'application/json; charset=utf-8' }, body };
     }

@@ -6,14 +6,14 @@ import type { Inbox, Opening, ReceiverStore } from './store.ts';
 
 /** The head of a request; `header` takes lowercase names. */
 export interface RequestHead {
-  /** Path and query, as far as the edge knows them. */
+  /** Path and query, if the edge knows them. */
   url: string;
   header(name: string): string | undefined;
 }
 
 /**
  * One secret, several while they are rotated, or a function that finds them for a request (tenants).
- * The function returns `undefined` for an unknown tenant (401) and throws when it can't tell (503).
+ * The function returns `undefined` for an unknown tenant (401) and throws if the lookup fails (503).
  */
 export type SecretOption =
   | Secret
@@ -23,18 +23,18 @@ export type SecretOption =
 /** The request that brought a message, for its handler. */
 export interface ReceivedRequest {
   /**
-   * Aborts when the sender was asked to come again, and when the receiver stops waiting at its close. Also when the
-   * lease was lost, so that another process may have begun the same work.
+   * Aborts when the sender was asked to retry, when the receiver stops waiting at its close, and when the lease was lost,
+   * so that another process may have begun the same work.
    */
   readonly signal: AbortSignal;
   /** The bytes as received. */
   readonly rawBody: Buffer;
   readonly url: string;
-  /** The same for every repetition of this request: its signature, or its Idempotency-Key where no secret is set. */
+  /** The same for every repetition of this request: its signature, or its Idempotency-Key if no secret is set. */
   readonly key: string | undefined;
-  /** Place of the secret that matched; `undefined` where no secret is set. */
+  /** Index of the secret that matched; `undefined` if no secret is set. */
   readonly secret: number | undefined;
-  /** The store's name for this request; `undefined` where nothing tells repetitions apart. For a store's `transaction`. */
+  /** The store's entry for this request, for a store's `transaction`; `undefined` if nothing identifies repetitions. */
   readonly opening: Opening | undefined;
 }
 
@@ -43,17 +43,17 @@ export type Handler<M> = (message: M, request: ReceivedRequest) => unknown;
 /** The identify call of an audience or computed trait, which always names its user. */
 export type ComputedBody = MessageOf['identify'] & { userId: string };
 
-/** Takes the membership changes of one audience. */
+/** Handlers for membership changes of one audience. */
 export interface AudienceHandlers {
   entered?: Handler<ComputedBody>;
   exited?: Handler<ComputedBody>;
 }
 
 /**
- * The audiences and traits of your configuration: `rollcall types` writes a declaration that extends it. With that, a
- * handler for another one does not compile.
+ * The audiences and traits of your configuration. `rollcall types` writes a declaration that extends it, so that a
+ * handler for an unknown one does not compile.
  */
-// biome-ignore lint/suspicious/noEmptyInterface: it is there to be extended.
+// biome-ignore lint/suspicious/noEmptyInterface: users extend it.
 export interface Register {}
 
 type AudienceKey = Register extends { audiences: infer Key extends string } ? Key : string;
@@ -61,10 +61,10 @@ type Traits = Register extends { traits: infer Values } ? Values : Record<string
 
 type ObjectMembers = typeof Object.prototype;
 
-/** Any object has a `constructor`: without a handler of that name it must fit too. */
+/** Any object has a `constructor`, which must be allowed even if it is no handler. */
 type NamedLike<Key, H> = Key extends keyof ObjectMembers ? H | ObjectMembers[Key] : H;
 
-/** Takes the changes of one computed trait. */
+/** Handlers for changes of one computed trait. */
 export interface TraitHandlers<Values = JsonObject> {
   /** `traits` has the new values, all columns of the trait. */
   changed?: Handler<Omit<ComputedBody, 'traits'> & { traits: Values }>;
@@ -72,7 +72,7 @@ export interface TraitHandlers<Values = JsonObject> {
   gone?: Handler<ComputedBody>;
 }
 
-/** A failure that `on.error` gets. */
+/** Context of an error passed to `on.error`. */
 export interface Failure {
   /** `host`: the app around the receiver took the body, the answer or the connection. */
   stage: 'secret' | 'store' | 'handler' | 'invalid' | 'host';
@@ -90,77 +90,77 @@ export interface Invalid {
   detail: string;
 }
 
-/** Handlers by kind of message. The answer is 200 when they are done and 500 when they fail. */
+/** Handlers by kind of message. The answer is 200 when they succeed and 500 when they fail. */
 export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
-  /** By the audience's key, or `*` for those not named. Takes membership changes away from `identify`. */
+  /** By the audience's key, or `*` for all others. These membership changes no longer go to `identify`. */
   audience?: { [Key in AudienceKey | '*']?: NamedLike<Key, AudienceHandlers> };
-  /** By the trait's key, or `*` for those not named. Takes changes of computed traits away from `identify`. */
+  /** By the trait's key, or `*` for all others. These changes of traits no longer go to `identify`. */
   trait?: { [Key in keyof Traits]?: NamedLike<Key, TraitHandlers<Traits[Key]>> } & { '*'?: TraitHandlers };
   /**
-   * Called in place of the handlers, which `next` runs, for every message that reaches them: for spans, measures and
-   * contexts. What `next` rejects with is the handlers' failure.
+   * Wraps the handlers of every message, for spans, metrics and contexts. `next` runs the handlers, and rejects if they
+   * fail.
    */
   around?: (message: Message | UnknownMessage, request: ReceivedRequest, next: () => Promise<void>) => unknown;
-  /** Called first, for every message of a known kind that is not out of date. */
+  /** Called first, for every message of a known kind that is not stale. */
   any?: Handler<Message>;
-  /** Called for what nothing else takes, kinds of the future included. The answer is 200. */
+  /** Called for messages without another handler, including unknown kinds. The answer is 200. */
   unhandled?: Handler<Message | UnknownMessage>;
-  /** Keeps what does not parse; then the answer is 200 instead of a 400, which loses the event. */
+  /** Called for bodies that do not parse. The answer is then 200 instead of a 400, which loses the event. */
   invalid?: (invalid: Invalid, request: ReceivedRequest) => unknown;
-  /** Called with every failure, late ones too. */
+  /** Called with every failure, including late ones. */
   error?: (error: unknown, failure: Failure) => unknown;
 };
 
-/** Structured log, as pino and Fastify have it. */
+/** A structured log such as pino's and Fastify's. */
 export interface Log {
   warn(fields: Record<string, unknown>, message: string): void;
   error(fields: Record<string, unknown>, message: string): void;
 }
 
-/** Time, to be replaced in tests. */
+/** The clock, replaceable in tests. */
 export interface ReceiverClock {
   /** Milliseconds since 1970. */
   now(): number;
-  /** Calls back after `ms`; the returned function cancels. In the background it does not keep the process alive. */
+  /** Calls back after `ms`. The returned function cancels. A background timer does not keep the process alive. */
   after(ms: number, callback: () => void, options?: { readonly background?: boolean }): () => void;
 }
 
 export interface VerifyOptions {
-  /** `false` takes unsigned requests: for trying things out, or where something else has verified them. */
+  /** `false` accepts unsigned requests: for experiments, or if something else has verified them. */
   secret: SecretOption | false;
   /**
-   * How requests are signed: by the header `X-Signature` (default), by those of Standard Webhooks, or by either while
-   * the sender moves over. Then a request with a `webhook-signature` is judged by it.
+   * How requests are signed: by `X-Signature` (default), by Standard Webhooks, or by either while the sender migrates. With
+   * 'both', a `webhook-signature` takes precedence.
    */
   signing?: 'x-signature' | 'standard' | 'both';
   /**
-   * Milliseconds since a request, or its batch, was signed, or until it will have been, beyond which it is refused. Needs
-   * Standard Webhooks: `X-Signature` covers no time of the request. Set it once the sender signs so.
+   * The most milliseconds between now and the time at which a request, or its batch, was signed. Others are refused. Needs
+   * Standard Webhooks, as `X-Signature` covers no time of the request. Set it once the sender signs that way.
    */
   maxAge?: number;
   /** Largest body in bytes (default 1 MiB). */
   bodyLimit?: number;
   /**
-   * Try the usual mistakes on a mismatch and name the one that fits in the log (default: unless NODE_ENV is production).
-   * At most once a second, and for bodies of up to 16 KiB: whoever sends them is not known yet.
+   * On a mismatch, try the usual mistakes and log the one that fits (default: unless NODE_ENV is production). At most once
+   * a second, and for bodies of up to 16 KiB, since the sender is not verified yet.
    */
   hints?: boolean;
-  /** Milliseconds that a request may take, its body included, until the sender has to come again (default 4500; it waits 5000). */
+  /** Milliseconds that a request may take, with its body, until the sender must retry (default 4500; it waits 5000). */
   deadline?: number;
   clock?: ReceiverClock;
 }
 
-/** When the sender hears 200: once handlers are done, or as soon as the message is stored. */
+/** When to answer 200: once handlers are done, or as soon as the message is stored. */
 export type AckOptions = { ack?: 'handled'; store?: ReceiverStore } | { ack: 'stored'; store: Inbox };
 
 export type CoreOptions = VerifyOptions &
   AckOptions & {
     on: Handlers;
-    /** Tells receivers apart that share a store: what one has handled says nothing about another. */
+    /** Distinguishes receivers that share a store: each handles every message itself. */
     name?: string;
-    /** Requests that are handled at once with `ack: 'stored'` (default 16). */
+    /** Requests handled concurrently with `ack: 'stored'` (default 16). */
     concurrency?: number;
-    /** Milliseconds after which a handler is taken to never return, and others get their turn (default 15 minutes). */
+    /** Milliseconds after which a handler is given up, so that others get their turn (default 15 minutes). */
     stuckAfter?: number;
     /** Milliseconds that closing waits for handlers (default 10000). */
     drain?: number;

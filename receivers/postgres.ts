@@ -8,27 +8,27 @@ import { LeaseLost, type Opening, type ReceiverStore } from './store.ts';
 export { type PostgresClient, type PostgresPool, postgresSchema };
 
 export interface PostgresStoreOptions {
-  /** A pool of the app's `pg`. A connection is taken for each step, not while handlers work. */
+  /** A pool of the app's `pg`. Each step takes a connection. None is held while handlers run. */
   pool: PostgresPool;
-  /** The table, with or without a schema (default `rollcall_receiver`). */
+  /** The table's name, with or without a schema (default `rollcall_receiver`). */
   table?: string;
   /** Milliseconds that handled requests are remembered (default one day; a sender repeats for hours). */
   keep?: number;
-  /** Milliseconds that a request is held without being renewed; then another process may begin it (default 30 s). */
+  /** Milliseconds until an unrenewed lease expires and another process may begin the request (default 30 s). */
   lease?: number;
-  /** SQL for the time, in milliseconds since 1970 (default: the database's clock, so that hosts' clocks may differ). */
+  /** SQL for the current time, in milliseconds since 1970 (default: the database's clock, so that hosts' clocks may differ). */
   time?: string;
 }
 
-/** A store that any number of hosts share; see {@link postgresStore}. */
+/** A store for any number of hosts; see {@link postgresStore}. */
 export interface PostgresStore extends ReceiverStore {
   /** Makes the table if it is missing. Call it at start, or run {@link postgresSchema} as a migration. */
   migrate(): Promise<void>;
   /**
-   * Runs `work` in the transaction that marks the request as handled: both happen, once, or neither. For the handler that
-   * has the last word on a message; whatever it does after that is not repeated.
+   * Runs `work` in the transaction that marks the request as handled: both happen, once, or neither. Use it in the last
+   * handler of a message: work after it is not repeated.
    *
-   * @throws LeaseLost, and has nothing written, when another process has begun the same request or a change of the same name
+   * @throws LeaseLost, with nothing written, when another process has begun the same request or a change of the same name
    */
   transaction<T, Client extends PostgresClient = PostgresClient>(
     request: { readonly opening: Opening | undefined },
@@ -40,9 +40,9 @@ const PRUNE_EVERY = 100;
 
 /**
  * Remembers handled requests, and the order of changes, in one table of the app's Postgres, for all hosts.
- * A decision and the rows that it reads are one transaction; a lease ends the work of a host that crashed.
+ * Each decision is one transaction with the rows it reads. The lease of a host that crashed expires.
  *
- * @throws TypeError when `pool` is none, the name of the table is not one, or `keep` or `lease` is no number
+ * @throws TypeError when `pool` is not a pool, the table's name is invalid, or `keep` or `lease` is not a number
  */
 export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   if (typeof options?.pool?.connect !== 'function') {
@@ -66,7 +66,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     lease,
     async migrate() {
       await transaction(pool, async (client) => {
-        // `if not exists` still fails for one of two that create the same at once.
+        // `if not exists` still fails if two processes create the same table concurrently.
         await client.query('select pg_advisory_xact_lock(hashtext($1))', [table.name]);
         await client.query(postgresSchema(table.name));
       });

@@ -6,10 +6,10 @@ import type { Log, RequestHead } from './options.ts';
 import { joined } from './parse/bytes.ts';
 import type { Trusted } from './verify/verifier.ts';
 
-/** A request as an edge has it. */
+/** A request as an edge provides it. */
 export interface Incoming extends RequestHead {
   method: string | undefined;
-  /** Throws {@link AlreadyRead} when something else took the body, {@link TooSlow} at the deadline. */
+  /** Throws {@link AlreadyRead} when something else read the body, {@link TooSlow} at the deadline. */
   read(limit: number, deadline: ReadDeadline): Promise<Buffer | undefined>;
 }
 
@@ -18,7 +18,7 @@ const consoleLog: Log = {
   error: (fields, message) => console.error(message, fields),
 };
 
-/** The host's log. Whether it fails, at once or later, neither an answer nor the process depends on it. */
+/** Wraps the host's log, so that its failures, immediate or late, affect neither an answer nor the process. */
 export function logOf({ log = consoleLog }: { log?: Log }): Log {
   const safely =
     (level: keyof Log): Log[typeof level] =>
@@ -26,7 +26,7 @@ export function logOf({ log = consoleLog }: { log?: Log }): Log {
       try {
         await log[level](fields, message);
       } catch {
-        // There is nowhere left to say it.
+        // There is nowhere left to report it.
       }
     };
   return { warn: safely('warn'), error: safely('error') };
@@ -56,7 +56,7 @@ export async function check(core: Checker, incoming: Incoming, since: number, lo
   return verified.ok ? { ...verified, rawBody } : verified;
 }
 
-/** Brings a request to its answer; never fails. */
+/** Answers a request. Never fails. */
 export async function receive(core: Core, incoming: () => Incoming, log: Log): Promise<reply.Reply> {
   try {
     const since = core.now();
@@ -72,7 +72,7 @@ export async function receive(core: Core, incoming: () => Incoming, log: Log): P
   }
 }
 
-/** @throws TypeError for what is no `Request` */
+/** @throws TypeError for anything but a `Request` */
 export function fromRequest(request: Request): Incoming {
   if (typeof request?.headers?.get !== 'function') {
     throw new TypeError(
@@ -94,18 +94,18 @@ const isNodeResponse = (given: unknown): given is ServerResponse =>
   typeof (given as Partial<ServerResponse> | undefined)?.writeHead === 'function';
 
 /**
- * Answers one request of a host that speaks `Request` and `Response`.
+ * Answers one request of a host that uses `Request` and `Response`.
  *
- * @param beside - what the host gives beside the request
+ * @param beside - the host's second argument
  */
 export async function respond(core: Core, request: Request, log: Log, beside?: unknown): Promise<Response> {
   const { status, headers, body } = await receive(core, () => fromRequest(request), log);
-  // Mounted in place of `node`: such a host looks at no Response, and its client would wait for ever.
+  // Mounted in place of `node`: such a host ignores the Response, and its client would wait for ever.
   if (isNodeResponse(beside) && !beside.headersSent) beside.writeHead(status, headers).end(body);
   return new Response(body, { status, headers });
 }
 
-/** Reads all chunks, or gives up as soon as they are more than the limit. */
+/** Reads all chunks. Gives up as soon as they exceed the limit. */
 async function collect(
   stream: ReadableStream<Uint8Array>,
   limit: number,

@@ -24,7 +24,7 @@ export function sign(body: string | Uint8Array, secret: Secret): string {
 }
 
 /**
- * Compares `X-Signature` with the bytes as they were received, in constant time.
+ * Compares `X-Signature` with the bytes as received, in constant time.
  *
  * @param secrets - one secret, or several while they are rotated; all are tried in their order.
  */
@@ -33,7 +33,7 @@ export function verify(
   header: string | readonly string[] | undefined,
   secrets: Secret | readonly Secret[],
 ): Verification {
-  // A header that was sent several times is no signature.
+  // A header that was sent several times is not a signature.
   const given = typeof header === 'object' ? header.join(', ') : header;
   const reason = headerFault(given);
   if (reason !== undefined) return { ok: false, reason };
@@ -44,7 +44,7 @@ export function verify(
   );
 }
 
-/** As {@link verify}, for a header that {@link headerFault} has passed. */
+/** Like {@link verify}, for a header that {@link headerFault} has passed. */
 export function verifyWellFormed(body: string | Uint8Array, header: string, secrets: readonly Secret[]): Verification {
   const secret = secrets.findIndex((candidate) => isSame(sign(body, candidate), header));
   return secret === -1 ? { ok: false, reason: 'signature_mismatch' } : { ok: true, secret };
@@ -52,18 +52,18 @@ export function verifyWellFormed(body: string | Uint8Array, header: string, secr
 
 const blockBytes = 64;
 const digestBytes = 20;
-/** The longest body that is worth a copy. */
+/** The longest body worth copying. */
 const mostBytes = 64 * 1024;
 
-// Each is filled and used without a break in between, so that one is enough.
+// Each is filled and used synchronously, so one is enough.
 const innerInput = Buffer.alloc(blockBytes + mostBytes);
 const outerInput = Buffer.alloc(blockBytes + digestBytes);
 const expectedDigits = Buffer.alloc(2 * digestBytes);
 const givenDigits = Buffer.alloc(2 * digestBytes);
 
-/** In constant time. */
+/** Compares in constant time. */
 function isSame(expected: string, given: string): boolean {
-  // A shorter one would leave digits of the one before it.
+  // A shorter one would leave digits of the previous one in the buffer.
   if (given.length !== givenDigits.length) return false;
   expectedDigits.write(expected, 'latin1');
   givenDigits.write(given, 'latin1');
@@ -89,7 +89,7 @@ function makeBlocks(key: KeyObject): Blocks {
 }
 
 /**
- * HMAC-SHA1 in lowercase hexadecimal, put together from two one-shot hashes as RFC 2104 defines it. `createHmac`
+ * HMAC-SHA1 in lowercase hexadecimal, built from two one-shot hashes as RFC 2104 defines it. `createHmac`
  * makes an object with native memory for each call, and freeing it costs a busy receiver more than hashing 1 KB.
  */
 function hmacSha1(key: KeyObject, body: Uint8Array): string {

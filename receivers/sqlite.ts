@@ -11,7 +11,7 @@ import type { Inbox, Opening } from './store.ts';
 export interface SqliteStoreOptions {
   /** Milliseconds that handled requests are remembered (default one day; a sender repeats for hours). */
   keep?: number;
-  /** Milliseconds that a request is held without being renewed; then another process may begin it (default one minute). */
+  /** Milliseconds until an unrenewed lease expires and another process may begin the request (default one minute). */
   lease?: number;
   now?: () => number;
 }
@@ -19,10 +19,10 @@ export interface SqliteStoreOptions {
 /** A store in a file, shared by the processes of one machine; see {@link sqliteStore}. */
 export interface SqliteStore extends Inbox {
   /**
-   * Runs `work` in the transaction that marks the request as handled: both happen, once, or neither. For the handler that
-   * has the last word on a message; whatever it does after that is not repeated. `work` can't wait for anything.
+   * Runs `work` in the transaction that marks the request as handled: both happen, once, or neither. Use it in the last
+   * handler of a message: work after it is not repeated. `work` must be synchronous.
    *
-   * @throws LeaseLost, and has nothing written, when another process has begun the same request or a change of the same name
+   * @throws LeaseLost, with nothing written, when another process has begun the same request or a change of the same name
    */
   transaction<T>(request: { readonly opening: Opening | undefined }, work: (db: DatabaseSync) => T): T;
   close(): void;
@@ -32,10 +32,10 @@ export interface SqliteStore extends Inbox {
  * Remembers handled requests, and with `ack: 'stored'` the requests themselves, durably, in a SQLite file that only its
  * owner may read.
  *
- * @throws TypeError when it is given no file, or `keep` or `lease` is no number
+ * @throws TypeError without a file, or when `keep` or `lease` is not a number
  */
 export function sqliteStore(path: string, options: SqliteStoreOptions = {}): SqliteStore {
-  // SQLite takes the empty name for a file that is gone with the process.
+  // To SQLite the empty name means a temporary file.
   if (typeof path !== 'string' || path === '') throw new TypeError("give the file of the store, or ':memory:'");
   const { keep = 24 * 60 * 60 * 1000, lease = 60_000, now = Date.now } = options;
   checkNumber('keep', keep, true);
@@ -72,7 +72,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
   };
 }
 
-/** One for each receiver, whose name may have characters that no file's may. */
+/** The lock file of a receiver, whose name may have characters that are not allowed in file names. */
 function lockFile(path: string, receiver: string): string {
   if (receiver === '') return `${path}-owner`;
   return `${path}-owner-${createHash('sha256').update(receiver).digest('hex').slice(0, 16)}`;

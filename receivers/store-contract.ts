@@ -1,32 +1,32 @@
 import assert from 'node:assert/strict';
 import { type Change, LeaseLost, type Opened, type Opening, type ReceiverStore } from './store.ts';
 
-/** An empty store whose time stands still until it is moved. */
+/** An empty store whose clock moves only by `advance`. */
 export interface StoreFixture {
   readonly store: ReceiverStore;
-  /** The same store as another process has it; for a store of one process the same object. */
+  /** The same store as seen by another process; for a store of one process the same object. */
   readonly other: ReceiverStore;
-  /** Lets milliseconds go by. */
+  /** Advances the clock by milliseconds. */
   advance(ms: number): void | Promise<void>;
 }
 
-/** One thing that every store has to do. */
+/** A test that every store must pass. */
 export interface StoreCase {
-  /** A sentence for the test. */
+  /** The name of the test, a sentence. */
   readonly name: string;
-  /** Rejects with an `AssertionError` when the store does not do it; works in any test runner. */
+  /** Rejects with an `AssertionError` if the store fails the test. Works in any test runner. */
   run(fixture: StoreFixture): Promise<void>;
 }
 
 /** For stores whose `transaction` lets a handler write where the store writes. */
 export interface TransactionFixture extends StoreFixture {
-  /** Writes a text in the transaction of an opening, and then throws `failure` in it, if there is one. */
+  /** Writes a text in the transaction of an opening, then throws `failure` in it, if given. */
   write(store: ReceiverStore, opening: Opening, text: string, failure?: Error): Promise<void>;
-  /** The texts that were written, in their order. */
+  /** The texts written, in order. */
   written(): Promise<readonly string[]>;
 }
 
-/** One thing that every store with `transaction` has to do. */
+/** A test that every store with `transaction` must pass. */
 export interface TransactionCase {
   readonly name: string;
   run(fixture: TransactionFixture): Promise<void>;
@@ -41,7 +41,7 @@ function opening(key: string | undefined, change?: Change): Opening {
 
 const change = (sequence: number, name = 'club of u1'): Change => ({ name, sequence });
 
-/** Text that no database makes shorter. */
+/** Text that no database can compress. */
 function incompressible(length: number): string {
   const bytes = crypto.getRandomValues(new Uint8Array(length));
   return Array.from(bytes, (byte) => String.fromCharCode(0x20 + (byte % 95))).join('');
@@ -56,7 +56,7 @@ async function handles(store: ReceiverStore, given: Opening): Promise<void> {
   assert.equal(await store.done(given), true);
 }
 
-/** Cases that a store for receivers must pass. They hold for several processes as for one. */
+/** Cases that a store for receivers must pass, with one process or several. */
 export const storeCases: readonly StoreCase[] = [
   {
     name: 'a request that was handled stays handled',

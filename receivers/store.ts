@@ -2,14 +2,14 @@ import type { Awaitable } from './core/after.ts';
 import type { ComputedCalls, Parsed } from './parse/messages.ts';
 import { checkNumber } from './parse/numbers.ts';
 
-/** The change of one user's membership or trait that a request brings: changes of one name are handled in the order of their sequence. */
+/** A change of one user's membership or trait. Changes of one name are handled in the order of their sequence. */
 export interface Change {
-  /** Names receiver, secret, audience or trait, and user. */
+  /** Identifies receiver, secret, audience or trait, and user. */
   readonly name: string;
   readonly sequence: number;
 }
 
-/** The change that a call brings; `scope` names receiver and sender, so that no other can get before it. */
+/** The change that a call contains. `scope` identifies receiver and sender, so that no other sender can supersede it. */
 export function changeOf(computed: ComputedCalls | undefined, scope: string): Change | undefined {
   if (computed?.sequence === undefined) return undefined;
   const { kind, id, userId, sequence } = computed;
@@ -18,22 +18,22 @@ export function changeOf(computed: ComputedCalls | undefined, scope: string): Ch
 
 /** A user who was deleted. */
 export interface Deleted {
-  /** Of their changes and stored requests; one that ends with `|` stands for those of all senders. */
+  /** The scope of their changes and stored requests. One that ends with `|` stands for those of all senders. */
   readonly scope: string;
   readonly userId: string;
 }
 
-/** The user whom a deletion notice names. */
+/** The user named by a deletion notice. */
 export function deletedBy(parsed: Parsed, scope: string): Deleted | undefined {
   if (!parsed.ok || !parsed.known || parsed.message.type !== 'delete') return undefined;
   return { scope, userId: parsed.message.userId };
 }
 
-/** Whether what has this scope is meant by the other one. */
+/** True if `other` is the same scope, or stands for all senders of this receiver. */
 export const isWithin = (scope: string, other: string): boolean =>
   scope === other || (other.endsWith('|') && scope.slice(0, scope.lastIndexOf('|') + 1) === other);
 
-/** Whether a change of this name is one of the user. */
+/** True if a change of this name is about the user. */
 export function isChangeOf(name: string, { scope, userId }: Deleted): boolean {
   try {
     const [of, , , user]: unknown[] = JSON.parse(name);
@@ -45,20 +45,20 @@ export function isChangeOf(name: string, { scope, userId }: Deleted): boolean {
 
 /** A request that is about to be handled. */
 export interface Opening {
-  /** The same for every repetition of the request; undefined where nothing tells repetitions apart. */
+  /** The same for every repetition of the request; undefined if nothing identifies repetitions. */
   readonly key: string | undefined;
   readonly change: Change | undefined;
-  /** The holder, different for every request: another can't end what this one began. */
+  /** The holder, unique per request: no other can end what this one began. */
   readonly holder: string;
   /**
-   * Of a deletion notice. Once it is handled, what the store knows of the user can go when nothing older can come any more:
-   * the order of the user's changes has to outlast those that are on their way.
+   * Set for a deletion notice. Once it is handled, the store forgets the user, but keeps the order of the user's changes
+   * until no older change can arrive any more.
    */
   readonly deletes?: Deleted | undefined;
 }
 
 /**
- * - `new`: it is this holder's now, until its lease ends
+ * - `new`: this holder has it now, until its lease ends
  * - `running`: another holder has the same request
  * - `busy`: another holder has a change of the same name
  * - `done`: it was handled before
@@ -67,82 +67,81 @@ export interface Opening {
 export type Opened = 'new' | 'running' | 'busy' | 'done' | 'stale';
 
 /**
- * Remembers what was handled, for one process or for all that share it. Each verb is atomic: of two processes that begin
- * the same request, or changes of one name, one gets `new`.
+ * Remembers handled requests, for one process or for all that share it. Each method is atomic: if two processes begin the
+ * same request, or changes of one name, only one gets `new`.
  */
 export interface ReceiverStore {
-  /** Milliseconds that a request is held without being renewed: what a crashed process began can then be begun by others. */
+  /** Milliseconds until an unrenewed lease expires: others can then begin the requests of a crashed process. */
   readonly lease: number;
-  /** Begins to handle a request. */
   begin(opening: Opening): Awaitable<Opened>;
-  /** Holds it for another lease; false when another holder has taken it. */
+  /** Renews the lease; false if another holder has taken the request. */
   renew(opening: Opening): Awaitable<boolean>;
   /**
-   * Handled: from now on `begin` answers `done` to its repetitions and `stale` to older changes of the name. False, and
-   * nothing moves back, when another holder has taken it.
+   * Marks it as handled: from now on `begin` answers `done` to its repetitions and `stale` to older changes of the name.
+   * False, without going back to an older change, if another holder has taken it.
    */
   done(opening: Opening): Awaitable<boolean>;
-  /** Failed: from now on `begin` answers `new` again. Does nothing when another holder has taken it. */
+  /** Releases it after a failure, so that `begin` answers `new` again. Does nothing if another holder has taken it. */
   release(opening: Opening): Awaitable<void>;
 }
 
-/** Another holder has begun the same work: what this one would have written may be out of date. */
+/** Another holder has begun the same work, so the writes of this one might be stale. */
 export class LeaseLost extends Error {
   override name = 'LeaseLost';
   override message = 'the lease ended while the handler worked, and another process has begun: nothing was written';
 }
 
-/** A request as it is kept with `ack: 'stored'`. */
+/** A request stored with `ack: 'stored'`. */
 export interface StoredRequest {
   readonly key: string;
   readonly body: Buffer;
   readonly url: string;
   readonly secret: number | undefined;
-  /** Names the receiver and the sender that it was verified for: the one's `name`, `|`, and what has no `|`. */
+  /** Identifies receiver and sender: the receiver's `name`, `|`, and the sender, which has no `|`. */
   readonly scope: string;
-  /** Requests of one user are handled in the order in which they came. */
+  /** Requests of one user are handled in the order of their arrival. */
   readonly user: string | undefined;
 }
 
-/** A request in the store, and what was tried with it. */
+/** A request in the store, with its tries. */
 export interface KeptRequest extends StoredRequest {
   readonly tries: number;
-  /** How often a process that worked on it ended before it had done so. */
+  /** Processes that ended while they worked on it. */
   readonly crashes: number;
 }
 
-/** A request that nothing is tried with any more. */
+/** A request that is not tried any more. */
 export interface GivenUpRequest extends KeptRequest {
   readonly reason: string;
   /** Milliseconds since 1970. */
   readonly at: number;
 }
 
-/** A store that keeps the requests themselves, which `ack: 'stored'` needs. One process at a time works on those of a receiver. */
+/** A store that keeps the requests themselves, for `ack: 'stored'`. One process at a time works on those of a receiver. */
 export interface Inbox extends ReceiverStore {
-  /** Keeps requests, all or none, until they are done or given up; for each false when it is known already. */
+  /** Stores requests, all or none, until they are done or given up. Returns for each false if it was known already. */
   keep(requests: readonly StoredRequest[]): Awaitable<readonly boolean[]>;
   /**
-   * Makes this process the one that works on what is kept for a receiver, or prolongs that for a lease; false while another
-   * one is. Requests of it that another one had begun count a crash.
+   * Makes this process the owner of a receiver's stored requests, or renews that for a lease; false while another one is
+   * the owner. Requests that a former owner had begun count a crash.
    */
   own(owner: string, receiver: string): Awaitable<boolean>;
   disown(owner: string, receiver: string): Awaitable<void>;
-  /** Requests of a receiver that may be tried now, the oldest first: one of each user, if none of `working` is theirs. */
+  /** Requests of a receiver that are due, oldest first: one per user, and none of users in `working`. */
   due(limit: number, working: readonly string[], receiver: string): Awaitable<readonly KeptRequest[]>;
-  /** A try begins. It is counted first, so that one that ends the process counts too. */
+  /** Counts a try at its beginning, so that one that ends the process counts too. */
   tried(key: string): Awaitable<void>;
-  /** The try failed; the next one is not before `at`, in milliseconds since 1970. */
+  /** Schedules the next try, not before `at`, in milliseconds since 1970. */
   tryAgain(key: string, at: number): Awaitable<void>;
-  /** No further try: kept for a person to look at. */
+  /** Ends the tries. The request is kept for a person to inspect. */
   giveUp(key: string, reason: string): Awaitable<void>;
-  /** Requests that were given up, the oldest first. */
+  /** Requests that were given up, oldest first. */
   givenUp(limit: number): Awaitable<readonly GivenUpRequest[]>;
-  /** Has what was given up tried anew, all of it or that with these keys; resolves to their number. */
+  /** Retries requests that were given up, all or those with these keys. Resolves to their number. */
   retry(keys?: readonly string[]): Awaitable<number>;
 }
 
-/** The holder of a name, and what was known of it before. */
+/** The holder of a name, and its state before the hold. */
 class Hold<V> {
   readonly holder: string;
   readonly until: number;
@@ -155,7 +154,7 @@ class Hold<V> {
   }
 }
 
-/** States by name, with who holds them; a hold that ran out is nobody's. Forgets the oldest beyond `max`. */
+/** States and holders by name. Expired holds do not count. Forgets the oldest beyond `max`. */
 class Memory<V extends number | boolean> {
   readonly #states = new Map<string, V | Hold<V>>();
   readonly #max: number;
@@ -169,7 +168,7 @@ class Memory<V extends number | boolean> {
     return this.#states.get(name);
   }
 
-  /** Takes the name, whoever had it; what is taken again counts as new. */
+  /** Gives the name to a holder, replacing any other. A name taken again counts as the newest. */
   take(name: string, state: V | Hold<V> | undefined, holder: string, now: number, lease: number): void {
     if (state !== undefined) this.#states.delete(name);
     this.#states.set(name, new Hold(holder, now + lease, known(state)));
@@ -180,13 +179,13 @@ class Memory<V extends number | boolean> {
     return state instanceof Hold && state.holder === holder;
   }
 
-  /** Ends a hold: `value` is what is known from now on. */
+  /** Ends a hold with a new value. */
   set(name: string, value: V): void {
     this.#states.set(name, value);
     if (this.#states.size > this.#max) this.#forget();
   }
 
-  /** Ends a hold of this holder: what was known before is known again. */
+  /** Ends this holder's hold and restores the former value. */
   give(name: string, holder: string): void {
     const state = this.#states.get(name);
     if (!(state instanceof Hold) || state.holder !== holder) return;
@@ -195,12 +194,12 @@ class Memory<V extends number | boolean> {
   }
 
   #forget(): void {
-    // Always the same iterator: a new one would pass over all that was deleted, at each call.
+    // Always the same iterator: a new one would step over all deleted entries at each call.
     this.#oldest ??= this.#states.entries();
     for (let looks = this.#states.size; looks > 0 && this.#states.size > this.#max; looks -= 1) {
       const [name, state] = this.#oldest.next().value as [string, V | Hold<V>];
       this.#states.delete(name);
-      // Names at work are not forgotten: they would be begun twice.
+      // Held names are not forgotten: they would be begun twice.
       if (state instanceof Hold) this.#states.set(name, state);
     }
   }
@@ -213,14 +212,14 @@ const isTaken = <V>(state: V | Hold<V> | undefined, holder: string, now: number)
 
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
-  /** Entries kept of each kind (default 100,000, about 13 MB each); beyond that the oldest are forgotten. */
+  /** The most entries of each kind (default 100,000, about 13 MB each). Beyond that the oldest are forgotten. */
   max?: number;
-  /** Milliseconds that a request is held without being renewed (default one minute). */
+  /** Milliseconds until an unrenewed lease expires (default one minute). */
   lease?: number;
   now?: () => number;
 }
 
-/** Memory of one process: a restart forgets what was handled, and what the order of changes was. */
+/** A store in the memory of one process. A restart forgets handled requests and the order of changes. */
 export function memoryStore({ max = 100_000, lease = 60_000, now = Date.now }: MemoryStoreOptions = {}): ReceiverStore {
   checkNumber('lease', lease);
   const handled = new Memory<true>(max);

@@ -9,26 +9,26 @@ import { check, fromRequest, logOf } from './receive.ts';
 import { nodeSignatures } from './verify/node-signatures.ts';
 import { Verifier } from './verify/verifier.ts';
 
-/** One message of a request, or why it is none. */
+/** One message of a request, or the reason that it is not one. */
 export type ParsedMessage =
   | { ok: true; key: string | undefined; message: Message; known: true }
   /** Of a kind that this version of the kit does not know. */
   | { ok: true; key: string | undefined; message: UnknownMessage; known: false }
   | { ok: false; key: string | undefined; reason: BodyFault; detail: string };
 
-/** A request that was verified, with its messages: one, or those of a batch in their order. */
+/** A verified request with its messages: one, or those of a batch in order. */
 export interface VerifiedRequest {
   ok: true;
   messages: ParsedMessage[];
-  /** Whether it was a batch, whose answer names what was not done. */
+  /** True for a batch. Its answer names the messages that were not handled. */
   isBatch: boolean;
-  /** Names whoever knows the secret that matched, and the place of that in the list. */
+  /** A name for the secret that matched, and its index. */
   sender: string;
   secret: number | undefined;
   rawBody: Buffer;
 }
 
-/** The answer to give to a request that can't be trusted. */
+/** A request that failed verification, with the answer to give. */
 export interface RefusedRequest {
   ok: false;
   /** The code of `response`. */
@@ -37,8 +37,7 @@ export interface RefusedRequest {
 }
 
 /**
- * Verifies and parses requests, and leaves everything else to you: whether one came before, in which order they are
- * handled, and what is answered.
+ * Verifies and parses requests, and leaves everything else to you: deduplication, order and answers.
  *
  * @throws TypeError when the secret is missing or empty
  */

@@ -5,14 +5,14 @@ export const isThenable = <T>(value: Awaitable<T>): value is Promise<T> =>
   typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 
 /**
- * Goes on with a value, at once when it is there already. With `await` everywhere, a request whose handler is
- * synchronous would pay for a dozen promises and a timer, which is as much as its signature costs.
+ * Continues with a value, synchronously if it is available already. With `await` everywhere, a request with a synchronous
+ * handler would pay for a dozen promises and a timer, which cost as much as its signature.
  */
 export function after<T, U>(value: T, next: (value: Awaited<T>) => Awaitable<U>): Awaitable<U> {
   return isThenable(value) ? Promise.resolve(value).then(next as never) : next(value as Awaited<T>);
 }
 
-/** Like {@link after} for the result of `start`, with an answer to what it throws or rejects with. */
+/** Like {@link after} for the result of `start`. `failed` handles what it throws or rejects with. */
 export function attempt<T, U>(
   start: () => Awaitable<T>,
   done: (value: T) => Awaitable<U>,

@@ -3,20 +3,20 @@ import { Timed } from './deadlines.ts';
 import { type Asker, Job } from './job.ts';
 import { batched, type ItemRejection, type Reply } from './reply.ts';
 
-/** Messages of one batch that are handled at once. */
+/** Messages of one batch that are handled concurrently. */
 const CONCURRENCY = 16;
-/** After so many messages, or milliseconds, there is a break, in which other requests and the deadline can come. */
+/** After this many messages, or milliseconds, the run yields to other requests and to the deadline. */
 const BREAK_AFTER = 512;
 const BREAK_MS = 4;
-/** The clock is looked at before each of so many. */
+/** The clock is read once per this many messages. */
 const LOOK_EVERY = 16;
 
 export interface BatchParts {
   readonly size: number;
-  /** When what is not done is to be sent again, in milliseconds since 1970. */
+  /** When unfinished messages are rejected for retry, in milliseconds since 1970. */
   readonly deadline: number;
   now(): number;
-  /** Handles a message: its answer if that is there at once, else the job that will have it. */
+  /** Handles a message. Returns its answer if that is available at once, else the job that will have it. */
   handle(index: number): Reply | Job;
   /** Called once all messages have their answers, or at the deadline. */
   finished(reply: Reply, run: BatchRun): void;
@@ -25,7 +25,7 @@ export interface BatchParts {
 /** Handles the messages of one request, a few at a time. */
 export class BatchRun extends Timed implements Asker {
   readonly #parts: BatchParts;
-  /** Of each message its answer, or the job that will have it; undefined before it is begun. */
+  /** For each message the answer, or the job that will have it; undefined before it is begun. */
   readonly #states: (Reply | Job | undefined)[];
   #working = 0;
   #next = 0;
@@ -56,7 +56,7 @@ export class BatchRun extends Timed implements Asker {
     this.start();
   }
 
-  /** Nothing more is begun, and what is not done yet is to be sent again. */
+  /** Begins nothing more. Asks the sender to retry unfinished messages. */
   expired(): void {
     this.#hasEnded = true;
     this.#parts.finished(batchReply(this.#states), this);
@@ -94,11 +94,11 @@ export class BatchRun extends Timed implements Asker {
   }
 }
 
-/** The answer to a batch, from those to its messages; those that have none yet are to be sent again. */
+/** Combines the answers to the messages of a batch. Messages without one are to be retried. */
 export function batchReply(states: readonly (Reply | Job | undefined)[]): Reply {
   const rejected: ItemRejection[] = [];
   states.forEach((state, index) => {
-    // A message that would be refused alone must not come again; one that would be retried must.
+    // A message is retried exactly if it would be retried on its own.
     if (state === undefined || state instanceof Job) rejected.push({ index, code: 'deadline', retry: true });
     else if (state.status >= 300) rejected.push({ index, code: state.code ?? 'failed', retry: state.status >= 500 });
   });

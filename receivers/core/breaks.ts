@@ -1,11 +1,11 @@
-/** Not every runtime has the quick one. */
+/** Not every runtime has `setImmediate`, which is faster. */
 export const later: (callback: () => void) => void = globalThis.setImmediate ?? ((callback) => setTimeout(callback, 0));
 
-/** After so many steps, or milliseconds, there is a break. */
+/** Steps, or milliseconds, between two breaks. */
 const BREAK_AFTER = 64;
 const BREAK_MS = 4;
 
-/** Lets others in between steps that wait for nothing else: promises alone keep timers and sockets waiting. */
+/** Yields between steps that wait for nothing else: promises alone would starve timers and sockets. */
 export class Breaks {
   readonly #now: () => number;
   #since = Number.NEGATIVE_INFINITY;
@@ -16,9 +16,9 @@ export class Breaks {
     this.#now = now;
   }
 
-  /** To be waited for before each step. */
+  /** Await this before each step. */
   async next(): Promise<void> {
-    // Of those that a break lets go on, the first ones may make the next break due.
+    // The first steps after a break may already make the next one due.
     while (this.#isDue()) {
       this.#pause ??= this.#take();
       await this.#pause;

@@ -21,30 +21,29 @@ import { createReport, type ReportFailure } from './report.ts';
 import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
 import { createWork, type Work } from './work.ts';
 
-/** The part of the kit that all edges share: verified bytes in, an answer out. */
+/** The part of the kit that all edges share. It takes verified bytes and answers them. */
 export interface Core {
   verifier: Verifier;
   now(): number;
   isClosing(): boolean;
   /** Calls back when a body that began to arrive at `since` takes too long. */
   reading(since: number, cut: () => void): Wait;
-  /** Calls back with the answer, at once if it is there; never fails. */
+  /** Calls back with the answer, synchronously if it is available. Never fails. */
   accept(verified: VerifiedFields, log: Log, answered: Answered): void;
   report: ReportFailure;
-  /** Resolves once the handlers at work now are done, at most after `drain`. */
+  /** Resolves once the handlers running now are done, after `drain` at the latest. */
   settled(): Promise<void>;
-  /** Takes up what was stored and not finished; for `ack: 'stored'`. */
+  /** Resumes stored messages that are not finished; for `ack: 'stored'`. */
   resume(log: Log): Promise<void>;
-  /** Answers 503 from now on and waits for the handlers, late ones too. */
+  /** Answers 503 from now on and waits for the handlers, including late ones. */
   close(): Promise<void>;
 }
 
-/** Takes an answer. */
 export type Answered = (answer: reply.Reply) => void;
 
 /**
- * @param hasOwnTimers - where a timer ends with the request that set it, as on some edge runtimes
- * @throws TypeError when the secret is missing or empty, or an option is not what it has to be
+ * @param hasOwnTimers - true if a timer ends with the request that set it, as on some edge runtimes
+ * @throws TypeError when the secret is missing or empty, or an option is invalid
  */
 export function createCore(options: CoreOptions, signatures: Signatures, hasOwnTimers = false): Core {
   checkOptions(options);
@@ -54,9 +53,9 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   const waits = createDeadlines(clock, !hasOwnTimers);
   let closing = false;
 
-  /** Ids and sequences are the sender's to choose: none may get in another's way. */
+  /** Senders choose ids and sequences, so each sender needs its own scope. */
   const scopeOf = (sender: string) => `${name}|${sender}`;
-  /** Where secrets are not those of tenants, what was signed with a former one is of the same users. */
+  /** Unless secrets belong to tenants, requests signed with a former secret are about the same users. */
   const deletedScopeOf = (scope: string) => (typeof options.secret === 'function' ? scope : scopeOf(''));
 
   const report = createReport(on);
@@ -105,7 +104,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
     run.start();
   }
 
-  /** Stores what came, and answers once it is. */
+  /** Stores the messages, then answers. */
   async function keep(inbox: InboxWorker, body: ParsedBody, verified: VerifiedFields, log: Log): Promise<reply.Reply> {
     if (!('batch' in body)) {
       const [only] = await inbox.accept([{ parsed: body, verified }], log);
@@ -157,7 +156,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   };
 }
 
-/** TypeScript finds these; JavaScript would answer 503 for ever, or never handle what is stored. */
+/** TypeScript catches these mistakes; JavaScript would answer 503 for ever, or never handle stored messages. */
 function checkOptions(options: CoreOptions): void {
   if (!isObject(options)) throw new TypeError('give the options of the receiver: { secret, on }');
   checkHandlers(options.on);
@@ -179,11 +178,11 @@ interface JobsParts {
   readonly clock: ReceiverClock;
   readonly stuckAfter: number;
   readonly report: ReportFailure;
-  /** The scope in which a deletion notice of this one deletes. */
+  /** The scope that a deletion notice of this scope deletes in. */
   deletedScopeOf(scope: string): string;
 }
 
-/** Messages at work: each is handled once, however often it comes meanwhile, and changes of one name in turn. */
+/** Messages in progress. Repetitions of a message share one job; changes of one name run in turn. */
 class Jobs {
   readonly leases: HandlerLeases;
   readonly handle: Work['handle'];
@@ -191,9 +190,8 @@ class Jobs {
   readonly #clock: ReceiverClock;
   readonly #deletedScopeOf: JobsParts['deletedScopeOf'];
   readonly #open = new LinkedList<HeldRequest>();
-  /** By key. */
   readonly #running = new PassingMap<string, Job>();
-  /** The newest change of its name that is at work, or waits for its turn. */
+  /** The newest change of each name that is running or waiting for its turn. */
   readonly #newest = new PassingMap<string, Job>();
 
   constructor({ on, store, clock, stuckAfter, report, deletedScopeOf }: JobsParts) {
@@ -207,9 +205,9 @@ class Jobs {
   }
 
   /**
-   * Has a message handled: its answer if that is there at once, else the job that will have it.
+   * Handles a message. Returns its answer if that is available at once, else the job that will have it.
    *
-   * @param scope - names the receiver and the sender
+   * @param scope - identifies the receiver and the sender
    */
   once(parsed: Parsed, verified: VerifiedFields, scope: string, log: Log): reply.Reply | Job {
     const key = verified.key === undefined ? undefined : `${scope}|${verified.key}`;
@@ -230,20 +228,20 @@ class Jobs {
     return job;
   }
 
-  /** Waits for the jobs that there are now, for so many milliseconds at most. */
+  /** Waits for the current jobs, for this many milliseconds at most. */
   async settled(drain: number): Promise<void> {
     const jobs = [...this.#open].filter((each) => each instanceof Job);
     const ends = jobs.map((job) => new Promise<void>((resolve) => job.ask({ answered: () => resolve() }, 0)));
     await within<unknown>(this.#clock, drain, Promise.all(ends), () => undefined);
   }
 
-  /** As `settled`; nobody waits for what is not done by then. */
+  /** Like `settled`. Jobs that are not done by then are expired. */
   async drained(drain: number): Promise<void> {
     await this.settled(drain);
     for (const each of this.#open) if (each instanceof Job) each.request.expire();
   }
 
-  /** Without turns a slow "entered" could end after the "exited" that followed it. */
+  /** Without turns, a slow "entered" could end after the "exited" that followed it. */
   #runInTurn(job: Job, name: string): reply.Reply | undefined {
     const before = this.#newest.get(name);
     const answer = before === undefined ? this.#run(job) : undefined;
@@ -253,7 +251,7 @@ class Jobs {
     return undefined;
   }
 
-  /** Takes the answer of a job that went on, and runs the changes that have waited for it. */
+  /** Passes on the answer of an asynchronous job, then runs the changes that waited for it. */
   #ended(job: Job, answer: reply.Reply): void {
     let last: Job | undefined = job;
     for (let given: reply.Reply | undefined = answer; last !== undefined && given !== undefined; ) {

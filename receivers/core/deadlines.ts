@@ -1,9 +1,9 @@
 import type { ReceiverClock } from '../options.ts';
 import { Linked, LinkedList } from './linked.ts';
 
-/** Something that has to end in time. */
+/** Something that has a deadline. */
 export interface Wait {
-  /** It ended in time. */
+  /** Cancels the deadline. */
   end(): void;
 }
 
@@ -11,7 +11,7 @@ export interface Wait {
 export abstract class Timed extends Linked {
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** Ends the timer of its own, where it has one. */
+  /** Cancels its own timer, if it has one. */
   disarm: (() => void) | undefined;
 
   constructor(at: number) {
@@ -19,7 +19,7 @@ export abstract class Timed extends Linked {
     this.at = at;
   }
 
-  /** Its time has come. */
+  /** Called at the deadline. */
   abstract expired(): void;
 }
 
@@ -40,20 +40,19 @@ class DeadlineCallback extends Timed implements Wait {
 
 const background = { background: true };
 
-/** Calls back for what is still open when its time has come. One timer serves all: one per request would cost as much as its signature. */
+/** Calls back for entries that are still open at their deadline. All share a timer: one per request would cost as much as its signature. */
 export interface Deadlines {
   watch(each: Timed): void;
-  /** It ended; false when its time had come before. */
+  /** Removes an entry; false when it had expired before. */
   unwatch(each: Timed): boolean;
   /** @param at - milliseconds since 1970 */
   add(at: number, expired: () => void): Wait;
-  /** Expires whatever is open, and from now on whatever is added. */
+  /** Expires all open entries, and any added from now on. */
   close(): void;
 }
 
 /**
- * @param isShared - false where a timer is of no use to others, because it ends with the request that set it: then each
- *   entry has its own
+ * @param isShared - false if a timer ends with the request that set it: each entry then has its own
  */
 export function createDeadlines(clock: ReceiverClock, isShared = true): Deadlines {
   const open = new LinkedList<Timed>();
@@ -81,7 +80,7 @@ export function createDeadlines(clock: ReceiverClock, isShared = true): Deadline
   function watch(each: Timed): void {
     open.add(each);
     if (closed) queueMicrotask(() => end(each));
-    // Keeps the process, in which nothing else may be open: a function has no server.
+    // Keeps the process alive: a function has no server that would.
     else if (!isShared) each.disarm = clock.after(Math.max(0, each.at - clock.now()), () => end(each));
     else if (each.at < armedFor) arm(each.at);
   }

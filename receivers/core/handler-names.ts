@@ -5,7 +5,7 @@ const handlers = [...kinds, 'around', 'any', 'unhandled', 'invalid', 'error'];
 const groups = { audience: ['entered', 'exited'], trait: ['changed', 'gone'] } as const;
 
 /**
- * Finds handlers that would never be called: what they were for would be answered 200, and be lost. TypeScript finds most.
+ * Finds handlers that would never be called: their messages would be answered 200 and lost. TypeScript finds most.
  *
  * @throws TypeError naming the handler
  */
@@ -21,10 +21,10 @@ export function checkHandlers(on: Handlers): void {
   }
 }
 
-/** @param others - names of what is no handler */
+/** @param others - known names that are not handlers */
 function checkNames(where: string, given: object, known: readonly string[], others: readonly string[] = []): void {
   checkObject(where, given);
-  // The other fields of a class are its own matter.
+  // A class may have other fields.
   const isLiteral = Object.getPrototypeOf(given) === Object.prototype;
   for (const [name, handler] of Object.entries(given)) {
     if (known.includes(name)) {

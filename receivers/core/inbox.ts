@@ -10,31 +10,31 @@ import * as reply from './reply.ts';
 import type { ReportFailure } from './report.ts';
 import { OpenRequest, type VerifiedFields } from './request.ts';
 
-/** Waits between the tries of a stored message, in milliseconds; then it is given up. */
+/** Milliseconds between the tries of a stored message. After the last one it is given up. */
 const WAITS = [1000, 5000, 30_000, 120_000, 600_000];
-/** Milliseconds until a change is looked at again whose user another process is at work on. */
+/** Milliseconds until a change is retried if another process is working on its user. */
 const BUSY_WAIT = 100;
-/** How often requests are looked for that another process has stored, or that are due again, in milliseconds. */
+/** Milliseconds between checks for requests that another process has stored, or that are due again. */
 const LOOK_INTERVAL = 1_000;
-/** A request that was at work at so many crashes is tried alone, and then no more: it may have caused them. */
+/** A request that was running during this many crashes may have caused them: it is tried alone, then given up. */
 const SUSPECT_CRASHES = 2;
 const CRASH_LIMIT = 3;
-/** Characters of an error that are kept with what was given up. */
+/** Characters of the error kept with a request that was given up. */
 const REASON_LIMIT = 200;
 
 export interface InboxParts {
-  /** Of the receiver: what is stored for others is theirs to handle. */
+  /** The receiver's name. It handles only requests stored for it. */
   readonly name: string;
   readonly store: Inbox;
   readonly clock: ReceiverClock;
   readonly drain: number;
-  /** Requests that are handled at once. */
+  /** Requests handled concurrently. */
   readonly concurrency: number;
   readonly report: ReportFailure;
   readonly leases: HandlerLeases;
   handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
   scopeOf(sender: string): string;
-  /** The scope in which a deletion notice of this one deletes. */
+  /** The scope that a deletion notice of this scope deletes in. */
   deletedScopeOf(scope: string): string;
 }
 
@@ -44,7 +44,7 @@ export interface InboxArrival {
   readonly verified: VerifiedFields;
 }
 
-/** Stores first, answers, and runs the handlers afterwards, trying again when they fail. */
+/** Stores messages, answers, and runs the handlers afterwards. Retries when they fail. */
 export class InboxWorker {
   readonly #parts: InboxParts;
   readonly #owner: string;
@@ -53,7 +53,7 @@ export class InboxWorker {
   readonly #open = new Set<OpenRequest>();
   #log: Log | undefined;
   #owns = false;
-  /** A suspect is at work: nothing else may be, so that no innocent request is taken for what ends the process. */
+  /** True while a suspect runs. It runs alone, so that no other request is blamed if the process ends. */
   #alone = false;
   #looking: Promise<void> | undefined;
   #lookAgain = false;
@@ -66,7 +66,7 @@ export class InboxWorker {
     this.#breaks = new Breaks(parts.clock.now);
   }
 
-  /** Stores messages, all in one transaction; an answer for each. Never fails. */
+  /** Stores messages in one transaction. Returns an answer for each. Never fails. */
   async accept(arrivals: readonly InboxArrival[], log: Log): Promise<reply.Reply[]> {
     const { store, report, scopeOf } = this.#parts;
     const requests = new Map<InboxArrival, StoredRequest>();
@@ -94,7 +94,7 @@ export class InboxWorker {
     );
   }
 
-  /** Answers a body that is no message at once, and does not store it. */
+  /** Answers a body that is not a message, without storing it. */
   async #refuse({ parsed, verified }: InboxArrival, log: Log): Promise<reply.Reply> {
     const { report, handle } = this.#parts;
     try {
@@ -105,13 +105,13 @@ export class InboxWorker {
     }
   }
 
-  /** Begins to work on what is stored. */
+  /** Starts to work on stored requests. */
   resume(log: Log): void {
     this.#log = log;
     this.#look();
   }
 
-  /** Waits for what is at work; the rest is taken up by the next process, or the next start. */
+  /** Waits for running requests. The next process, or the next start, resumes the rest. */
   async close(): Promise<void> {
     const { store, clock, drain, name } = this.#parts;
     this.#closing = true;
@@ -119,11 +119,11 @@ export class InboxWorker {
     await this.#looking;
     await within(clock, drain, Promise.all(this.#working.values()), () => []);
     for (const request of this.#open) request.expire();
-    // Requests still at work are somebody's until the lease ends.
+    // Running requests stay held until the lease ends.
     if (this.#owns && this.#working.size === 0) await store.disown(this.#owner, name);
   }
 
-  /** Looks for work, once at a time; what comes meanwhile makes one more look. */
+  /** Looks for work, one look at a time. Calls during a look cause one more. */
   #look(): void {
     if (this.#closing || this.#log === undefined) return;
     this.#lookAgain = true;
@@ -210,7 +210,7 @@ export class InboxWorker {
     }
   }
 
-  /** Ends a request that is not handled, because a newer change was. */
+  /** Ends a request without handling it, because a newer change was handled. */
   async #pass(opening: Opening): Promise<void> {
     const { store } = this.#parts;
     if ((await store.begin(opening)) === 'new') await store.done(opening);

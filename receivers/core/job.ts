@@ -6,26 +6,26 @@ import { HeldRequest } from './leases.ts';
 import * as reply from './reply.ts';
 import { OpenRequest } from './request.ts';
 
-/** Waits for the answers to messages. By its method: a promise or a closure for each would cost as much as a signature. */
+/** Waits for the answers to messages. A promise or a closure for each would cost as much as a signature. */
 export interface Asker {
-  /** @param index - the place of the message among those that it asked for */
+  /** @param index - the position of the message among those of the asker */
   answered(answer: reply.Reply, index: number): void;
 }
 
-/** In place of what a job has let go of. */
+/** Replaces the request that a finished job has released. */
 const noRequest = new OpenRequest({ rawBody: bytesOf(''), url: '', key: undefined, secret: undefined });
 const noMessage: Parsed = { ok: false, reason: 'empty_body', detail: 'it was answered' };
 
-/** A message that is being handled, or waits for its turn. */
+/** A message that is being handled or waiting for its turn. */
 export class Job extends HeldRequest {
   parsed: Parsed;
-  /** The answer to give, as far as that is known. */
+  /** The answer to give, once it is known. */
   answer: reply.Reply | undefined;
   /** The change of the same name that comes after it. */
   next: Job | undefined;
   #asker: Asker | undefined;
   #index = 0;
-  /** Those that asked for the same message while it was handled. */
+  /** Askers for repetitions of the message that arrived while it was handled. */
   #others: { readonly asker: Asker; readonly index: number }[] | undefined;
 
   constructor(parsed: Parsed, request: OpenRequest, log: Log) {
@@ -42,8 +42,8 @@ export class Job extends HeldRequest {
   }
 
   /**
-   * Answers, and lets go of everything. A `Map` whose entries come and go leaves tables behind, which keep all that was
-   * ever in them alive until the next full collection. Half of a busy receiver's garbage went there.
+   * Answers, and releases everything. A `Map` whose entries are added and deleted leaves tables behind, which keep their
+   * former contents alive until the next full collection. Half of a busy receiver's garbage was kept that way.
    */
   end(answer: reply.Reply): void {
     const asker = this.#asker;
@@ -58,7 +58,7 @@ export class Job extends HeldRequest {
   }
 }
 
-/** A request that waits for the answer to its one message, until the deadline. */
+/** A request that waits for the answer to its single message, until the deadline. */
 export class WaitingRequest extends Timed implements Asker {
   readonly #job: Job;
   readonly #waits: Deadlines;

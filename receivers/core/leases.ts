@@ -7,11 +7,11 @@ import type { ReportFailure } from './report.ts';
 import type { OpenRequest } from './request.ts';
 
 interface Parts {
-  /** Everything that is at work, for as long as it is. */
+  /** All requests being handled. */
   readonly open: LinkedList<HeldRequest>;
   readonly store: ReceiverStore;
   readonly clock: ReceiverClock;
-  /** Milliseconds after which a handler is taken to never return. */
+  /** Milliseconds after which a handler is given up. */
   readonly stuckAfter: number;
   readonly report: ReportFailure;
 }
@@ -33,18 +33,18 @@ export class HeldRequest extends Linked {
   }
 }
 
-/** Milliseconds after which a timer that has not called back is taken for lost. */
+/** Milliseconds after which an overdue timer counts as lost. */
 const LATE = 1_000;
 
-/** Holds what handlers work on, for as long as they do: the store's lease is for processes that crash. */
+/** Renews the leases of requests while their handlers run, so that they expire only if the process crashes. */
 export class HandlerLeases {
   readonly #parts: Parts;
   readonly #interval: number;
-  // Made at the first request: Cloudflare's runtime refuses random values before.
+  // Made at the first request: Cloudflare's runtime refuses random values before that.
   #process: string | undefined;
   #holders = 0;
   #disarm: (() => void) | undefined;
-  /** When the next look is due, in milliseconds since 1970. */
+  /** When the next renewal is due, in milliseconds since 1970. */
   #due = Number.POSITIVE_INFINITY;
 
   constructor(parts: Parts) {
@@ -52,34 +52,34 @@ export class HandlerLeases {
     this.#interval = Math.min(parts.store.lease / 3, parts.stuckAfter);
   }
 
-  /** Names whoever handles one request. */
+  /** Makes a holder name for one request. */
   newHolder(): string {
     this.#process ??= crypto.randomUUID();
     this.#holders += 1;
     return `${this.#process}-${this.#holders}`;
   }
 
-  /** Holds a request until its end. A handler that never returns is given up, so that others get their turn. */
+  /** Holds a request until its handler returns. A handler that never does is given up, so that others get their turn. */
   hold<H extends HeldRequest>(held: H, givenUp: (held: H) => void): void {
     held.since = this.#parts.clock.now();
     held.givenUp = givenUp;
     this.#arm(held.since);
   }
 
-  /** The handler has returned; false when it has been given up. */
+  /** Call when the handler has returned; false when it has been given up. */
   end(held: HeldRequest): boolean {
     held.hasEnded = true;
     return !held.isGivenUp;
   }
 
-  /** Looks at once, if the timer for it is lost: some platforms end a timer with the request that set it. */
+  /** Renews now if the timer was lost: some platforms end a timer with the request that set it. */
   catchUp(now: number): void {
     if (now < this.#due + LATE) return;
     this.#disarm?.();
     this.#look();
   }
 
-  /** The outcome of a handler, whose request is held meanwhile. */
+  /** Holds a request while its handler runs. Resolves to the handler's answer. */
   keep(request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply> {
     const { open } = this.#parts;
     return new Promise((resolve, reject) => {
@@ -130,7 +130,7 @@ export class HandlerLeases {
     void attempt(
       () => store.renew(opening),
       (ours) => {
-        // A handler that has ended meanwhile has given its lease back.
+        // A handler that has ended in the meantime has released its lease.
         if (ours || each.hasEnded) return;
         request.expire();
         failed(new Error('its lease ended while the handler worked: another process may handle it too'));

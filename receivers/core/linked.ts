@@ -4,7 +4,7 @@ export class Linked {
   after: Linked | undefined;
 }
 
-/** Entries that are open, left in one step: a `Set` makes a new table for every few entries that come and go. */
+/** Open entries, deleted in one step. A `Set` makes a new table for every few entries added and deleted. */
 export class LinkedList<T extends Linked> {
   #first: T | undefined;
   #last: T | undefined;
@@ -33,7 +33,7 @@ export class LinkedList<T extends Linked> {
     return true;
   }
 
-  /** From the oldest to the newest, without those that have left meanwhile. */
+  /** From the oldest to the newest, without entries deleted during the iteration. */
   *[Symbol.iterator](): Generator<T> {
     for (let entry = this.#first; entry !== undefined; ) {
       const next = entry.after as T | undefined;

@@ -1,9 +1,9 @@
-/** Beside as many deletions as there are entries. */
+/** Deletions before a copy, in addition to one per entry. */
 const RENEW_AFTER = 256;
 
 /**
- * Entries that come and go. A `Map` makes a new table for every few of them, and an old table keeps the later ones alive,
- * with what was in them, until the next full collection. A copy has no table before it.
+ * A map of short-lived entries. A `Map` makes a new table for every few entries, and an old table keeps the later ones
+ * alive, with their contents, until the next full collection. A copy has no older tables.
  */
 export class PassingMap<K, V> {
   #entries = new Map<K, V>();

@@ -5,7 +5,7 @@ export interface Reply {
   status: number;
   headers: Record<string, string>;
   body: string;
-  /** Of an answer that says no. */
+  /** The error code of a refusal. */
   code?: string;
 }
 
@@ -13,7 +13,7 @@ export interface Reply {
 export interface ItemRejection {
   index: number;
   code: string;
-  /** Whether to send it again. */
+  /** True if the sender should retry it. */
   retry: boolean;
 }
 
@@ -25,10 +25,10 @@ const ok = (fields: Record<string, unknown>): Reply => ({
   body: JSON.stringify({ received: true, ...fields }),
 });
 
-/** Bytes of an answer that Rollcall reads: of a longer one it believes nothing, and sends all messages again. */
+/** Bytes of an answer that Rollcall reads. It ignores a longer one and sends all messages again. */
 const ANSWER_LIMIT = 64 * 1024;
 
-/** The answer to a batch: what is not rejected was handled, as far as a message alone would have been. */
+/** The answer to a batch. Messages that are not rejected count as handled, as they would on their own. */
 export function batched(rejected: readonly ItemRejection[]): Reply {
   if (rejected.length === 0) return handled;
   const answer = ok({ rejected });
@@ -36,8 +36,8 @@ export function batched(rejected: readonly ItemRejection[]): Reply {
 }
 
 /**
- * The places of 4,096 rejections, which are as many as Rollcall sends, fit into an answer. Without `retry` a message comes
- * again, so what should not come again says so as far as there is room.
+ * The indexes of 4,096 rejections, the most that Rollcall sends, fit into an answer. A message without `retry` is sent
+ * again, so final rejections keep theirs as far as there is room.
  */
 function shortened(rejected: readonly ItemRejection[]): readonly Partial<ItemRejection>[] {
   const never = ',"retry":false'.length;
@@ -56,7 +56,7 @@ export const stale = ok({ stale: true });
 export const unhandled = ok({ unhandled: true });
 export const quarantined = ok({ quarantined: true });
 
-/** An answer that says no; `code` is for machines, `message` for people. */
+/** A refusal. `code` is for machines, `message` for people. */
 export function refusal(status: number, code: string, message: string, headers: Record<string, string> = {}): Reply {
   return { status, headers: { ...json, ...headers }, body: JSON.stringify({ code, message }), code };
 }
@@ -74,14 +74,14 @@ export const bodyTooSlow = refusal(408, 'body_timeout', 'the body did not arrive
 export const bodyAlreadyRead = refusal(500, 'body_already_read', 'the receiver is not set up correctly');
 export const bodyUnreadable = refusal(400, 'body_unreadable', 'the body ended too early');
 export const crashed = refusal(500, 'internal_error', 'the receiver failed; send it again');
-/** Failing to read a body; what the host did is our own failure, so that the sender comes again. */
+/** The answer if a body can't be read. A fault of the host counts as our own failure, so that the sender retries. */
 export function unreadable(error: unknown): Reply {
   if (error instanceof AlreadyRead) return bodyAlreadyRead;
   return error instanceof TooSlow ? bodyTooSlow : bodyUnreadable;
 }
 
 export const failed = refusal(500, 'handler_failed', 'the handler failed; send it again');
-// The rest of the body is not waited for.
+// Do not wait for the rest of the body.
 export const tooLarge = refusal(413, 'too_large', 'the body is larger than this receiver takes', {
   connection: 'close',
 });

@@ -1,14 +1,14 @@
 import type { Failure, Handlers, Log } from '../options.ts';
 
-/** Logs a failure and gives it to `on.error`, without letting either do harm. */
+/** Logs a failure and passes it to `on.error`. Failures of either are contained. */
 export type ReportFailure = (error: unknown, failure: Partial<Failure> & Pick<Failure, 'stage'>, log: Log) => void;
 
-/** A log of the host that fails must not fail the answer. */
+/** A failure of the host's log must not fail the answer. */
 function logSafely(log: Log, fields: Record<string, unknown>, message: string): void {
   try {
     log.error(fields, message);
   } catch {
-    // There is nowhere left to say it.
+    // There is nowhere left to report it.
   }
 }
 

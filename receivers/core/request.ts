@@ -12,20 +12,20 @@ export interface RequestFields {
 
 /** A verified request on its way to the handlers. */
 export interface VerifiedFields extends RequestFields {
-  /** Names whoever knows the secret that matched; empty where no secret is set. */
+  /** Identifies the secret that matched; empty if no secret is set. */
   readonly sender: string;
-  /** When the request came in, by the receiver's clock. */
+  /** When the request arrived, by the receiver's clock. */
   readonly since: number;
 }
 
-/** One message of a batch, verified by the signature of all. */
+/** One message of a batch, verified by the batch's signature. */
 export class BatchItem implements VerifiedFields {
   readonly key: string | undefined;
   readonly #request: VerifiedFields;
   readonly #batch: Batch;
   readonly #index: number;
 
-  /** @param request - the one that brought the batch */
+  /** @param request - the request of the whole batch */
   constructor(request: VerifiedFields, batch: Batch, index: number) {
     this.key = batch.keys[index];
     this.#request = request;
@@ -33,7 +33,7 @@ export class BatchItem implements VerifiedFields {
     this.#index = index;
   }
 
-  /** As it would have come alone; made only for handlers that look at it. */
+  /** The bytes that it would have had on its own; made only for handlers that read them. */
   get rawBody(): Buffer {
     return this.#batch.bytes(this.#index);
   }
@@ -55,7 +55,7 @@ export class BatchItem implements VerifiedFields {
   }
 }
 
-/** A request at work, whose AbortSignal is only made for handlers that look at it. */
+/** A request being handled. Its AbortSignal is made only for handlers that read it. */
 export class OpenRequest implements ReceivedRequest {
   isExpired = false;
   opening: Opening | undefined;
@@ -88,7 +88,7 @@ export class OpenRequest implements ReceivedRequest {
     return this.#controller.signal;
   }
 
-  /** Nobody waits for the outcome any more, or the work is no longer this process's. */
+  /** Call when nobody waits for the outcome any more, or when the lease was lost. */
   expire(): void {
     this.isExpired = true;
     this.#controller?.abort();

@@ -4,13 +4,13 @@ import { type ComputedCalls, computedOf, type Message, type UnknownMessage } fro
 import { after } from './after.ts';
 import * as reply from './reply.ts';
 
-/** The call that handles a message, and the answer once it has. */
+/** The call that handles a message, and the answer after it. */
 export interface HandlerStep {
   readonly call: Handler<never>;
   readonly answer: reply.Reply;
 }
 
-/** Finds the step of a message; `known` says whether its kind is one of the seven. */
+/** Finds the step of a message; `known` is true if its kind is one of the seven. */
 export type StepOf = (message: Message | UnknownMessage, known: boolean) => HandlerStep;
 
 interface AudienceSteps {
@@ -23,10 +23,10 @@ interface TraitSteps {
   readonly gone: HandlerStep;
 }
 
-/** For changes that an audience's handlers leave out. */
+/** Handles changes for which an audience has no handler. */
 const nothing = () => {};
 
-/** Prepares a step for each handler, so that nothing is put together for a message. */
+/** Prepares a step for each handler, so that nothing is built per message. */
 export function createSteps(on: Handlers): StepOf {
   const first: Handler<never> | undefined = on.any && ((message, request) => on.any?.(message, request));
 
@@ -46,7 +46,7 @@ export function createSteps(on: Handlers): StepOf {
     gone: handling(gone),
   });
 
-  // Keys come from outside: no look-up in an object.
+  // Keys are foreign text, so they are not looked up in an object.
   const audiences = mapped(on.audience, audienceSteps);
   const traits = mapped(on.trait, traitSteps);
   const ofKind = new Map<string, HandlerStep>();
@@ -55,7 +55,7 @@ export function createSteps(on: Handlers): StepOf {
     ofKind.set(kind, handler === undefined ? unnamed : handling(handler));
   }
 
-  /** The step of this audience or trait, or of all (`*`); undefined where they are left to `identify`. */
+  /** The step of this audience or trait, or of all (`*`); undefined if `identify` handles it. */
   function computedStep({ kind, key }: ComputedCalls, { traits: values }: IdentifyBody): HandlerStep | undefined {
     if (kind === 'audience') {
       const steps = audiences.get(key) ?? audiences.get('*');

@@ -15,12 +15,12 @@ interface WorkParts {
   readonly leases: HandlerLeases;
   readonly clock: ReceiverClock;
   readonly report: ReportFailure;
-  /** Takes the answer of a job that went on. */
+  /** Receives the answer of an asynchronous job. */
   ended(job: Job, answer: reply.Reply): void;
 }
 
 export interface Work {
-  /** Runs the handlers; fails as they fail. */
+  /** Runs the handlers. Fails if they fail. */
   handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
   /** Begins a job in the store, handles it if it is ours, and ends it there. Never fails. */
   run(job: Job): Answer;
@@ -41,13 +41,13 @@ interface JobParts extends WorkParts {
   giveUp(job: Job): void;
 }
 
-/** The answer if it is there at once; else `ended` gets it. */
+/** The answer if it is available at once; otherwise `ended` receives it. */
 type Answer = reply.Reply | undefined;
 
-/** A step of a job: its answer, unless it goes on. */
+/** A step of a job. Returns the answer unless the job continues asynchronously. */
 type Next<T> = (place: JobParts, value: T, job: Job) => Answer;
 
-/** Milliseconds between two looks at a change of the same name that another process has. */
+/** Milliseconds between retries while another process has a change of the same name. */
 const BUSY_STEP = 100;
 const TAKEN = 'another process has handled it meanwhile';
 
@@ -83,8 +83,7 @@ async function around(
   return answer;
 }
 
-// No closure and no promise from here to the handler that is not needed: they are once per message, and cost a busy
-// receiver as much as its signature.
+// From here to the handler, avoid closures and promises: one per message costs a busy receiver as much as the signature.
 
 function run(place: JobParts, job: Job): Answer {
   const { opening } = job.request;
@@ -95,7 +94,7 @@ function run(place: JobParts, job: Job): Answer {
   }
 }
 
-/** Takes the next step with what a promise brings. */
+/** Takes the next step with the outcome of a promise. */
 function later<T>(place: JobParts, promise: Promise<T>, job: Job, done: Next<T>, failed: Next<unknown>): undefined {
   Promise.resolve(promise).then(
     (value) => goOn(place, job, done, value),
@@ -133,7 +132,7 @@ function notBegun({ report }: JobParts, error: unknown, { request, log }: Job): 
   return reply.storeFailed;
 }
 
-/** A change of the same user that another process has will soon be done: only the deadline ends the wait. */
+/** If another process has a change of the same name, it will soon be done, so only the deadline ends the wait. */
 function begun(place: JobParts, state: Opened, job: Job): Answer {
   if (state === 'new') return work(place, job);
   if (state === 'done') return reply.duplicate;
@@ -161,7 +160,7 @@ function work(place: JobParts, job: Job): Answer {
   return later(place, result, job, handledLater, failedLater);
 }
 
-/** The result of `handle` is the answer itself. */
+/** Without `job.answer`, the result is that of `handle`, the answer itself. */
 function handled(place: JobParts, result: unknown, job: Job): Answer {
   return settle(place, job.answer ?? (result as reply.Reply), job);
 }
@@ -181,7 +180,7 @@ function failed(place: JobParts, error: unknown, job: Job): Answer {
   return settle(place, reply.failed, job);
 }
 
-/** Failures of the store that come after the handlers' verdict do not change the answer. */
+/** Store failures after the handlers have finished do not change the answer. */
 function settle(place: JobParts, answer: reply.Reply, job: Job): Answer {
   const { opening } = job.request;
   job.answer = answer;

@@ -1,12 +1,12 @@
-// Node reads and joins its own bytes faster than the standard's ways do; edge runtimes have only those.
+// Node's `Buffer` decodes and joins faster than the Web standards, which are all that edge runtimes have.
 const hasBuffer = typeof globalThis.Buffer === 'function';
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 const encoder = new TextEncoder();
 
-/** False everywhere on edge runtimes. */
+/** Always false on edge runtimes. */
 export const isBuffer = (bytes: Uint8Array): bytes is Buffer => hasBuffer && Buffer.isBuffer(bytes);
 
-/** Decodes UTF-8; invalid bytes are replaced, as everywhere. */
+/** Decodes UTF-8. Replaces invalid bytes. */
 export function textOf(bytes: Uint8Array): string {
   return isBuffer(bytes) ? bytes.toString('utf8') : decoder.decode(bytes);
 }

@@ -6,26 +6,26 @@ export interface Batch {
   readonly keys: readonly string[];
   /** Milliseconds since 1970. */
   readonly sentAt: number;
-  /** Parses a message, for the one who handles it; never throws. */
+  /** Parses a message just before it is handled. Never throws. */
   message(index: number): Parsed;
-  /** The bytes of a message, as they would have come alone. */
+  /** The bytes that a message would have had on its own. */
   bytes(index: number): Buffer;
 }
 
-/** What JSON gave of an envelope; nothing in it is known to be right. */
+/** A parsed but unchecked envelope. */
 interface Envelope {
   batch: unknown;
   keys?: unknown;
   sentAt?: unknown;
 }
 
-/** Messages of one batch at most; a sender puts fewer into its million bytes. */
+/** The most messages of one batch. Fewer fit into the million bytes of a sender's batch. */
 const BATCH_LIMIT = 10_000;
 
 export const isEnvelope = (value: unknown): value is Envelope =>
   typeof value === 'object' && value !== null && 'batch' in value && !('type' in value);
 
-/** Where the rest of an envelope is right, for so many messages: their keys and the time, else what is wrong. */
+/** Checks the rest of an envelope of this many messages. Returns the keys and the time, or the fault. */
 function headOf({ keys, sentAt }: Omit<Envelope, 'batch'>, size: number): Pick<Batch, 'keys' | 'sentAt'> | string {
   const areKeys =
     Array.isArray(keys) && keys.length === size && keys.every((key) => typeof key === 'string' && key !== '');
@@ -34,7 +34,7 @@ function headOf({ keys, sentAt }: Omit<Envelope, 'batch'>, size: number): Pick<B
   return Number.isNaN(at) ? 'sentAt is an ISO 8601 time' : { keys, sentAt: at };
 }
 
-/** A batch of which JSON gave the whole. */
+/** Checks an envelope that was parsed as a whole. */
 export function parseEnvelope(value: Envelope, bytes: Buffer): { ok: true; batch: Batch } | (Parsed & { ok: false }) {
   const { batch: items } = value;
   if (!Array.isArray(items) || items.length === 0 || items.length > BATCH_LIMIT) {
@@ -55,7 +55,7 @@ function wholeOf(bytes: Buffer): Batch | undefined {
   }
 }
 
-/** The messages of bytes that are a batch, to be written again as they were. */
+/** Parses a valid batch again, to write its messages again as they were. */
 const itemsOf = (bytes: Buffer): readonly unknown[] => JSON.parse(textOf(bytes)).batch;
 
 class WholeBatch implements Batch {
@@ -74,7 +74,7 @@ class WholeBatch implements Batch {
 
   message(index: number): Parsed {
     const item = this.#items[index];
-    // Let go of once it is handed out: collecting garbage would else cost as much as checking the messages.
+    // Released once it is handed out. Otherwise collecting garbage would cost as much as checking the messages.
     this.#items[index] = undefined;
     return parseValue(item);
   }
@@ -86,17 +86,16 @@ class WholeBatch implements Batch {
 }
 
 const START = '{"batch":[';
-/** Between two messages as Rollcall writes them. */
+/** The text between two messages as Rollcall writes them. */
 const BETWEEN = '},{"version":1,';
 const AFTER = '],"keys":[';
 
 /**
- * A batch whose messages are parsed when their turn comes, which takes a fifth less time: each is forgotten before the
- * next, and no text is longer than one. Undefined for an envelope written in another way than
- * Rollcall's, and for anything else.
+ * A batch that parses each message at its turn, which takes a fifth less time: each message is released before the next
+ * one, and no text is longer than one message. Undefined unless the bytes are an envelope written the way Rollcall does.
  *
- * The messages are found by the bytes between them. These may also stand within a message, but JSON is read from left to
- * right in one way only: a piece that begins where a message does, and is JSON by itself, is that message.
+ * The messages are found by the bytes between them. The same bytes may occur within a message, but a JSON text has only
+ * one reading: a piece that begins where a message does, and is valid JSON alone, is that message.
  */
 export function splitEnvelope(bytes: Buffer): Batch | undefined {
   if (!isBuffer(bytes) || bytes.toString('latin1', 0, START.length) !== START) return undefined;
@@ -113,7 +112,7 @@ export function splitEnvelope(bytes: Buffer): Batch | undefined {
   } catch {
     return undefined;
   }
-  // What stands later counts, where a name comes twice.
+  // If a name occurs twice, the later one counts.
   if (isEnvelope(rest) || 'type' in (rest as object) || ends.length > BATCH_LIMIT) return undefined;
   const head = headOf(rest as object, ends.length);
   return typeof head === 'string' ? undefined : new SplitBatch(head, ends, bytes);
@@ -124,7 +123,7 @@ class SplitBatch implements Batch {
   readonly sentAt: number;
   readonly #ends: readonly number[];
   readonly #bytes: Buffer;
-  /** In place of the pieces, once one of them was no message. */
+  /** Replaces the pieces once one of them turns out not to be a message. */
   #whole: Batch | undefined;
 
   constructor({ keys, sentAt }: Pick<Batch, 'keys' | 'sentAt'>, ends: readonly number[], bytes: Buffer) {

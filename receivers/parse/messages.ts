@@ -16,7 +16,7 @@ import {
 } from '../bodies.ts';
 import { isPlain } from './plain.ts';
 
-/** Alias with names that can be typed; on the wire they are `"Previous ID"` and `"User ID"`. */
+/** An alias with convenient names. On the wire its fields are `"Previous ID"` and `"User ID"`. */
 export interface AliasMessage {
   type: 'alias';
   version: 1;
@@ -26,7 +26,7 @@ export interface AliasMessage {
   context: Context;
 }
 
-/** The message that a handler gets, by kind. */
+/** The message that a handler receives, by kind. */
 export interface MessageOf {
   identify: IdentifyBody;
   track: TrackBody;
@@ -61,7 +61,7 @@ const suspicious = /__proto__|\\u00(?:5f|6f|7[024])/i;
  * @throws SyntaxError
  */
 export function parseJson(text: string): unknown {
-  // Searching for plain text first: the expression alone would cost as much as reading the request.
+  // Search for plain text first: the expression alone would cost as much as reading the request.
   const escaped = text.includes('__proto__') || text.includes('\\u00');
   if (!escaped || !suspicious.test(text)) return JSON.parse(text);
   return JSON.parse(text, (key, value) => (key === '__proto__' ? undefined : value));
@@ -73,10 +73,9 @@ function fromWire(body: WebhookBody): Message {
   return { type: 'alias', version, previousId: body['Previous ID'], userId: body['User ID'], timestamp, context };
 }
 
-/** The finding that something is not a message. */
 export const fault = (reason: BodyFault, detail: string): Parsed & { ok: false } => ({ ok: false, reason, detail });
 
-/** Checks what JSON gave; never throws. */
+/** Checks parsed JSON. Never throws. */
 export function parseValue(value: unknown): Parsed {
   if (Array.isArray(value)) return fault('array_body', 'expected one message, got an array');
   if (typeof value !== 'object' || value === null) return fault('invalid_body', 'expected an object');
@@ -98,13 +97,13 @@ export interface ComputedCalls {
   readonly sequence: number | undefined;
 }
 
-/** The audience or trait that a message speaks of, if it is the call of one. */
+/** The audience or trait that a message is about, if it is the call of one. */
 export function computedOf(message: Message | UnknownMessage): ComputedCalls | undefined {
   if (message.type !== 'identify') return undefined;
   const { userId, context } = message as Extract<Message, { type: 'identify' }>;
   const { computation_class: kind, computation_key: key, computation_id: id, sequence } = context.personas ?? {};
   if ((kind !== 'audience' && kind !== 'trait') || typeof key !== 'string' || userId === undefined) return undefined;
-  // A fraction or a number beyond what a double counts is no sequence of ours.
+  // Our sequences are safe integers.
   const isSequence = Number.isSafeInteger(sequence) && (sequence as number) >= 0;
   return { kind, key, id: typeof id === 'string' ? id : key, userId, sequence: isSequence ? sequence : undefined };
 }

@@ -1,6 +1,5 @@
 /**
- * TypeScript finds what is no number. In JavaScript `bodyLimit: '1mb'` would be no limit, and a `lease` of '30s' would
- * never end.
+ * Checks an option for JavaScript callers: `bodyLimit: '1mb'` would be no limit, and a `lease` of '30s' would never end.
  *
  * @throws TypeError naming the option
  */

@@ -5,7 +5,7 @@ import { fault, type Parsed, parseJson, parseValue } from './messages.ts';
 /** The body of a request: one message, or a batch. */
 export type ParsedBody = Parsed | { ok: true; batch: Batch };
 
-/** Turns the bytes of a request body into a message or a batch; never throws. */
+/** Parses a request body into a message or a batch. Never throws. */
 export function parseBody(bytes: Buffer): ParsedBody {
   if (bytes.length === 0) return fault('empty_body', 'the body is empty');
   const batch = splitEnvelope(bytes);
@@ -19,7 +19,7 @@ export function parseBody(bytes: Buffer): ParsedBody {
   return isEnvelope(value) ? parseEnvelope(value, bytes) : parseValue(value);
 }
 
-/** Turns the bytes of a request body into a message; never throws. */
+/** Parses a request body into a message. Never throws. */
 export function parseMessage(bytes: Buffer): Parsed {
   const parsed = parseBody(bytes);
   return 'batch' in parsed ? fault('invalid_body', 'expected one message, got a batch') : parsed;

@@ -23,7 +23,7 @@ const isFromUser = (body: JsonObject) => isTextOrNone(body['userId']) && isCommo
 
 const isNamed = ({ name, category }: JsonObject) => isTextOrNone(name) && isTextOrNone(category);
 
-/** The fields of each kind beyond those that all have. */
+/** Checks the fields of each kind. */
 const plain: { readonly [K in Kind]: (body: JsonObject) => boolean } = {
   identify: (body) => isObject(body['traits']) && isFromUser(body),
   track: (body) => isText(body['event']) && isObject(body['properties']) && isFromUser(body),
@@ -35,14 +35,14 @@ const plain: { readonly [K in Kind]: (body: JsonObject) => boolean } = {
   screen: (body) => isObjectOrNone(body['properties']) && isNamed(body) && isFromUser(body),
   group: (body) => isText(body['groupId']) && isObject(body['traits']) && isFromUser(body),
   alias: (body) => isText(body['Previous ID']) && isText(body['User ID']) && isCommon(body),
-  // Other fields are left out.
+  // The schema would drop other fields.
   delete: (body) => isText(body['userId']) && isTime(body['timestamp']) && Object.keys(body).length === 3,
 };
 
 const checks: ReadonlyMap<unknown, (body: JsonObject) => boolean> = new Map(Object.entries(plain));
 
 /**
- * Whether a body is one that its schema would hand on as it is, as nearly all are: the schema copies what it checks.
- * The schema decides about everything that does not pass, so this may only err on the side of no. A test holds both together.
+ * True if the schema would return the body unchanged, as it does for nearly all: the schema copies whatever it checks.
+ * The schema decides about all other bodies, so this may only err on the side of false. A test compares the two.
  */
 export const isPlain = (body: JsonObject): boolean => checks.get(body['type'])?.(body) ?? false;

@@ -7,8 +7,8 @@ export interface PostgresClient {
 }
 
 /**
- * Hears of a connection that breaks: an `error` without a listener ends the process, as at each restart of the database.
- * Nothing is lost by not looking at it: the next query fails, or gets another connection.
+ * Listens for errors of broken connections: without a listener, each restart of the database would end the process.
+ * Ignoring them loses nothing: the next query fails or gets another connection.
  */
 export const ignore = () => {};
 

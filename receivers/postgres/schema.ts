@@ -1,11 +1,11 @@
-/** SQL for rows that are changes, and for the user whom such a row names last, as JSON; no other text is taken for one. */
+/** SQL that recognises rows of changes, and SQL for the user at the end of their name, as JSON. No other text matches. */
 export const IS_CHANGE = "name like 'c:%'";
 export const USER = `substring(name from '^c:\\[.*,("(?:[^"\\\\]|\\\\.)*")\\]$')`;
 
 /**
  * The SQL that makes the table.
  *
- * @throws TypeError when the name of the table is not one
+ * @throws TypeError when the table's name is invalid
  */
 export function postgresSchema(table = 'rollcall_receiver'): string {
   const index = table.split('.').at(-1);
@@ -24,7 +24,7 @@ export function postgresSchema(table = 'rollcall_receiver'): string {
     create index if not exists ${index}_user on ${table} (${USER}) where ${IS_CHANGE};`;
 }
 
-/** @throws TypeError when the name of the table is not one */
+/** @throws TypeError when the table's name is invalid */
 export function checkedName(table: string): string {
   if (!/^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$/.test(table)) {
     throw new TypeError('give a table name of lowercase letters, digits and underscores, with a schema or without');

@@ -2,10 +2,10 @@ import { type Deleted, isChangeOf, type Opened, type Opening } from '../store.ts
 import { ignore, type PostgresClient, type PostgresPool } from './pool.ts';
 import { checkedName, IS_CHANGE, USER } from './schema.ts';
 
-/** Prefixes that tell requests and changes apart in one table. */
+/** Prefixes that distinguish requests and changes in one table. */
 const REQUEST = 'r:';
 const CHANGE = 'c:';
-/** Characters of a name that is stored as it is: an index of Postgres takes 2,700 bytes, and a character has up to three. */
+/** Longest name stored as it is, in characters of up to three bytes: an index entry of Postgres holds 2,700 bytes. */
 const NAME_LIMIT = 800;
 const PRUNE_LIMIT = 10_000;
 const DATABASE_TIME = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
@@ -34,7 +34,7 @@ interface TableOptions {
 export class InboxTable {
   readonly name: string;
   readonly #lease: number;
-  /** SQL for the time. */
+  /** SQL for the current time. */
   readonly #time: string;
 
   constructor({ table = 'rollcall_receiver', lease, time = DATABASE_TIME }: TableOptions) {
@@ -43,7 +43,7 @@ export class InboxTable {
     this.#time = time;
   }
 
-  /** Locks the rows, which it makes where they are missing; in one order for all, so that no two wait for each other. */
+  /** Locks the rows, and makes missing ones. All lock in the same order, so that there are no deadlocks. */
   async lock(client: PostgresClient, opening: Opening): Promise<Rows> {
     const { key, change, holder } = opening;
     const { rows } = await client.query(
@@ -67,7 +67,7 @@ export class InboxTable {
     );
   }
 
-  /** Writes down that it was handled. */
+  /** Marks the request as handled. */
   async mark(client: PostgresClient, { key, change, deletes }: Opening): Promise<void> {
     await client.query(
       `update ${this.name} set done_at = case when name = $1 then ${this.#time} end,
@@ -78,7 +78,7 @@ export class InboxTable {
     if (deletes !== undefined) await this.#delete(client, deletes);
   }
 
-  /** The order of the user's changes goes with the next look at what is old. */
+  /** Marks the user's changes as deleted. The next `prune` of old rows removes them. */
   async #delete(client: PostgresClient, deleted: Deleted): Promise<void> {
     const { rows } = await client.query(
       `select name from ${this.name} where ${IS_CHANGE} and ${USER} = $1 order by name for update`,
@@ -91,7 +91,7 @@ export class InboxTable {
     await client.query(`update ${this.name} set done_at = ${this.#time} where name = any ($1::text[])`, [names]);
   }
 
-  /** Gives back what the holder has of locked rows; those that say nothing go. */
+  /** Releases the holder's locked rows. Deletes those that hold no information. */
   async give(client: PostgresClient, opening: Opening): Promise<void> {
     const names = namesOf(opening);
     await client.query(
@@ -108,7 +108,7 @@ export class InboxTable {
     );
   }
 
-  /** Forgets requests that were handled, and users who were deleted, longer ago than this, in milliseconds. */
+  /** Forgets requests that were handled, and users who were deleted, more than `keep` milliseconds ago. */
   async prune(pool: PostgresPool, keep: number): Promise<void> {
     await pool.query(
       `delete from ${this.name} where name in (
@@ -119,7 +119,7 @@ export class InboxTable {
   }
 }
 
-/** For the store's own steps, whatever is usual in the database: they lock each row that they read. */
+/** Enough for the store's steps, whatever the database's default: they lock each row that they read. */
 export const READ_COMMITTED = 'begin isolation level read committed';
 
 export async function transaction<T>(
@@ -142,12 +142,12 @@ export async function transaction<T>(
     throw error;
   } finally {
     client.off?.('error', ignore);
-    // One whose transaction could not be ended is of no use to others.
+    // Discard a connection whose transaction could not be ended.
     client.release(broken);
   }
 }
 
-/** An opening with names that the table can hold: ids are the sender's to choose. */
+/** Replaces names that the table can't hold: senders may choose any ids. */
 export async function storable({ key, change, ...rest }: Opening): Promise<Opening> {
   return {
     key: key === undefined ? undefined : await storedName(key),
@@ -156,7 +156,7 @@ export async function storable({ key, change, ...rest }: Opening): Promise<Openi
   };
 }
 
-/** The hash of a name that is too long, or that no text of Postgres can hold. */
+/** Hashes a name that is too long, or that a Postgres text can't hold. */
 async function storedName(name: string): Promise<string> {
   if (name.length <= NAME_LIMIT && !name.includes('\0')) return name;
   const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(name));

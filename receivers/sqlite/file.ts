@@ -2,12 +2,12 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import { makePrivate } from './private-file.ts';
 import { makeTables } from './schema.ts';
 
-/** Milliseconds that the start waits for another process, which may be bringing a large file up to date. */
+/** Milliseconds that the start waits for another process, which may be updating a large file. */
 const START_WAIT = 10_000;
-/** A wait for a lock stops the event loop, so it is short; then the answer is 503 and the sender comes again. */
+/** Waiting for a lock blocks the event loop, so it is short. After that the answer is 503 and the sender retries. */
 const WAIT = 200;
 
-/** The file, with its tables and prepared statements. */
+/** The database file, with its tables and prepared statements. */
 export class SqliteFile {
   readonly db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
@@ -17,11 +17,11 @@ export class SqliteFile {
     this.db.exec('pragma journal_mode = wal; pragma synchronous = full;');
     makeTables(this.db);
     this.db.exec(`pragma busy_timeout = ${WAIT}`);
-    // It holds what users did.
+    // It holds personal data.
     if (path !== ':memory:') for (const suffix of ['', '-wal', '-shm']) makePrivate(path + suffix);
   }
 
-  /** Runs a statement; returns how many rows it changed. */
+  /** Runs a statement. Returns the number of rows it changed. */
   run(sql: string, ...values: SQLInputValue[]): number {
     return Number(this.#prepared(sql).run(...values).changes);
   }
@@ -34,7 +34,7 @@ export class SqliteFile {
     return this.#prepared(sql).all(...values) as Row[];
   }
 
-  /** Takes the lock before it reads: what it decides on stays true until it has written. */
+  /** Runs work under the write lock, taken before it reads, so that what it read stays true until it has written. */
   transaction<T>(work: () => T): T {
     this.db.exec('begin immediate');
     try {

@@ -31,7 +31,7 @@ interface HoldTimes {
   readonly now: () => number;
 }
 
-/** Requests and changes that handlers hold, or have handled. */
+/** Requests and changes that handlers hold or have finished. */
 export class Holds implements ReceiverStore {
   readonly lease: number;
   readonly #file: SqliteFile;
@@ -77,7 +77,7 @@ export class Holds implements ReceiverStore {
     this.#file.transaction(() => this.#give(opening));
   }
 
-  /** @throws LeaseLost, and has nothing written, when another process has begun the same */
+  /** @throws LeaseLost, with nothing written, when another process has begun the same */
   transaction<T>(opening: Opening | undefined, work: (db: DatabaseSync) => T): T {
     return this.#file.transaction(() => {
       if (opening !== undefined) {
@@ -148,7 +148,7 @@ export class Holds implements ReceiverStore {
 
   #mark({ key, change, deletes }: Opening): void {
     if (change !== undefined) {
-      // Who is back is remembered as before.
+      // A user who returns is no longer deleted.
       const sql = 'update change set sequence = ?, deleted_at = null where name = ?';
       this.#file.run(sql, change.sequence, change.name);
     }
@@ -157,7 +157,7 @@ export class Holds implements ReceiverStore {
     this.#file.run("update request set state = 'done', at = ?, body = null, begun = 0 where key = ?", this.#now(), key);
   }
 
-  /** Nobody need look any more at what was given up of the user; the order of changes goes with the next look at what is old. */
+  /** Deletes the user's failed requests and marks the changes as deleted. The next clean-up of old rows removes those. */
   #delete(deleted: Deleted): void {
     const { scope, userId } = deleted;
     for (const { name } of this.#file.rows<{ name: string }>('select name from change where user = ?', userId)) {
@@ -171,7 +171,7 @@ export class Holds implements ReceiverStore {
     }
   }
 
-  /** Gives back what the holder has, as it was before. */
+  /** Releases what the holder has, restoring its former state. */
   #give({ key, change, holder }: Opening): void {
     if (key !== undefined) {
       this.#file.run("delete from request where key = ? and holder = ? and state = 'running'", key, holder);

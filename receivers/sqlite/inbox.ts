@@ -14,7 +14,7 @@ interface StoredRow {
   readonly reason: string | null;
 }
 
-/** Of those whose turn it is; only what an index finds, since there may be many that wait for a user, or a time. */
+/** Requests whose turn it is. Uses indexes only, since many requests may be waiting for a user or a time. */
 const FREE = `
   select * from request r
   where state = 'stored' and is_next = 1 and receiver = ?1
@@ -28,7 +28,7 @@ const DUE = `
     select * from (${FREE} and due > 0 and due <= ?4 order by due limit ?3)
   ) order by seq limit ?3`;
 
-/** The requests themselves, for `ack: 'stored'`: which are kept, tried, given up. */
+/** The stored requests for `ack: 'stored'`: kept, tried or given up. */
 export class KeptRequests implements Omit<Inbox, keyof ReceiverStore | 'own' | 'disown'> {
   readonly #file: SqliteFile;
   readonly #now: () => number;

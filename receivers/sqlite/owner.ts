@@ -4,7 +4,7 @@ import type { ProcessLock } from './process-lock.ts';
 interface OwnerRow {
   readonly name: string;
   readonly until: number;
-  /** Whether it has the lock that ends with its process. */
+  /** 1 if it has the lock that ends with its process. */
   readonly locked: number;
 }
 
@@ -16,14 +16,14 @@ interface OwnerParts {
   readonly now: () => number;
 }
 
-/** Who works on what is kept for one receiver: one at a time, by a lease, and by a lock that shows at once when its process has ended. */
+/** Lets one process at a time work on a receiver's stored requests: by a lease, and by a lock that is free once its process ends. */
 export class InboxOwner {
   readonly #file: SqliteFile;
   readonly #receiver: string;
   readonly #lock: ProcessLock;
   readonly #lease: number;
   readonly #now: () => number;
-  /** The owner that has the lock here. */
+  /** The owner in this process that has the lock. */
   #lockedFor: string | undefined;
 
   constructor(file: SqliteFile, { receiver, lock, lease, now }: OwnerParts) {
@@ -39,9 +39,9 @@ export class InboxOwner {
       const of = 'select name, until, locked from owner where receiver = ?';
       const holder = this.#file.row<OwnerRow>(of, this.#receiver);
       if (holder && holder.name !== owner && holder.until > this.#now()) {
-        // Another one has taken over while this process was suspended: the lock is for that one now.
+        // Another owner took over while this process was suspended: leave the lock to it.
         if (this.#lockedFor !== undefined && this.#lockedFor !== holder.name) this.#unlock();
-        // If its lock can be had, its process has ended: what it had begun need not wait for the leases.
+        // If its lock is free, its process has ended: its requests need not wait for their leases.
         if (holder.locked === 0 || !this.#lock.take()) return false;
         this.#freeKept();
       }
@@ -70,7 +70,7 @@ export class InboxOwner {
     this.#lockedFor = undefined;
   }
 
-  /** Ends all holds of those who worked on what is kept. */
+  /** Ends all holds on stored requests. */
   #freeKept(): void {
     const held = "state = 'stored' and holder is not null and receiver = ?";
     const holders = `select holder from request where ${held}`;

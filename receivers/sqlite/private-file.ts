@@ -1,10 +1,10 @@
 import { chmodSync } from 'node:fs';
 
-/** Takes a file away from everybody but its owner. */
+/** Restricts a file to its owner. */
 export function makePrivate(file: string): void {
   try {
     chmodSync(file, 0o600);
   } catch {
-    // There is no such file, or another user made it, whose rights count.
+    // The file does not exist, or another user owns it and decides on its rights.
   }
 }

@@ -1,18 +1,18 @@
 import { DatabaseSync } from 'node:sqlite';
 import { makePrivate } from './private-file.ts';
 
-/** A lock that the system takes back when the process that has it ends, however it ends. */
+/** A lock that the system frees when the process that has it ends, however it ends. */
 export interface ProcessLock {
   readonly isHeld: boolean;
-  /** False while a process has it, this one included. */
+  /** False while a process has it, including this one. */
   take(): boolean;
   release(): void;
 }
 
-/** Those that are held, for as long as the process lives: one that is collected as garbage would let go of its lock. */
+/** Keeps held locks alive: collecting one as garbage would free it. */
 const held = new Set<DatabaseSync>();
 
-/** A lock on a file of its own, by SQLite, which knows how to lock files on each system. */
+/** A lock on a separate file, by SQLite, which knows how to lock files on each system. */
 export function processLock(file: string): ProcessLock {
   let db: DatabaseSync | undefined;
   return {
@@ -42,5 +42,5 @@ export function processLock(file: string): ProcessLock {
   };
 }
 
-/** For what has no file: nobody else can have it, and nobody is seen to have left it. */
+/** The lock of a store without a file, which no other process can share. */
 export const noLock: ProcessLock = { isHeld: false, take: () => false, release() {} };

@@ -1,11 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** The oldest stored request of the user is next; those without a user do not wait. */
+/** A user's oldest stored request is next. Requests without a user do not wait. */
 const isOldest = (request: string) => `(${request}.user is null or not exists (
   select 1 from request e
   where e.state = 'stored' and e.scope = ${request}.scope and e.user = ${request}.user and e.seq < ${request}.seq))`;
 
-/** One that was given up may come back before those that have come since. */
+/** A retried request that was given up may precede newer ones. */
 const ENTER = `
   update request set is_next = ${isOldest('new')} where key = new.key;
   update request set is_next = 0 where key = (
@@ -17,8 +17,8 @@ const LEAVE = `
   update request set is_next = 1 where key = (
     select key from request where state = 'stored' and scope = old.scope and user = old.user order by seq limit 1);`;
 
-// A scope is the receiver's name, '|' and the sender's, which is hexadecimal. The triggers keep `is_next` right if a person
-// deletes rows, too. A deleted user's rows are found by `user` of their changes.
+// A scope is the receiver's name, '|' and the sender's hexadecimal name. The triggers keep `is_next` right even if a
+// person deletes rows. A deleted user's rows are found by `user` of their changes.
 const TABLES = `
   create table if not exists request (
     key text primary key,
@@ -57,7 +57,7 @@ const TABLES = `
   create index if not exists change_deleted on change (deleted_at) where deleted_at is not null;
 `;
 
-/** Makes the tables that are missing. The file's `user_version` may be the app's, so that none is kept there. */
+/** Makes missing tables. Does not use `user_version`, which may be the app's. */
 export function makeTables(db: DatabaseSync): void {
   db.exec(TABLES);
 }

@@ -3,13 +3,13 @@ import { type Secret, sign } from '../signature.ts';
 import { signStandard } from '../verify/standard.ts';
 import { createSender, type Sender, type SendOptions, type Sent, type Signing, webhook } from './sender.ts';
 
-/** The receiver to try. Its handlers must cope with made-up users and events. */
+/** The receiver to test. Its handlers must cope with made-up users and events. */
 export interface Target {
   url: string;
   secret: Secret;
-  /** How it takes requests to be signed (default: by `X-Signature`). */
+  /** How requests are signed (default: by `X-Signature`). */
   signing?: Signing | undefined;
-  /** Whether to try batches too. */
+  /** True to test batches too. */
   batches?: boolean | undefined;
   /** Milliseconds until a request without an answer fails (default 10,000). */
   timeout?: number | undefined;
@@ -29,7 +29,7 @@ export interface CaseResult {
   expected: readonly number[];
   got: number[];
   passed: boolean;
-  /** Why there was no answer. */
+  /** The reason for a missing answer. */
   error?: string;
 }
 
@@ -45,7 +45,7 @@ const sends = (name: string, expected: readonly number[], body: Body, options: S
   run: async (sender) => [(await sender.send(body(), options)).status],
 });
 
-/** The signature header made from the right one. */
+/** A case whose signature header is derived from the right one. */
 const header = (
   name: string,
   forge: (signature: string, body: string, secret: Secret) => string | string[] | undefined,
@@ -155,7 +155,7 @@ const requestCases: ConformanceCase[] = [
 
 const DAY = 24 * 60 * 60 * 1000;
 
-/** Signed by the standard, with one of its headers made from the right one. */
+/** A case signed by the standard, with one header derived from the right one. */
 const standardHeader = (
   name: string,
   header: string,
@@ -213,7 +213,7 @@ const standardCases: ConformanceCase[] = [
 
 const agedCases: ConformanceCase[] = [-DAY, DAY].map((age) => ({
   name: `standard: signed ${age < 0 ? 'a day ago' : 'a day ahead'}`,
-  // Receivers may take any age.
+  // Receivers may accept any age.
   expected: [...success, 401],
   run: async (_, target) => [
     (await createSender({ ...target, signing: 'standard' }).send(track(), { at: Date.now() + age })).status,
@@ -225,7 +225,7 @@ interface Rejected {
   readonly retry?: boolean;
 }
 
-/** The messages that a batch's answer rejects: none where it is not JSON. */
+/** The messages that a batch's answer rejects: none unless it is JSON. */
 function rejectedBy({ type, body }: Sent): readonly Rejected[] {
   if (!/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type) || body === '') return [];
   return (JSON.parse(body) as { rejected?: Rejected[] } | null)?.rejected ?? [];
@@ -241,7 +241,7 @@ async function answersTo(sender: Sender, bodies: readonly unknown[], expected: s
   return [sent.status];
 }
 
-/** Sends what is to come again until all is taken: a receiver may do a part before its deadline, and the rest later. */
+/** Retries rejected messages until all are accepted: a receiver may handle a part before its deadline and the rest later. */
 async function takesAll(sender: Sender, bodies: readonly unknown[]): Promise<number[]> {
   const statuses: number[] = [];
   for (let left = bodies.map((body) => ({ body, key: `key-${crypto.randomUUID()}` })); left.length > 0; ) {
@@ -299,7 +299,7 @@ const batchCases: ConformanceCase[] = [
   ),
 ];
 
-/** All cases, in the order in which they are tried, but for those of Standard Webhooks and of batches. */
+/** All cases in the order in which they run, without those of Standard Webhooks and of batches. */
 export const conformanceCases: readonly ConformanceCase[] = [
   ...validCases,
   ...signatureCases,
@@ -307,7 +307,7 @@ export const conformanceCases: readonly ConformanceCase[] = [
   ...requestCases,
 ];
 
-/** The cases for a receiver: those of `X-Signature` are not for one that takes the standard only. */
+/** The cases for a receiver. One that accepts only the standard skips those of `X-Signature`. */
 function casesFor({ signing = 'x-signature', batches = false }: Target): ConformanceCase[] {
   const signatures = signing === 'standard' ? [] : signatureCases;
   const standard = signing === 'x-signature' ? [] : [...standardCases, ...agedCases];
@@ -324,7 +324,7 @@ async function tryCase({ name, expected, run }: ConformanceCase, target: Target)
   }
 }
 
-/** Tries a receiver, case by case. */
+/** Tests a receiver, case by case. */
 export async function* conformance(target: Target): AsyncGenerator<CaseResult> {
   for (const each of casesFor(target)) yield await tryCase(each, target);
 }

@@ -9,21 +9,21 @@ import { signStandard } from '../verify/standard.ts';
 /** A receiver's answer. */
 export interface Sent {
   status: number;
-  /** The content type; empty where none is given. */
+  /** The content type; empty if there is none. */
   type: string;
   body: string;
 }
 
 export interface SendOptions {
-  /** In place of, or beside, the usual ones; `undefined` leaves a header out, an array sends it several times. */
+  /** Replace or add to the usual ones. `undefined` omits a header, an array sends it several times. */
   headers?: Record<string, string | string[] | undefined>;
-  /** Sizes of the pieces that the body is written in; the rest follows in one. */
+  /** Sizes of the pieces in which the body is written. The rest follows in one piece. */
   pieces?: number[];
   /** Milliseconds to wait before each piece. */
   delay?: number;
-  /** Send only the pieces, as if more were to come. */
+  /** Send only the pieces and leave the request open. */
   unfinished?: boolean;
-  /** The id, and the time in milliseconds since 1970, that Standard Webhooks sign: a new one and now, unless given. */
+  /** The id, and the time in milliseconds since 1970, that Standard Webhooks sign (default: a new id, now). */
   id?: string;
   at?: number;
 }
@@ -31,29 +31,29 @@ export interface SendOptions {
 /** Which headers sign a request. */
 export type Signing = 'x-signature' | 'standard' | 'both';
 
-/** Where to send, and how it is signed (default: by `X-Signature`). */
+/** The receiver's address, and how requests are signed (default: by `X-Signature`). */
 export interface SenderOptions {
   url: string;
   secret: Secret;
   signing?: Signing | undefined;
-  /** Milliseconds until a request without an answer fails (default 10,000): some receivers wait for bytes that never come. */
+  /** Milliseconds until a request without an answer fails (default 10,000): some receivers wait for bytes that never arrive. */
   timeout?: number | undefined;
 }
 
-/** A sender of webhooks that can misbehave. Bodies that are objects are stringified. */
+/** A sender of webhooks that can misbehave. Objects are sent as JSON. */
 export interface Sender {
   send(body: unknown, options?: SendOptions): Promise<Sent>;
-  /** Several bodies in one request, as a destination with `batch` sends them; `keys` are made unless they are given. */
+  /** Sends several bodies in one request, as a destination with `batch` does. Makes `keys` unless they are given. */
   batch(bodies: readonly unknown[], options?: SendOptions & { keys?: readonly string[]; sentAt?: Date }): Promise<Sent>;
-  /** The same bytes several times, one after the other. */
+  /** Sends the same bytes several times in sequence. */
   repeat(body: unknown, times: number): Promise<Sent[]>;
-  /** The same bytes several times at once. */
+  /** Sends the same bytes several times concurrently. */
   together(body: unknown, times: number): Promise<Sent[]>;
-  /** In another order: last first, unless the places are given. */
+  /** Sends bodies in another order (default: last first). */
   reorder(bodies: readonly unknown[], order?: readonly number[]): Promise<Sent[]>;
   /** Changes one bit of the body after it was signed. */
   corrupt(body: unknown, bit?: number): Promise<Sent>;
-  /** Announces the whole body, sends half of it and hangs up. */
+  /** Announces the whole body, sends half of it and closes the connection. */
   cutOff(body: unknown): Promise<void>;
 }
 
@@ -90,7 +90,7 @@ export function signed(
   };
 }
 
-/** The envelope of a batch; each key is that of the message in the same place. */
+/** The envelope of a batch. Keys are in the order of the messages. */
 export function envelope(
   bodies: readonly unknown[],
   { keys, sentAt = new Date() }: { keys?: readonly string[] | undefined; sentAt?: Date | undefined } = {},
@@ -110,7 +110,7 @@ const extras: Record<Kind, Record<string, unknown>> = {
   delete: { userId: 'u1' },
 };
 
-/** A valid body of a kind, different each time; `fields` replace or add. */
+/** Makes a valid body of a kind, different each time. `fields` replace or add. */
 export function webhook(kind: Kind, fields: Record<string, unknown> = {}): Record<string, unknown> {
   const timestamp = new Date().toISOString();
   if (kind === 'delete') return { type: kind, userId: `u-${crypto.randomUUID()}`, timestamp, ...fields };
@@ -119,7 +119,7 @@ export function webhook(kind: Kind, fields: Record<string, unknown> = {}): Recor
   return { version: 1, type: kind, ...ids, context: {}, ...own, timestamp, ...fields };
 }
 
-/** Characters of an answer that are read; receivers need a few. */
+/** The most characters of an answer that are read. */
 const ANSWER_LIMIT = 1024 * 1024;
 
 async function answerOf(request: ClientRequest): Promise<Sent> {
@@ -167,7 +167,7 @@ function open(
   const make = target.protocol === 'https:' ? httpsRequest : httpRequest;
   const request = make(target, { method: 'POST', headers: Object.fromEntries(given), agent: false });
   const late = setTimeout(() => request.destroy(new Error(`no answer within ${timeout} ms`)), timeout);
-  // What breaks off after the head of an answer is said by its body.
+  // An error after the head of an answer shows when its body is read.
   return request.on('error', () => {}).on('close', () => clearTimeout(late));
 }
 

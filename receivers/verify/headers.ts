@@ -8,29 +8,29 @@ export type StandardFault =
   | 'webhook_signature_mismatch'
   | 'webhook_too_old';
 
-/** `secret` is the place in the list of the one that matched. */
+/** `secret` is the index of the secret that matched. */
 export type Verification = { ok: true; secret: number } | { ok: false; reason: SignatureFault };
 
-/** `secret` is the place in the list of the one that matched; `at` is in milliseconds since 1970. */
+/** `secret` is the index of the secret that matched; `at` is in milliseconds since 1970. */
 export type StandardVerification =
   | { ok: true; secret: number; id: string; at: number }
   | { ok: false; reason: Exclude<StandardFault, 'webhook_too_old'> };
 
 const wellFormed = /^[0-9a-f]{40}$/;
 
-/** The fault of `X-Signature` alone, before any byte of the body is looked at. */
+/** Checks the form of `X-Signature`, before any byte of the body is read. */
 export function headerFault(header: string | undefined): SignatureFault | undefined {
   if (header === undefined || header === '') return 'signature_missing';
   return wellFormed.test(header) ? undefined : 'signature_malformed';
 }
 
-/** Signatures that are compared at most. */
+/** The most signatures that are compared. */
 const SIGNATURES_LIMIT = 8;
 const idForm = /^[\x21-\x7e]{1,255}$/;
 const timestampForm = /^\d{1,12}$/;
 const signatureForm = /^v1,[A-Za-z0-9+/]{43}=$/;
 
-/** The headers of Standard Webhooks as they were given. */
+/** The unchecked headers of Standard Webhooks. */
 export interface GivenHeaders {
   readonly id: string | undefined;
   readonly timestamp: string | undefined;
@@ -50,13 +50,13 @@ export function standardHeaders(header: (name: string) => string | undefined): G
 export interface StandardClaim {
   readonly id: string;
   readonly timestamp: string;
-  /** In base64; those of versions that we do not know are for other receivers. */
+  /** In base64, without signatures of versions that we do not know: they are for other receivers. */
   readonly signatures: readonly string[];
 }
 
 type HeaderFault = 'webhook_headers_missing' | 'webhook_headers_malformed';
 
-/** Reads the headers before any byte of the body is looked at. */
+/** Checks the form of the headers, before any byte of the body is read. */
 export function standardClaim({ id, timestamp, signature }: GivenHeaders): StandardClaim | HeaderFault {
   if (!id || !timestamp || !signature) return 'webhook_headers_missing';
   const signatures = signature.split(' ', SIGNATURES_LIMIT).filter((part) => signatureForm.test(part));
@@ -65,12 +65,12 @@ export function standardClaim({ id, timestamp, signature }: GivenHeaders): Stand
   return { id, timestamp, signatures: signatures.map((part) => part.slice('v1,'.length)) };
 }
 
-/** Milliseconds since 1970 of a `webhook-timestamp`. */
+/** The `webhook-timestamp` in milliseconds since 1970. */
 export const timeOf = ({ timestamp }: StandardClaim): number => Number(timestamp) * 1000;
 
 const PREFIX = 'whsec_';
 
-/** The base64 of the key, of a secret as the libraries of the standard write them. */
+/** The base64 of the key, if the secret is written the way the standard's libraries do. */
 export function standardBase64(secret: unknown): string | undefined {
   return typeof secret === 'string' && secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : undefined;
 }

@@ -4,7 +4,7 @@ import { mistake } from './hints.ts';
 import { SENDER, SENDER_LENGTH, type Signatures } from './signatures.ts';
 import { standardKey, verifyStandard } from './standard.ts';
 
-/** The cryptography of Node, which answers at once. */
+/** Node's cryptography, which is synchronous. */
 export const nodeSignatures: Signatures = {
   prepare(secrets) {
     const keys = secrets.map(signingKey);

@@ -2,12 +2,12 @@ import type { Awaitable } from '../core/after.ts';
 import type { Secret } from '../signature.ts';
 import type { GivenHeaders, StandardVerification, Verification } from './headers.ts';
 
-/** Secrets, prepared for many requests. */
+/** Secrets prepared for many requests. */
 export interface Prepared {
   /** @param header - well formed */
   verify(body: Uint8Array, header: string): Awaitable<Verification>;
   verifyStandard(body: Uint8Array, headers: GivenHeaders): Awaitable<StandardVerification>;
-  /** Names whoever knows the secret in this place, without giving it away. */
+  /** Derives a name from the secret at this index that does not reveal it. */
   sender(secret: number): Awaitable<string>;
 }
 
@@ -15,7 +15,7 @@ export interface Prepared {
 export interface Signatures {
   /** @throws TypeError when a secret is empty */
   prepare(secrets: readonly Secret[]): Prepared;
-  /** The usual mistake that explains why a signature does not fit, if one does; not every runtime looks. */
+  /** The usual mistake that explains why a signature does not fit, if one does. Not every runtime checks. */
   mistake?(body: Uint8Array | undefined, header: string | undefined, secrets: readonly Secret[]): string | undefined;
 }
 

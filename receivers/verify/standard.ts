@@ -3,7 +3,7 @@ import { type Secret, signingKey } from '../signature.ts';
 import { type GivenHeaders, type StandardVerification, standardBase64, standardClaim, timeOf } from './headers.ts';
 
 /**
- * Standard Webhooks: the id, the time of the attempt and the bytes are signed with HMAC-SHA256. See
+ * Headers of Standard Webhooks, which sign the id, the time of the attempt and the bytes with HMAC-SHA256. See
  * https://www.standardwebhooks.com.
  */
 export interface StandardHeaders {
@@ -15,8 +15,8 @@ export interface StandardHeaders {
 }
 
 /**
- * The key of a secret: its UTF-8 bytes, as for `X-Signature`. A secret that begins with `whsec_`, as the libraries of the
- * standard write them, is the base64 of its bytes.
+ * The key of a secret: its UTF-8 bytes, as for `X-Signature`. After `whsec_`, the prefix used by the libraries of the
+ * standard, a secret is the base64 of the key.
  *
  * @throws TypeError when the secret is empty
  */
@@ -48,7 +48,7 @@ export function signStandard(
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
 }
 
-/** Compares the signatures with the bytes as they were received, in constant time; any of them will do. */
+/** Compares the signatures with the bytes as received, in constant time. One match is enough. */
 export function verifyStandard(
   body: string | Uint8Array,
   headers: GivenHeaders,

@@ -7,19 +7,19 @@ import type { Secret } from '../signature.ts';
 import { headerFault, type SignatureFault, type StandardFault, standardClaim, standardHeaders } from './headers.ts';
 import type { Prepared, Signatures } from './signatures.ts';
 
-/** A request that may be trusted, as far as the options ask for it. */
+/** A request that passed the checks of the options. */
 export interface Trusted {
   ok: true;
-  /** Names whoever knows the secret that matched; empty where no secret is set. */
+  /** Identifies the secret that matched; empty if no secret is set. */
   sender: string;
-  /** The place of the secret that matched. */
+  /** The index of the secret that matched. */
   secret: number | undefined;
   key: string | undefined;
 }
 
 export type VerifyResult = Trusted | { ok: false; reply: Reply };
 
-/** Called when the secret could not be found out. */
+/** Called when the secret function fails. */
 export type SecretFailed = (error: unknown, request: RequestHead, log: Log) => void;
 
 const logFailure: SecretFailed = (err, { url }, log) =>
@@ -59,7 +59,7 @@ function checkOptions({ secret, signing = 'x-signature', maxAge, deadline, bodyL
 
 const jsonType = /^\s*application\/json\s*(?:;|$)/i;
 
-/** Refuses for reasons that the head alone shows: coding, type and size. */
+/** Refuses a request for what its head shows: coding, type and size. */
 function headReply(request: RequestHead, bodyLimit: number): Reply | undefined {
   const encoding = request.header('content-encoding');
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return encoded;
@@ -68,7 +68,7 @@ function headReply(request: RequestHead, bodyLimit: number): Reply | undefined {
   return Number(request.header('content-length') ?? 0) > bodyLimit ? tooLarge : undefined;
 }
 
-/** Bytes of a body that is looked at for mistakes at most: each guess reads all of it, and anyone may send it. */
+/** The largest body, in bytes, that is searched for mistakes: each guess reads all of it, and anyone may send it. */
 const GUESS_LIMIT = 16 * 1024;
 /** Milliseconds between two guesses. */
 const GUESS_INTERVAL = 1_000;
@@ -86,18 +86,18 @@ function boundedGuess(mistake: Guess, clock: ReceiverClock): Guess {
   };
 }
 
-/** Secrets as they are configured, and prepared. */
+/** Secrets as configured, and prepared. */
 interface Known {
   readonly plain: readonly Secret[];
   readonly prepared: Prepared;
-  /** By the place of their secret, once they have been heard of. */
+  /** Names of senders by the index of their secret, filled at first use. */
   readonly senders: string[];
 }
 
-/** Whether mistakes are to be named; runtimes without a process are in production. */
+/** True if mistakes may be named. Runtimes without a process count as production. */
 const isDevelopment = () => globalThis.process?.env?.['NODE_ENV'] !== 'production';
 
-/** Checks requests in two steps: the head before a byte of the body is read, then the bytes. */
+/** Checks requests in two steps: first the head, then the bytes of the body. */
 export class Verifier {
   readonly bodyLimit: number;
   readonly #options: VerifyOptions;
@@ -105,10 +105,10 @@ export class Verifier {
   readonly #secretFailed: SecretFailed;
   readonly #clock: ReceiverClock;
   readonly #guess: Guess;
-  /** Those that are not looked up. */
+  /** Secrets that do not depend on the request. */
   readonly #known: Known;
 
-  /** @throws TypeError when the secret is missing or empty, or options do not go together. */
+  /** @throws TypeError when the secret is missing or empty, or options contradict each other */
   constructor(options: VerifyOptions, signatures: Signatures, secretFailed: SecretFailed = logFailure) {
     checkOptions(options);
     const { secret, bodyLimit = 1024 * 1024, hints = isDevelopment(), clock = systemClock } = options;
@@ -137,7 +137,7 @@ export class Verifier {
     return this.#compare(request, body, log, this.#known);
   }
 
-  /** The answer to what was signed at this time, if it is too old, or from too far in the future, for `maxAge`. */
+  /** The refusal of a request signed at this time, if that is further from now than `maxAge`. */
   age(at: number): Reply | undefined {
     const { maxAge } = this.#options;
     if (maxAge === undefined || Math.abs(this.#clock.now() - at) <= maxAge) return undefined;
@@ -155,7 +155,7 @@ export class Verifier {
     return typeof claim === 'string' ? claim : undefined;
   }
 
-  /** While a sender moves over, whatever it has signed by the standard is judged by the standard. */
+  /** During a sender's move, requests signed by the standard are judged by the standard. */
   #isStandard(request: RequestHead): boolean {
     const { signing = 'x-signature', maxAge } = this.#options;
     if (signing === 'both') return request.header('webhook-signature') !== undefined || maxAge !== undefined;
@@ -167,7 +167,7 @@ export class Verifier {
     const signature = request.header('x-signature');
     if (signature === undefined) return { ok: false, reply: refuse('signature_missing', request, log) };
     const result = known.prepared.verify(body, signature);
-    // Without a closure, where there is no need of one: this is once per request.
+    // Avoids a closure on the common path, as this runs once per request.
     if (!isThenable(result) && result.ok) return trusted(known, result.secret, signature);
     return after(result, (given) => {
       if (given.ok) return trusted(known, given.secret, signature);
@@ -181,14 +181,14 @@ export class Verifier {
     return after(known.prepared.verifyStandard(body, headers), (result) => {
       if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
       if (this.age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
-      // The signature changes with each attempt, the id does not.
+      // The signature changes with each attempt. The id does not.
       return trusted(known, result.secret, result.id);
     });
   }
 
   async #compareLater(lookUp: LookUp, request: RequestHead, body: Uint8Array, log: Log): Promise<VerifyResult> {
     try {
-      // Apart from its object, as a function that takes its argument to pieces uses it.
+      // Bound, so that the secret function may destructure its argument.
       const head = { url: request.url, header: (name: string) => request.header(name) };
       const { deadline = 4500 } = this.#options;
       const found = await within(this.#clock, deadline, Promise.resolve(lookUp(head)), () => {

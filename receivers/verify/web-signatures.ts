@@ -27,14 +27,14 @@ function fromBase64(text: string): Bytes {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-/** As a `Buffer` reads it, of which the sender and Node's receivers are: both alphabets, and nothing is wrong. */
+/** Decodes like `Buffer`, which the sender and Node's receivers use: accepts both alphabets and never fails. */
 function fromAnyBase64(text: string): Bytes {
   const [digits = ''] = text.replaceAll('-', '+').replaceAll('_', '/').split('=');
   const clean = digits.replaceAll(/[^A-Za-z0-9+/]/g, '');
   return fromBase64(clean.length % 4 === 1 ? clean.slice(0, -1) : clean);
 }
 
-/** The key of a secret by the standard: its text, unless it is the base64 of bytes. */
+/** The key of a secret by the standard: its text, or the bytes that its base64 encodes. */
 function standardBytes(secret: string): Bytes {
   const base64 = standardBase64(secret);
   return base64 === undefined ? utf8.encode(secret) : fromAnyBase64(base64);
@@ -67,11 +67,11 @@ function joined(head: Bytes, body: Uint8Array): Bytes {
 const isSigned = (key: CryptoKey, signature: Bytes, body: Uint8Array) =>
   crypto.subtle.verify('HMAC', key, signature, body as Bytes);
 
-/** The cryptography of browsers' standards, which edge runtimes have. Secrets are text. */
+/** Cryptography by the Web standards that edge runtimes have. Secrets are text. */
 export const webSignatures: Signatures = {
   prepare(secrets): Prepared {
     for (const secret of secrets) checkText(secret);
-    // Made when the first request needs them: not every runtime can wait at its start.
+    // Made at the first request: not every runtime can await at startup.
     let keys: Promise<readonly Keys[]> | undefined;
     const allKeys = () => {
       keys ??= Promise.all(secrets.map((secret) => keysOf(secret as string)));
