@@ -23,27 +23,27 @@ interface BuildParts {
   /** Folder of the log's files. */
   readonly folder: string;
   readonly source: string;
-  /** Keys of those whose membership is computed. */
+  /** Keys of the definitions whose membership is computed. */
   readonly keys: ReadonlySet<string>;
-  /** Whether others go on being computed by the state that serves the source. */
+  /** True if the state that serves the source keeps computing other definitions. */
   readonly beside: boolean;
   readonly fence: Fence;
   readonly signal: AbortSignal;
 }
 
-/** Ids, or persons, that are written at once at most, and what was read for them. */
+/** The most ids or persons written at once, and the most rows read for them. */
 const PAGE = { alone: 5_000, beside: 1_000 };
 const READ = 50_000;
 const CLEARED = 2_000;
-/** How often a page is computed again because a deletion began meanwhile. */
+/** Retries of a page after deletions that began in the meantime. */
 const TRIES = 20;
-/** How often the log says how far it is, in milliseconds. */
+/** Milliseconds between progress reports in the log. */
 const SAY_EVERY = 10_000;
 
 /**
- * Reads the log as a whole, keeps what the definitions ask and computes who is in what: for a new definition, and where what
- * was kept is lost or of another version. Nobody hears of anything. What is logged meanwhile is read afterwards, from the
- * place where this one ends. Resolves to the state that it has built.
+ * Builds a state from the whole log and computes all memberships, without sending anything: for new definitions, and if
+ * the former state is lost or has another version. Events logged in the meantime are read afterwards, from the position
+ * where the build ends. Resolves to the new state.
  */
 export async function build(parts: BuildParts, asked: AskedOfAll): Promise<number> {
   const { store, source, beside, fence, clock, signal, log } = parts;
@@ -58,15 +58,15 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
       signal.throwIfAborted();
     }
   };
-  log.info({ source, definitions: asked.definitions.length }, 'Live audiences are computed over the event log');
+  log.info({ source, definitions: asked.definitions.length }, 'Building live audiences from the event log');
   await scan(parts, asked, startedAt, begin, async (found) => {
-    // No event is in the future, but for one that a wrong clock has put there.
+    // Only a wrong clock can put an event in the future.
     const now = isAhead(found.newest, clock.now()) ? startedAt : Math.max(startedAt, found.newest);
     const building = new Building(parts, asked, { state, now, epoch, total: found.rows });
     await building.people(found);
     await building.anonymous(found);
     await store.live.endBuild(state, now, fence);
-    log.info({ source, rows: found.rows, ms: clock.now() - startedAt }, 'Live audiences are computed');
+    log.info({ source, rows: found.rows, ms: clock.now() - startedAt }, 'Built live audiences');
   });
   failpoint('live_build');
   return state;
@@ -88,7 +88,7 @@ function scan(
   return scanFiles(files, wanted, (last) => begin(String(last)), read);
 }
 
-/** Writes what a scan has, a page at a time. */
+/** Writes the result of a scan, a page at a time. */
 class Building {
   private readonly parts: BuildParts;
   private readonly asked: AskedOfAll;
@@ -117,7 +117,7 @@ class Building {
     this.saidAt = parts.clock.monotonic();
   }
 
-  /** Computes person after person, and writes rows of user ids: in the order of both tables, for which that is cheapest. */
+  /** Computes persons and writes rows of user ids, in the order of both tables, which is cheapest. */
   async people(found: LogScan): Promise<void> {
     let own: IdRow[] = [];
     for await (const { rows, count } of rowsIn(found.people(), this.asked)) {
@@ -204,7 +204,7 @@ class Building {
     });
   }
 
-  /** Users whose deletion began after the log was read: it takes out only what is written by then. */
+  /** Users whose deletion began after the log was read. A deletion removes only rows that exist by then. */
   private async deletedMeanwhile(
     standings: readonly Standings[],
     rows: readonly IdRow[],
@@ -225,7 +225,7 @@ class Building {
     if (clock.monotonic() - this.saidAt < SAY_EVERY) return;
     this.saidAt = clock.monotonic();
     const percent = Math.floor((100 * this.done) / Math.max(1, this.total));
-    log.info({ source, done: this.done, total: this.total }, `Live audiences are computed: ${percent} %`);
+    log.info({ source, done: this.done, total: this.total }, `Building live audiences: ${percent} %`);
   }
 }
 

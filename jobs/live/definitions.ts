@@ -3,17 +3,17 @@ import type { Condition } from '../../src/definition/conditions.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
 import { inlined, type LiveDefinition } from './facts.ts';
 
-/** The name of the engine that has the membership of live audiences. No configured engine has it. */
+/** Name of the engine that has the membership of live audiences. It is reserved. */
 export const LIVE_ENGINE = '(live)';
 
 export interface LiveComputation {
   readonly computation: Computation;
   readonly definition: LiveDefinition;
-  /** Changes with what it says of people, by audiences that it names too. */
+  /** Changes whenever the definition's meaning does, including that of audiences it refers to. */
   readonly hash: string;
 }
 
-/** The live computations that speak as this source. */
+/** The live computations that send as this source. */
 export function liveComputations(config: SyncConfig, source: string): readonly LiveComputation[] {
   return computations(config)
     .filter((computation) => computation.live && computation.source === source)
@@ -27,7 +27,7 @@ export function liveSources(config: SyncConfig): readonly string[] {
   return [...new Set(computations(config).flatMap(({ live, source }) => (live ? source : [])))];
 }
 
-/** The hash of a live definition; null for what is not live. */
+/** The hash of a live definition; null for others. */
 export function liveHash(key: string, config: SyncConfig): string | null {
   const { source } = computations(config).find((each) => each.key === key && each.live) ?? {};
   if (source === undefined) return null;
@@ -43,7 +43,7 @@ function definitionOf(computation: Computation, config: SyncConfig): LiveDefinit
   return { key, kind: 'audience', when: inlined({ inAudience: key }, (other) => whenOf(other, config)) };
 }
 
-/** Null for one that is computed by SQL. */
+/** Null for an audience computed by SQL. */
 function whenOf(key: string, { audiences }: SyncConfig): Condition | null {
   return audiences.find((audience) => audience.key === key)?.when ?? null;
 }

@@ -2,17 +2,17 @@ import type { LiveMember } from '../../src/store/live.ts';
 import type { Deletions, Records } from '../../src/store/port.ts';
 import type { EvaluationCause, Standings } from './people.ts';
 
-/** A value that is another than the one computed before. */
+/** A value that has changed since it was last computed. */
 export interface Difference {
   readonly key: string;
   readonly user: string;
   readonly current: string | null;
   readonly told: string | null;
-  /** JSON: the event that made it, or the audience; null for the time. */
+  /** The event or audience that caused it, as JSON; null if time alone did. */
   readonly cause: string | null;
 }
 
-/** @param members - all that the store knows of these persons, by these keys */
+/** @param members - all members in the store with these persons and keys */
 export function differences(
   standings: readonly Standings[],
   members: readonly LiveMember[],
@@ -38,7 +38,7 @@ function causeText(cause: EvaluationCause | null): string | null {
   return JSON.stringify({ messageId, type, event: name, timestamp });
 }
 
-/** Those who are deleted or suppressed enter nothing. */
+/** Deleted and suppressed users don't enter audiences. */
 export async function withoutExcluded(
   store: Pick<Records, 'excluded'>,
   source: string,

@@ -12,7 +12,7 @@ interface LiveEngineParts {
   readonly clock: Clock;
 }
 
-/** The engine of live audiences: their membership in the store. */
+/** The engine of live audiences, which reads their membership from the store. */
 export function liveEngine({ store, config, clock }: LiveEngineParts): Engine {
   return openLive({
     store: store.live,

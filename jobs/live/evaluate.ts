@@ -4,22 +4,22 @@ import { compareText } from '../../src/definition/operators.ts';
 import type { AskedFacts, AskedOfAll } from './facts.ts';
 import { compareDated, type Dated, type KeptFacts, type Section } from './kept.ts';
 
-/** A definition's value for a person, and until when it holds, as long as nothing happens. */
+/** A definition's value for a person, and how long it holds without new events. */
 interface Evaluation {
-  /** Of an audience true; undefined for those who are not in it. */
+  /** True for members of an audience; undefined for everybody else. */
   readonly value: unknown;
-  /** When it may become another by time alone; null for never. */
+  /** When it may change by time alone; null for never. */
   readonly due: number | null;
 }
 
 /** All definitions' values for a person, and when one may change by time alone. */
 interface PersonValues {
-  /** By key; those that are missing say that the person is not in it. */
+  /** By key. A missing key means that the person is not in it. */
   readonly values: ReadonlyMap<string, unknown>;
   readonly due: number | null;
 }
 
-/** @param person - what is kept of all ids of one person */
+/** @param person - kept facts of all ids of one person */
 export function standingOf(asked: AskedOfAll, person: readonly KeptFacts[], now: number): PersonValues {
   const values = new Map<string, unknown>();
   let due: number | null = null;
@@ -31,7 +31,7 @@ export function standingOf(asked: AskedOfAll, person: readonly KeptFacts[], now:
   return { values, due };
 }
 
-/** Those that may say anything: of hundreds of definitions most ask for what somebody never did. */
+/** Definitions that may have a value: of hundreds, most ask for events that this person never had. */
 function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly KeptFacts[]): ReadonlySet<AskedFacts> {
   const found = new Set(forAll);
   const add = (part: object, asking: ReadonlyMap<string, readonly AskedFacts[]>) => {
@@ -45,7 +45,7 @@ function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly KeptFacts
   return found;
 }
 
-/** @param person - what is kept of all ids of one person */
+/** @param person - kept facts of all ids of one person */
 function evaluate(asked: AskedFacts, person: readonly KeptFacts[], now: number): Evaluation {
   if (asked.kind === 'trait') return traitVerdict(asked.value, asked.section, person, now);
   let due: number | null = null;
@@ -55,7 +55,7 @@ function evaluate(asked: AskedFacts, person: readonly KeptFacts[], now: number):
     return judged.isTrue;
   });
   const isIn = holds(asked.formula, (fact) => facts[fact] ?? false);
-  // A person who was never there is in nothing, whatever it is that they did not do.
+  // A person who was never seen is in no audience, even if its condition is not having done something.
   const isThere = facts.includes(true) || person.some(({ seen }) => seen > 0);
   return { value: isIn && isThere ? true : undefined, due };
 }
@@ -90,7 +90,7 @@ function leavesAt(times: readonly number[], within: number | null): number | nul
   return times.reduce((least, at) => Math.min(least, at)) + within;
 }
 
-/** @param dated - in order */
+/** @param dated - sorted by time */
 function result(operator: TraitValue['operator'], dated: readonly Dated[]): unknown {
   const scalars = dated.map(([, , , value]) => value);
   const numbers = scalars.filter((each) => typeof each === 'number');
@@ -123,10 +123,10 @@ function ofDifferent(operator: 'uniqueCount' | 'uniqueList' | 'mostFrequent', sc
   return different.toSorted((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0))[0];
 }
 
-/** Fifteen digits are sent. */
+/** Rounds to the fifteen digits that are sent. */
 const shown = (value: number) => Number(value.toPrecision(15));
 
-/** With what additions lose added in the end (Neumaier), so that the order makes no difference that shows. */
+/** Neumaier's sum, which adds the lost parts at the end, so that the order makes no visible difference. */
 function sumOf(numbers: readonly number[]): number {
   let sum = 0;
   let lost = 0;
@@ -140,7 +140,7 @@ function sumOf(numbers: readonly number[]): number {
 
 const RANKS = ['boolean', 'number', 'string'];
 
-/** Booleans, then numbers by size, then text by its code points. */
+/** Sorts booleans first, then numbers by size, then text by code points. */
 function byValue(a: unknown, b: unknown): number {
   const rank = RANKS.indexOf(typeof a) - RANKS.indexOf(typeof b);
   if (rank !== 0) return rank;

@@ -2,16 +2,16 @@ import type { FieldPlace, KeyPath, PlaceFilter } from '../../src/definition/defi
 import { compareText, passesAll } from '../../src/definition/operators.ts';
 import type { LoggedRow } from '../../src/store/event-log.ts';
 
-/** When something happened, by which events are in order: its timestamp, its receipt, its message id. */
+/** Sort key of events: timestamp, receipt, message id. */
 export type When = readonly [timestamp: number, receivedAt: number, messageId: string];
 
-/** An event of the log, as the live computation takes it: its timestamp is never later than its receipt. */
+/** An event of the log as the live computation reads it. Its timestamp is never later than its receipt. */
 export type LiveEvent = LoggedRow;
 
-/** The content of an event, but for whose it is. */
+/** An event without its ids. */
 export type Said = Omit<LiveEvent, 'userId' | 'anonymousId' | 'previousId'>;
 
-/** The body of a message, as accept wrote it. */
+/** The body of a message as written on acceptance. */
 interface Body {
   readonly messageId: string;
   readonly type: string;
@@ -27,10 +27,10 @@ interface Body {
   readonly context?: unknown;
 }
 
-/** The beginning of time in the log's SQL. */
+/** The earliest time in the log's SQL. */
 const FIRST_DAY = Date.parse('0001-01-01T00:00:00.000Z');
 
-/** Reads the body of a message as the views of the log do. */
+/** Reads the body of a message the way the views of the log do. */
 export function readEvent(body: string): LiveEvent {
   const said = JSON.parse(body) as Body;
   const receivedAt = Date.parse(said.receivedAt);
@@ -49,7 +49,7 @@ export function readEvent(body: string): LiveEvent {
   };
 }
 
-/** Years beyond four digits are later than any receipt, or before all that is counted. */
+/** Parses a timestamp. Years beyond four digits are later than any receipt, or earlier than anything counted. */
 function timestampOf(said: string, receivedAt: number): number {
   if (said.startsWith('+')) return receivedAt;
   if (said.startsWith('-') || said.startsWith('0000')) return FIRST_DAY;
@@ -58,7 +58,7 @@ function timestampOf(said: string, receivedAt: number): number {
 
 const DAY = 86_400_000;
 
-/** The day of a time in UTC, counted from 1970: the log forgets by the day of receipt. */
+/** The UTC day of a time, counted from 1970. The log forgets by day of receipt. */
 export const dayNumber = (at: number) => Math.floor(at / DAY);
 
 export function whenOf({ timestamp, receivedAt, messageId }: Said): When {
@@ -69,7 +69,7 @@ export function compareWhen(a: When, b: When): number {
   return a[0] - b[0] || a[1] - b[1] || compareText(a[2], b[2]);
 }
 
-/** The value at a path of nested objects; a list has no keys. */
+/** The value at a path of nested objects. Lists have no keys. */
 export function valueAt(from: unknown, path: KeyPath): unknown {
   let value = from;
   for (const key of path) {

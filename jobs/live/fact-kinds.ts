@@ -5,19 +5,19 @@ import { compareDated, type KeptFacts, type Section, sectionOf } from './kept.ts
 
 interface Judged {
   readonly isTrue: boolean;
-  /** When that may change by time alone; null for never. */
+  /** When this may change by time alone; null for never. */
   readonly due: number | null;
 }
 
-/** A fact as live audiences ask for it: what has to be kept of people, and what that says. */
+/** A fact that live audiences ask for: what to keep of people, and how to judge it. */
 export interface AskedFact {
-  /** Of a section that keeps `times`, `newest` says how many of the newest are enough. */
+  /** For a section that keeps `times`, `newest` is the number of newest ones that is enough. */
   readonly sections: readonly { readonly section: Section; readonly newest: number }[];
-  /** Traits, by the outermost key. */
+  /** Outermost keys of traits. */
   readonly traits: readonly string[];
   /** Keys of audiences that are computed by SQL. */
   readonly audiences: readonly string[];
-  /** @param person - what is kept of all ids of one person */
+  /** @param person - kept facts of all ids of one person */
   judge(person: readonly KeptFacts[], now: number): Judged;
 }
 
@@ -69,7 +69,7 @@ interface AskedCount {
   readonly most: number;
 }
 
-/** As time goes by events only leave the window, the oldest first: so the count falls, and it is known when. */
+/** Over time events only leave the window, oldest first, so it is known when the count will fall. */
 function judgePerformed({ section, least, most }: AskedCount, person: readonly KeptFacts[], now: number): Judged {
   const { id, keeps, activity } = section;
   const within = activity.within ?? Number.POSITIVE_INFINITY;
@@ -83,7 +83,7 @@ function judgePerformed({ section, least, most }: AskedCount, person: readonly K
   const count = times.length;
   if (count < least) return { isTrue: false, due: null };
   const isTrue = count <= most;
-  // The event with whose leaving it is no longer so.
+  // The event whose leaving will change the result.
   const last = isTrue ? count - least : count - most - 1;
   const leaving = times.toSorted((a, b) => a - b)[last];
   return { isTrue, due: leaving === undefined ? null : leaving + within };

@@ -3,50 +3,49 @@ import type { TraitValue } from '../../src/definition/definition.ts';
 import { type AskedFact, askedFact } from './fact-kinds.ts';
 import { type Section, sectionOf } from './kept.ts';
 
-/** A live audience or trait: what it asks of people. Short definitions of audiences that it names are part of its condition already. */
+/** The definition of a live audience or trait. Its condition already includes short definitions of audiences it refers to. */
 export type LiveDefinition =
   | { readonly key: string; readonly kind: 'audience'; readonly when: Condition }
   | { readonly key: string; readonly kind: 'trait'; readonly value: TraitValue };
 
-/** A definition, taken apart. */
+/** A definition split into the facts that it asks for. */
 export type AskedFacts =
   | {
       readonly key: string;
       readonly kind: 'audience';
       readonly facts: readonly AskedFact[];
       readonly formula: Formula;
-      /** Whether it holds for people of whom nothing is known but that they are there. */
+      /** True if it holds for people of whom nothing is known but that they exist. */
       readonly holdsForAll: boolean;
     }
   | { readonly key: string; readonly kind: 'trait'; readonly value: TraitValue; readonly section: Section };
 
-/** All that the definitions of one source ask, so that nothing else is kept. */
+/** All facts that the definitions of one source ask for. Nothing else is kept. */
 export interface AskedOfAll {
   readonly definitions: readonly AskedFacts[];
   readonly byKey: ReadonlyMap<string, AskedFacts>;
-  /** Sections by the name of their event. */
+  /** Sections by event name. */
   readonly sections: ReadonlyMap<string, readonly Section[]>;
   readonly sectionById: ReadonlyMap<string, Section>;
-  /** Of sections that keep `times`, how many of the newest say all that is asked; more are not kept, whatever a person does. */
+  /** For sections that keep `times`, the number of newest ones that all definitions need. No more are kept. */
   readonly newest: ReadonlyMap<string, number>;
-  /** Definitions that ask for a section or a trait, by either. */
+  /** Definitions by the section, trait or audience that they ask for. */
   readonly askingFor: { readonly sections: Asking; readonly traits: Asking; readonly audiences: Asking };
-  /** Definitions that hold for people of whom nothing is known but that they are there. */
+  /** Definitions that hold for people of whom nothing is known but that they exist. */
   readonly forAll: readonly AskedFacts[];
-  /** Traits, by the outermost key. */
+  /** Outermost keys of traits. */
   readonly traits: ReadonlySet<string>;
   /** Keys of audiences that are computed by SQL. */
   readonly audiences: ReadonlySet<string>;
-  /** Whether it has to be known who is there, whatever they did. */
+  /** True if everybody seen must be known, whatever they did. */
   readonly everybody: boolean;
-  /** All that is kept, as JSON. */
+  /** A JSON description of what is kept. */
   readonly text: string;
 }
 
-/** Definitions by what they ask for. */
 type Asking = ReadonlyMap<string, readonly AskedFacts[]>;
 
-/** Changes with the form of what is kept. */
+/** Version of the format of kept facts. */
 const FORM = 3;
 
 /** @param keep - how long the log keeps events, in milliseconds */
@@ -58,7 +57,7 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
   const forAll = asked.filter((each) => each.kind === 'audience' && each.holdsForAll);
   const everybody = forAll.length > 0;
   const newest = newestOf(asked);
-  // JSON has null for what is kept without a limit.
+  // An infinite limit becomes null in JSON.
   const sections = [...byId.keys()].toSorted().map((id) => [id, newest.get(id)]);
   const text = JSON.stringify([FORM, everybody, sections, [...traits].toSorted(), [...audiences].toSorted()]);
   return {
@@ -80,7 +79,7 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
   };
 }
 
-/** Events leave a window in order, the oldest first: whether there are so many goes by the newest. */
+/** Events leave a window oldest first, so the newest decide if there are enough. */
 function newestOf(asked: readonly AskedFacts[]): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   const add = ({ id, keeps }: Section, count: number) => {
@@ -102,9 +101,9 @@ function by(asked: readonly AskedFacts[], namesOf: (asked: AskedFacts) => readon
 }
 
 /**
- * A condition with the conditions of the audiences that it names in their places.
+ * Replaces references to audiences with their conditions.
  *
- * @param audience - null for one that is computed by SQL, which stays named
+ * @param audience - null for one computed by SQL, which stays a reference
  */
 export function inlined(condition: Condition, audience: (key: string) => Condition | null): Condition {
   return replaced(condition, (single) => {
@@ -113,7 +112,7 @@ export function inlined(condition: Condition, audience: (key: string) => Conditi
   });
 }
 
-/** Whether what is kept of the log is all that others ask, or more. Members of audiences are taken over as they are. */
+/** True if the kept facts include all that `asked` needs. Ignores audiences, whose members are imported anyway. */
 export function isEnough(kept: string, asked: string): boolean {
   const [form, everybody, sections, traits] = JSON.parse(kept) as Text;
   const [itsForm, itsEverybody, itsSections, itsTraits] = JSON.parse(asked) as Text;
@@ -131,7 +130,7 @@ type Text = readonly [
   ...[sections: readonly (readonly [id: string, newest: number | null])[], traits: readonly string[]],
 ];
 
-/** Whether a definition asks for what was added. */
+/** True if a definition asks for something that was added. */
 export function asksFor(
   asked: AskedFacts,
   {

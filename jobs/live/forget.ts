@@ -17,10 +17,10 @@ type ForgettingState = Pick<LiveState, 'allStates' | 'rowsOfIds' | 'rowsOfPerson
 
 const PAGE = 2_000;
 
-/** Has all kept state built again, while what is built goes on serving. */
+/** Marks all kept state to be rebuilt. Until then it keeps serving. */
 export const renewKept = ({ live }: Pick<Store, 'live'>): Promise<void> => live.renewStates(null);
 
-/** Takes users out of what is kept, as their deletion takes them out of the log: with former ids, and what they did anonymously. */
+/** Removes users from kept state as their deletion does from the log: with former ids and anonymous events. */
 export async function forgetKept(live: ForgettingState, users: readonly string[]): Promise<void> {
   for (const { state } of await live.allStates()) await forgetIn(live, state, users);
 }
@@ -48,7 +48,7 @@ async function forgetIn(live: ForgettingState, state: number, users: readonly st
   const settled = [...left.values()].map((row) => ({ ...row, person: personOf(row.raw, after) }));
   const empty = settled.filter(({ raw, kept, links }) => !isUser(raw) && kept === '{}' && links === '[]');
   const dropped = [...[...gone].map(userRaw), ...empty.map(({ raw }) => raw)];
-  // Those who stay are looked at again, by the row that says when.
+  // Makes the remaining persons due now, by the row that has their due time.
   const rest = settled
     .filter((row) => !empty.includes(row))
     .map((row) =>
@@ -57,7 +57,7 @@ async function forgetIn(live: ForgettingState, state: number, users: readonly st
   await live.rewriteRows(state, rest, dropped);
 }
 
-/** Ids that several users were said to have: one of them may be gone, and not be the one who has it. */
+/** Ids linked to several users: the deleted one may not be the one to whom the id belongs. */
 async function loadShared(
   live: ForgettingState,
   state: number,
@@ -71,7 +71,7 @@ async function loadShared(
   }
 }
 
-/** All ids of these users, and of those whom they share them with. */
+/** All ids of these users, and of users with whom they share ids. */
 async function loadPeople(
   live: ForgettingState,
   state: number,
@@ -82,7 +82,7 @@ async function loadPeople(
     state,
     users.flatMap((user) => [userRaw(user), anonymousRaw(user)]),
   );
-  // Of somebody who did nothing that is asked for, only devices are known.
+  // A person without any event that is asked for has rows of devices only.
   const persons = new Set([...users, ...[...own, ...rows.values()].flatMap(({ person }) => person ?? [])]);
   for (const row of [...own, ...(await live.rowsOfPersons(state, [...persons]))]) {
     if (!rows.has(row.raw)) rows.set(row.raw, row);

@@ -2,10 +2,10 @@ import type { LiveAudience, LiveState } from '../../src/store/live.ts';
 import type { Computation } from '../audience-or-trait.ts';
 import { exceeds, shown, users } from '../run/guard.ts';
 
-/** Changes are counted over this time, in milliseconds. */
+/** Milliseconds over which changes are counted. */
 const WINDOW = 3_600_000;
 
-/** Why an audience is frozen with these changes, counting those of the last hour; null when it is not. */
+/** The reason that these changes, with those of the last hour, freeze an audience; null if they don't. */
 export async function whyFrozen(
   live: Pick<LiveState, 'countChanges'>,
   { guard }: Computation,
@@ -16,7 +16,7 @@ export async function whyFrozen(
   const entering = news.filter(({ told }) => told === null).length;
   const leaving = news.filter(({ current }) => current === null).length;
   const after = members + entering - leaving;
-  // With nobody in it there is nothing to guard; and whoever sets no size wants to see the last one leave.
+  // An empty audience needs no guard. Without a minimum size the last member may leave.
   const mayBeEmpty = guard.allowEmpty || guard.minMembers === 0;
   if (guard.maxExits === null && guard.maxEntries === null && mayBeEmpty) return null;
   const counted = await live.countChanges(key, Math.max(now - WINDOW, judgedFrom), now);

@@ -1,7 +1,7 @@
 import { compareWhen, dayNumber, type LiveEvent, type When } from './event.ts';
 import { addToFront } from './kept.ts';
 
-/** `u:` and a user id, or `a:` and an anonymous one. */
+/** A user id with the prefix `u:`, or an anonymous id with `a:`. */
 export type RawId = string;
 
 export const userRaw = (user: string): RawId => `u:${user}`;
@@ -9,16 +9,16 @@ export const anonymousRaw = (anonymous: string): RawId => `a:${anonymous}`;
 export const isUser = (raw: RawId) => raw.startsWith('u:');
 export const idOf = (raw: RawId) => raw.slice(2);
 
-/** That an id was said to belong to a user. Of an anonymous id the earliest one decides, of a former user id the latest. */
+/** A statement that an id belongs to a user. For an anonymous id the earliest one counts, for a former user id the latest. */
 export type Link = readonly [user: string, ...When];
 
-/** Whom an event is of, as far as it says so itself. */
+/** The id in an event itself, if any. */
 export function rawIdOf({ userId, anonymousId }: LiveEvent): RawId | null {
   if (userId !== null) return userRaw(userId);
   return anonymousId === null ? null : anonymousRaw(anonymousId);
 }
 
-/** Links that an event makes: each an id, and the user that it belongs to. */
+/** The links that an event makes: an id each, and the user to whom it belongs. */
 export function linksIn(event: LiveEvent): readonly { readonly raw: RawId; readonly link: Link }[] {
   const { type, userId, anonymousId, previousId, timestamp, receivedAt, messageId } = event;
   if (userId === null) return [];
@@ -29,7 +29,7 @@ export function linksIn(event: LiveEvent): readonly { readonly raw: RawId; reado
   return previousId === userId ? [claim] : [claim, { raw: userRaw(previousId), link }];
 }
 
-/** Adds a link; false where it says nothing new, even when the log has forgotten others. */
+/** Adds a link. False if it adds nothing, even once the log has forgotten others. */
 export function addLink(links: Link[], raw: RawId, link: Link): boolean {
   const sign = isUser(raw) ? -1 : 1;
   return addToFront(
@@ -40,7 +40,7 @@ export function addLink(links: Link[], raw: RawId, link: Link): boolean {
   );
 }
 
-/** As JSON: a list for each user, so that it shows whether there are several. */
+/** Writes JSON with a list for each user, which shows if there are several. */
 export function writeLinks(links: readonly Link[]): string {
   if (links.length === 0) return '[]';
   const byUser = Map.groupBy(links, ([user]) => user);
@@ -56,7 +56,7 @@ function compareLinks([, t1, r1, m1]: Link, [, t2, r2, m2]: Link): number {
   return compareWhen([t1, r1, m1], [t2, r2, m2]);
 }
 
-/** The link that counts: of an anonymous id the first, of a user id the latest. */
+/** The link that counts: for an anonymous id the first, for a user id the latest. */
 function decisive(raw: RawId, links: readonly Link[]): Link | null {
   const sign = isUser(raw) ? -1 : 1;
   let found: Link | null = null;
@@ -65,9 +65,9 @@ function decisive(raw: RawId, links: readonly Link[]): Link | null {
 }
 
 /**
- * The user that an id belongs to in the end; null for an anonymous id of nobody.
+ * The user to whom an id finally belongs; null for an anonymous id without a user.
  *
- * @param linksOf - the links of an id; all on the way have to be known
+ * @param linksOf - the links of an id. All ids on the way must be known.
  */
 export function personOf(raw: RawId, linksOf: (raw: RawId) => readonly Link[]): string | null {
   if (isUser(raw)) return canonical(idOf(raw), linksOf);
@@ -75,7 +75,7 @@ export function personOf(raw: RawId, linksOf: (raw: RawId) => readonly Link[]): 
   return owner && canonical(owner[0], linksOf);
 }
 
-/** Along the aliases to their end; in a circle the latest one decides. */
+/** Follows the aliases to their end. In a circle the latest one decides. */
 function canonical(user: string, linksOf: (raw: RawId) => readonly Link[]): string {
   const way = [user];
   const links: Link[] = [];

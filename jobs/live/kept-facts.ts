@@ -2,18 +2,18 @@ import { dayNumber, passesFilters, placeIn, type Said, whenOf } from './event.ts
 import type { AskedOfAll } from './facts.ts';
 import { addToFront, compareDated, type Dated, type KeptFacts, type Section } from './kept.ts';
 
-/** Sections and traits that an event added, or the audience that somebody is in from now on, or no longer. */
+/** Sections and traits that an event added to, or the audience that somebody entered or left. */
 export interface AddedFacts {
   readonly sections: ReadonlySet<string>;
   readonly traits: ReadonlySet<string>;
   readonly audience: string | null;
-  /** Whether anything is kept of it. */
+  /** True if anything was kept. */
   readonly any: boolean;
 }
 
 const NOTHING: ReadonlySet<string> = new Set();
 
-/** Keeps what the definitions ask of an event. */
+/** Keeps the facts of an event that the definitions ask for. */
 export function keep(kept: KeptFacts, event: Said, asked: AskedOfAll): AddedFacts {
   const sections = event.event === null ? NOTHING : keepActivity(kept, event, asked);
   const traits = event.type === 'identify' ? keepTraits(kept, event, asked) : NOTHING;
@@ -23,7 +23,7 @@ export function keep(kept: KeptFacts, event: Said, asked: AskedOfAll): AddedFact
   return { sections, traits, audience: null, any: isNews || sections.size > 0 || traits.size > 0 };
 }
 
-/** Keeps that a user is in an audience, or no longer. */
+/** Keeps that a user entered or left an audience. */
 export function keepMembership(kept: KeptFacts, audience: string, isIn: boolean): AddedFacts {
   const any = Object.hasOwn(kept.in, audience) !== isIn;
   if (isIn) kept.in[audience] = true;
@@ -54,7 +54,7 @@ function keepIn(kept: KeptFacts, { id, keeps, of }: Section, event: Said): boole
     kept.times[id].push(event.timestamp);
     return true;
   }
-  // Without a place, what counts is that it happened.
+  // Without a place, only the occurrence counts.
   const value = of === null ? true : placeIn(event, of);
   if (!isScalar(value)) return false;
   kept.values[id] ??= [];
@@ -82,8 +82,8 @@ const isLaterAndStays = (one: Dated, other: Dated) =>
   dayNumber(one[1]) >= dayNumber(other[1]) && compareDated(one, other) >= 0;
 
 /**
- * Drops what has left its window, for good, as time does not go back; times beyond the newest that are asked for; and what no
- * definition asks for any more.
+ * Drops events that have left their window (for good, as time does not go back), times beyond the newest that are asked
+ * for, and facts that no definition asks for any more.
  */
 export function tidy(kept: KeptFacts, asked: AskedOfAll, now: number): void {
   const known = asked.sectionById;
@@ -105,7 +105,7 @@ export function tidy(kept: KeptFacts, asked: AskedOfAll, now: number): void {
   for (const key of Object.keys(kept.in)) if (!asked.audiences.has(key)) delete kept.in[key];
 }
 
-/** The first day of receipt of anything here that the log may forget; null where that makes no difference. */
+/** The first day of receipt of kept events. Null if it makes no difference when the log forgets them. */
 export function oldestDay({ days, values, traits, seen }: KeptFacts): number | null {
   let oldest = seen > 0 ? seen : Number.POSITIVE_INFINITY;
   for (const counts of Object.values(days))
@@ -116,8 +116,8 @@ export function oldestDay({ days, values, traits, seen }: KeptFacts): number | n
 }
 
 /**
- * Forgets what was received before the first day of the log; false where that is nothing. Times are of windows that are
- * shorter than the log.
+ * Forgets events received before the first day of the log; false if there are none. Leaves `times` alone, whose windows
+ * are shorter than the log.
  */
 export function forgetDays(kept: KeptFacts, first: number): boolean {
   if ((oldestDay(kept) ?? first) >= first) return false;

@@ -3,11 +3,11 @@ import type { Activity, FieldPlace } from '../../src/definition/definition.ts';
 import { compareWhen, type When } from './event.ts';
 
 /**
- * The part of one sort's events that is kept. `days`: how many, by the day of receipt. `times`: when they happened, as long as
- * that is in the window. `values`: a value of each, also where the window is longer than the log and forgotten days count.
+ * The kept part of some events. `days`: their number by day of receipt. `times`: their timestamps within the window.
+ * `values`: a dated value of each, also used if the window is longer than the log, so that forgotten days matter.
  */
 export interface Section {
-  /** The same for equal sections of whatever definitions. */
+  /** Equal sections of different definitions have the same id. */
   readonly id: string;
   readonly keeps: 'days' | 'times' | 'values';
   readonly activity: Activity;
@@ -20,23 +20,23 @@ export function sectionOf(activity: Activity, of: FieldPlace | null, keep: numbe
   return { id: short(JSON.stringify([activity, of, keeps])), keeps, activity, of };
 }
 
-/** 72 bits. */
+/** A hash of 72 bits. */
 const short = (text: string) => hash('sha256', text, 'base64url').slice(0, 12);
 
-/** A value, when it was so. */
+/** A value with its time. */
 export type Dated = readonly [...When, value: unknown];
 
-/** The part of one id's events that the definitions need. All of it is JSON. */
+/** The part of one id's events that the definitions need, as plain JSON values. */
 export interface KeptFacts {
-  /** Events of sections that keep `days`: how many were received on each day. */
+  /** For sections that keep `days`, the number of events received on each day. */
   readonly days: { [section: string]: { [day: string]: number } };
   readonly times: { [section: string]: number[] };
   readonly values: { [section: string]: Dated[] };
-  /** Of each trait the latest, and those that are the latest once others are forgotten. */
+  /** For each trait the latest value, and those that become the latest once others are forgotten. */
   readonly traits: { [trait: string]: Dated[] };
-  /** Audiences by SQL that a user is in. */
+  /** Audiences computed by SQL that a user is in. */
   readonly in: { [audience: string]: true };
-  /** Day of the latest receipt, where it matters who is there; 0 for nobody. */
+  /** Day of the latest receipt, kept only if `everybody` is asked for; 0 for none. */
   seen: number;
 }
 
@@ -44,10 +44,9 @@ export function nothingKept(): KeptFacts {
   return { days: bare(), times: bare(), values: bare(), traits: bare(), in: bare(), seen: 0 };
 }
 
-/** Foreign text indexes these: nothing is inherited. */
+/** Objects without a prototype, since their keys are foreign text. */
 const bare = () => Object.create(null) as Record<string, never>;
 
-/** Reads what was kept as JSON. */
 export function readKept(text: string): KeptFacts {
   const kept = nothingKept();
   for (const [part, said] of Object.entries(JSON.parse(text) as Partial<KeptFacts>)) {
@@ -57,10 +56,10 @@ export function readKept(text: string): KeptFacts {
   return kept;
 }
 
-/** Nothing of what is empty. */
+/** Writes JSON without empty parts. */
 export function writeKept({ seen, ...parts }: KeptFacts): string {
   const full = Object.entries(parts).filter(([, part]) => Object.keys(part).length > 0);
-  // JSON.stringify takes own properties only, and `__proto__` is one here.
+  // JSON.stringify writes own properties only, and `__proto__` is one here.
   return JSON.stringify(Object.fromEntries([...full, ...(seen > 0 ? [['seen', seen]] : [])]));
 }
 
@@ -69,10 +68,9 @@ export function compareDated([t1, r1, m1]: Dated, [t2, r2, m2]: Dated): number {
 }
 
 /**
- * Adds to those of which one decides as long as the log knows it, and another when it is forgotten; false where it never
- * will.
+ * Adds to a list of candidates: one decides until the log forgets it, then another does. False if the added one never will.
  *
- * @param covers - whether one decides before another, and is forgotten no earlier
+ * @param covers - true if one takes precedence over another and is forgotten no earlier
  */
 export function addToFront<T>(front: T[], added: T, covers: (one: T, other: T) => boolean): boolean {
   if (front.some((each) => covers(each, added))) return false;

@@ -13,18 +13,18 @@ export interface LiveParts extends Omit<LoopParts, 'signal'> {
   readonly store: Store;
   readonly accept: AcceptChanges;
   readonly config: () => SyncConfig;
-  /** Whether this process may compute an audience. @throws RollcallError `older_configuration` */
+  /** Checks that this process may compute an audience. @throws RollcallError `older_configuration` */
   readonly check: (key: string, fence: Fence | null) => Promise<void>;
 }
 
-/** How often a process that does not lead asks whether it may, in milliseconds. */
+/** Milliseconds between a follower's attempts to lead. */
 const ASK_EVERY = 1_000;
 const FIRST_WAIT = 200;
 const LONGEST_WAIT = 10_000;
 
 /**
- * Computes what is live of one source, in whichever process leads: state in the store, nothing of it here. Once nothing is live
- * there any more, it removes that state.
+ * Computes the live definitions of one source while this process leads. All state is in the store. Removes it once the
+ * source has no live definitions any more.
  */
 export class LiveLeader {
   private readonly parts: LiveParts;
@@ -39,12 +39,12 @@ export class LiveLeader {
     this.signal = this.stopping.signal;
   }
 
-  /** Goes on until it is stopped. */
+  /** Runs until it is stopped. */
   start(): void {
     this.done = this.run();
   }
 
-  /** Computes what there is now, unless another process leads. */
+  /** Catches up with the log once, unless another process leads. */
   async once(): Promise<void> {
     const led = this.lead(true);
     this.done = led.catch(() => {});
@@ -62,20 +62,20 @@ export class LiveLeader {
       try {
         const led = await this.lead();
         wait = FIRST_WAIT;
-        // It goes on for ever while anything is live.
+        // It returns only when nothing is live any more.
         if (led) return;
         await clock.sleep(ASK_EVERY, this.signal);
       } catch (error) {
         if (this.signal.aborted) return;
         if (!isPassing(error))
-          log.warn({ err: error, source: this.source }, 'Live audiences could not be computed; trying again');
+          log.warn({ err: error, source: this.source }, 'Could not compute live audiences; retrying');
         await clock.sleep(wait, this.signal).catch(() => {});
         wait = Math.min(wait * 2, LONGEST_WAIT);
       }
     }
   }
 
-  /** Resolves to whether it had the lease. */
+  /** Resolves to true if this process had the lease. */
   private async lead(once = false): Promise<boolean> {
     const { store, clock, config, check } = this.parts;
     const found = liveComputations(config(), this.source);
@@ -90,7 +90,7 @@ export class LiveLeader {
     }
   }
 
-  /** Those that are live, or that were while anything was. */
+  /** Keys of live definitions, or of the last ones if none are live. */
   private async keys(found: readonly LiveComputation[]): Promise<readonly string[]> {
     if (found.length > 0) return found.map(({ computation }) => computation.key);
     const { store } = this.parts;

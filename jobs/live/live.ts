@@ -1,11 +1,11 @@
 import { liveSources } from './definitions.ts';
 import { LiveLeader, type LiveParts } from './leader.ts';
 
-/** Live audiences and traits (docs/live.md): one leader for each source that they speak as. */
+/** Live audiences and traits (docs/live.md), with a leader for each source that they send as. */
 interface Live {
-  /** Uses the configuration as it is now. */
+  /** Starts with the current configuration. */
   start(): Promise<void>;
-  /** Computes what there is now, where nobody does so all the time. */
+  /** Catches up with the log once, unless leaders are running. */
   once(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -13,9 +13,9 @@ interface Live {
 export function createLive(parts: LiveParts): Live {
   const leaders = new Set<LiveLeader>();
   let isStarted = false;
-  /** Rises whenever all end, so that none begins that was about to. */
+  /** Rises whenever all leaders end, so that a pending start is cancelled. */
   let ends = 0;
-  /** For sources of which only state is left, too. */
+  /** Also adds leaders for sources of which only state is left. */
   const addLeaders = async () => {
     const before = ends;
     const kept = (await parts.store.live.allStates()).map(({ source }) => source);

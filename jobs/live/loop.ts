@@ -11,26 +11,26 @@ import { CLEARED, Upkeep, type UpkeepParts } from './upkeep.ts';
 
 /*
  * A leader's loop over the event log of one source. Each round does at most one step, and a step is one transaction: read what
- * is new, find the persons whom it touches, compute their values, write state and messages together.
+ * is new, find the persons affected, compute their values, write state and messages together.
  *
- * A loop goes its rounds in four modes:
+ * A loop runs in four modes:
  *
- * - run: for as long as this process leads. A round handles new events, persons who are due by time alone, days that the log
+ * - run: as long as this process leads. A round handles new events, persons who are due by time alone, days that the log
  *   has dropped, and members of SQL audiences that definitions refer to (`takeNamed`). It waits 50 ms after a step, 100 ms
  *   after none.
- * - run with work beside it: the same, and after each round a part of a sweep or of a successor state that is being built.
- *   That work ends the run once it is done, and says which loop goes on (`Beside.next`).
- * - catchUp and takeOver: a successor reads as far as the loop that serves, then takes its place in one step.
+ * - run with background work: the same, and after each round a part of a sweep or of building a successor state. Once that
+ *   work is done, the run ends and the loop of `Beside.next` continues.
+ * - catchUp and takeOver: a successor reads as far as the serving loop, then replaces it in one step.
  * - once: to the end of the log and no further, for commands.
  *
- * State is versioned. If somebody else changed what a step was computed from (`live_moved`, `epoch_moved`) or the store is
- * busy, nothing was written: `orAgain` loads the state again and leaves the work for a later round. `live_moved` thrown by
- * `own` ends the loop, and `prepare.ts` decides what is built again.
+ * State is versioned. If somebody else changed the inputs of a step (`live_moved`, `epoch_moved`), or the store is busy,
+ * nothing was written: `orAgain` reloads the state and leaves the work for a later round. `live_moved` thrown by
+ * `own` ends the loop, and `prepare.ts` decides what to rebuild.
  */
 
 export interface LoopParts extends UpkeepParts {
   readonly onStep: (step: LiveStepReport) => void;
-  /** Asks the engine that has the snapshot of an audience. */
+  /** Runs work with the engine that has an audience's snapshot. */
   readonly ask: <T>(key: string, work: (engine: Engine) => Promise<T>) => Promise<T>;
 }
 
@@ -38,34 +38,34 @@ export interface LoopParts extends UpkeepParts {
 export interface LiveStepReport {
   readonly source: string;
   readonly events: number;
-  /** Persons that were looked at. */
+  /** Number of persons evaluated. */
   readonly touched: number;
   readonly sent: number;
   readonly moved: readonly LiveMoved[];
-  /** Milliseconds from the receipt of the oldest event, or the moment that was due, until the changes were accepted. */
+  /** Milliseconds from the receipt of the oldest event, or from the due time, until the changes were accepted. */
   readonly lag: number;
 }
 
-/** How often the log is looked at, in milliseconds. */
+/** Milliseconds between two reads of the log. */
 const LOOK_EVERY = 100;
-/** So long after a step the next one begins, in milliseconds: events that come meanwhile share its cost. */
+/** Milliseconds between two steps: events that arrive in between share the next one's cost. */
 const STEP_EVERY = 50;
-/** With so many events at once, more are taken to wait. */
+/** After this many events at once, more are probably waiting. */
 const MANY = 1_000;
-/** How often it is looked whether the log has forgotten days, in milliseconds. */
+/** Milliseconds between checks for days that the log has dropped. */
 const DAYS_EVERY = 1_000;
-/** Persons looked at in one step because of the time, or because days are forgotten. */
+/** The most persons evaluated in one step because they are due, and the most ids because days were dropped. */
 const PERSONS = 1_000;
-/** Steps that one loop takes at most until it has caught up with another; then that one goes on. */
+/** The most steps of a loop catching up with another before the other one continues. */
 const CATCH_UP = 10;
-/** After an engine could not be asked, it is asked again so much later, in milliseconds. */
+/** Milliseconds until an engine is asked again after a failure. */
 const ASK_AGAIN = 5_000;
-/** Somebody else changed what a step was computed from, and nothing of it is written. */
+/** Somebody else changed the inputs of a step. Nothing was written. */
 const MOVED = ['live_moved', 'epoch_moved'];
 /** Reasons to compute a step again. */
 const AGAIN = [...MOVED, 'store_busy'];
 
-/** The outcome of a round: when something is due, whether there was a step, and whether more waits already. */
+/** The outcome of a round: the next due time, whether it took a step, and whether more is waiting. */
 interface Round {
   readonly next: number;
   readonly stepped: boolean;
@@ -79,22 +79,22 @@ const NO_NEWS: Pick<StepInput, 'events' | 'due' | 'old' | 'memberships' | 'serve
   ...{ serves: false, named: null },
 };
 
-/** Work beside the steps, a round of it after each. */
+/** Background work. A part of it is done after each step. */
 export interface Beside {
-  /** Does some of it. `waits`: there is nothing to do now; `done`: that was all. */
+  /** Does a part. `waits`: there is nothing to do now. `done`: that was all. */
   round(loop: Loop): Promise<'waits' | 'goes on' | 'done'>;
   stop(): Promise<void>;
-  /** The loop that goes on once it is done, and what is left to do beside that one. */
+  /** The loop that continues after it, with further background work if any. */
   next(loop: Loop): Computing;
 }
 
-/** A loop that computes what can be computed now, and what has to be done beside it for definitions that are new or edited. */
+/** A loop for the definitions that can be computed now, and the background work for new or edited ones. */
 export interface Computing {
   readonly loop: Loop;
   readonly beside: Beside | null;
 }
 
-/** A leader's work while it has the lease: reads, computes, writes, one step after the other. */
+/** A leader's loop while it has the lease. See the top of this file. */
 export class Loop {
   private readonly parts: LoopParts;
   private place: LivePlace;
@@ -114,9 +114,9 @@ export class Loop {
   }
 
   /**
-   * Goes on until the work beside it is done, the signal aborts, or something fails.
+   * Runs until the background work is done, the signal aborts, or something fails.
    *
-   * @param beside - null for none: it goes on for ever
+   * @param beside - the background work. Null for none: it runs for ever.
    */
   async run(beside: Beside | null, isOnce = false): Promise<void> {
     const { clock, signal } = this.parts;
@@ -136,7 +136,7 @@ export class Loop {
     }
   }
 
-  /** Reads on to the end of the log. */
+  /** Processes the log to its end. */
   async once(): Promise<void> {
     await this.load();
     this.named.again();
@@ -144,7 +144,7 @@ export class Loop {
     while (await this.parts.store.live.clearOver(this.place.source, CLEARED)) this.parts.signal.throwIfAborted();
   }
 
-  /** Looks at these persons, whatever they did; resolves to whether it could. */
+  /** Evaluates these persons. Resolves to false if that must be tried again. */
   async lookAt(persons: readonly string[]): Promise<boolean> {
     if (persons.length === 0) return true;
     return this.orAgain(false, async () => {
@@ -153,19 +153,19 @@ export class Loop {
     });
   }
 
-  /** Whether it knows the members of all audiences by SQL that definitions name. */
+  /** True once it knows the members of all SQL audiences that definitions refer to. */
   get isInformed(): boolean {
     return this.named.isKnown;
   }
 
-  /** Takes over some members of audiences by SQL; resolves to whether there may be more. */
+  /** Imports some members of SQL audiences. Resolves to true if there may be more. */
   takeNamed(): Promise<boolean> {
     return this.orAgain(false, async () => {
       const { clock, log, signal } = this.parts;
       if (clock.monotonic() - this.namedAt < ASK_AGAIN) return false;
       const news = await this.named.next().catch((error) => {
         signal.throwIfAborted();
-        log.warn({ err: error }, 'An audience that live ones name could not be asked for its members; trying again');
+        log.warn({ err: error }, 'Could not read the members of an audience that live audiences refer to; retrying');
         this.named.again();
         this.namedAt = clock.monotonic();
         return null;
@@ -177,7 +177,7 @@ export class Loop {
     });
   }
 
-  /** Reads at least as far as another one, at no earlier time; resolves to whether it could, as more may come meanwhile. */
+  /** Reads at least as far as another loop, at no earlier time. Resolves to false if there is more to read. */
   catchUp(other: Loop): Promise<boolean> {
     return this.orAgain(false, async () => {
       this.at = this.noEarlier(other.at);
@@ -191,10 +191,10 @@ export class Loop {
   }
 
   /**
-   * Computes all definitions from now on, in the place of another loop that has read and computed all that this one has: in one
-   * step, with all events that the other one has read before. Resolves to whether it could: there may be too much for a step.
+   * Replaces another loop, which has already read and computed all that this one has. Does so in one step, with all events
+   * that the other one has read. Resolves to false if there is too much for one step.
    *
-   * @param place - with those that the other one computes
+   * @param place - the new place, including the definitions of the other loop
    */
   async takeOver(other: Loop, place: LivePlace): Promise<boolean> {
     const { store, clock } = this.parts;
@@ -214,19 +214,19 @@ export class Loop {
       await this.step({ ...NO_NEWS, events: news.events, due: persons, old, serves: true }, news.position);
       return true;
     };
-    // Where it is not certain that nothing was written, the lease is given back, and whoever leads next looks.
+    // Other errors, after which something may have been written, end the lease: the next leader will check.
     const done = await this.orAgain(false, takeOver, MOVED);
     if (!done) Object.assign(this, before);
     return done;
   }
 
-  /** Begins where the state is. */
+  /** Loads the state's position, time and revision. */
   async load(): Promise<void> {
     const { at, revision, position } = await this.own();
     Object.assign(this, { at: Math.max(this.at, at), revision, position });
   }
 
-  /** @throws RollcallError `live_moved` when it is to be computed anew, or another one has taken its place */
+  /** @throws RollcallError `live_moved` when the state is to be rebuilt or was replaced */
   private async own(): Promise<LiveSource> {
     const { source, state, isStale } = this.place;
     const { store } = this.parts;
@@ -237,12 +237,12 @@ export class Loop {
     throw computedAnew();
   }
 
-  /** A step, if there is anything to do. */
+  /** Takes a step if there is anything to do. */
   round(): Promise<Round> {
     return this.orAgain(NO_ROUND, () => this.takeRound());
   }
 
-  /** What others changed meanwhile is no reason to give up, least of all a build: the work is left for another round. */
+  /** Leaves work for a later round if somebody else changed its inputs: that is no reason to give up, say, a build. */
   private async orAgain<T>(otherwise: T, work: () => Promise<T>, reasons = AGAIN): Promise<T> {
     try {
       return await work();
@@ -273,18 +273,18 @@ export class Loop {
     return { next: due, stepped: true, isMore };
   }
 
-  /** Ids of which something was received on days that the log has forgotten. */
+  /** Ids with events received on days that the log has dropped. */
   private async old(): Promise<readonly string[]> {
     const { store, clock } = this.parts;
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return [];
-    // A deletion may have everything computed anew. A step would find that; where nothing happens there is none.
+    // A deletion may have asked for a rebuild. A step would notice, but without events there is none.
     await this.own();
     const old = await store.live.idsOlderThan(this.place.state, await store.events.firstDay(), PERSONS);
     if (old.length < PERSONS) this.daysAt = clock.monotonic();
     return old;
   }
 
-  /** Never earlier than before, nor than what has happened: no event is in the future. */
+  /** The current time, but never earlier than before, nor than any event. */
   private time(events: readonly LiveEvent[]): number {
     return latest(this.parts.clock.now(), [this.at, ...events.map(({ receivedAt }) => receivedAt)]);
   }
@@ -294,8 +294,8 @@ export class Loop {
   }
 
   /**
-   * A clock that was ahead and is right again has let members leave too early, and forgotten what they did: all is computed anew,
-   * as the SQL counts by the clock, too.
+   * Rebuilds everything if the clock was ahead and is right again: members left too early, and their events were dropped.
+   * SQL counts by the clock, too.
    */
   private async checkClock(): Promise<void> {
     const { store, clock, log } = this.parts;
@@ -303,7 +303,7 @@ export class Loop {
     const ms = this.at - clock.now();
     if (isStale || !isAhead(this.at, clock.now())) return;
     await store.live.renewStates(source);
-    log.warn({ source, ms }, 'The clock was set back: live audiences are computed anew');
+    log.warn({ source, ms }, 'The clock was set back; rebuilding live audiences');
     throw computedAnew();
   }
 
@@ -312,7 +312,7 @@ export class Loop {
     const { revision } = this;
     const { events } = given;
     const now = this.time(events);
-    // Read after the events: they are part of the log, and one without any has no day at all.
+    // Read after the events, which are part of the log: an empty log has no first day.
     const [deletions, first] = await Promise.all([store.deletions(null), store.events.firstDay()]);
     const input = { ...given, now, first, position, revision, deletions, flush: [...this.upkeep.flush] };
     failpoint('live_step');
@@ -326,9 +326,9 @@ export class Loop {
 }
 
 function computedAnew(): RollcallError {
-  return new RollcallError('live_moved', 'Live membership is to be computed anew.');
+  return new RollcallError('live_moved', 'Live membership has to be rebuilt.');
 }
 
 function notReady(): RollcallError {
-  return new RollcallError('live_not_ready', 'Live membership is not computed yet, or has to be computed anew.');
+  return new RollcallError('live_not_ready', 'Live membership is not computed yet, or has to be rebuilt.');
 }

@@ -2,13 +2,13 @@ import type { EventLog, TablePlace } from '../../src/store/event-log.ts';
 import { readable } from '../../src/store/events/readable.ts';
 import { type LiveEvent, readEvent } from './event.ts';
 
-/** Whether whoever read up to a position has read all that another one, who was at this place before, had read. */
+/** True if a reader at `position` has read everything that another one at `place` had. */
 export function hasReached(log: EventLog, position: string, place: string): boolean {
   const placeIn = (text: string) => (log.kind === 'table' ? (JSON.parse(text) as TablePlace).last : Number(text));
   return placeIn(position) >= placeIn(place);
 }
 
-/** Reads the events logged since, and how far they go; null where the log has to be read as a whole. */
+/** Reads the events logged since a position, and the new position; null if the whole log must be read again. */
 export async function readNews(
   log: EventLog,
   position: string,

@@ -4,8 +4,8 @@ import { LIVE_ENGINE } from './definitions.ts';
 import { REJECTED } from './upkeep.ts';
 
 /**
- * Does work of a run while a live audience sends nothing beside it. It stays on hold while a person has to decide, and
- * after a run that sent only to destinations that were behind.
+ * Does a run's work while the live audience is on hold, so that it sends nothing at the same time. It stays on hold while
+ * a person has to decide, and after a run that sent only to destinations that were behind.
  */
 export async function whileHeld(place: RunPlace, isForSome: boolean, work: () => Promise<void>): Promise<void> {
   const { store, clock, subject } = place;
@@ -19,7 +19,7 @@ export async function whileHeld(place: RunPlace, isForSome: boolean, work: () =>
   await store.live.holdAudience(subject.key, null, clock.now());
 }
 
-/** Keeps a rejected change unsent until a person says otherwise. */
+/** Holds back a rejected change until a person decides otherwise. */
 export async function holdRejected({ store, subject }: RunPlace): Promise<void> {
   if (subject.engine === LIVE_ENGINE) await store.live.holdAudience(subject.key, REJECTED, null);
 }

@@ -6,16 +6,16 @@ import { type KeptFacts, nothingKept } from './kept.ts';
 import { type AddedFacts, forgetDays, keep, keepMembership, tidy } from './kept-facts.ts';
 import type { Membership } from './synced-audiences.ts';
 
-/** All that is known of one id. */
+/** Everything kept of one id. */
 export interface IdRow {
   readonly raw: RawId;
-  /** The user that it belongs to; null for nobody. */
+  /** The user to whom it belongs; null for nobody. */
   person: string | null;
   readonly kept: KeptFacts;
   readonly links: Link[];
-  /** Of a person, when something may become another by time alone. */
+  /** When a value of this person may change by time alone. */
   due: number | null;
-  /** As the store has it; null for nothing. */
+  /** The row in the store; null for none. */
   readonly before: {
     readonly person: string | null;
     readonly due: number | null;
@@ -23,32 +23,32 @@ export interface IdRow {
   } | null;
 }
 
-/** Where rows are between two steps. */
+/** The rows between two steps. */
 export interface IdRows {
   /**
-   * Rows of these ids, and of all persons whom they belong to. A user id belongs to itself where no row says otherwise.
+   * Rows of these ids, and of all persons to whom they belong. Without a row, a user id belongs to itself.
    *
-   * @param isLean - without other anonymous ids of which nothing is kept but whose they are
+   * @param isLean - omits other anonymous ids that have links only
    */
   around(raws: readonly RawId[], isLean: boolean): Promise<readonly IdRow[]>;
   /** All rows of these persons. */
   ofPersons(persons: readonly string[]): Promise<readonly IdRow[]>;
 }
 
-/** A person's values now, by the definitions that may say something new. */
+/** A person's current values, by the definitions that may have changed. */
 export interface Standings {
   readonly person: string;
-  /** By key; those that are missing say that the person is not in it, as all do of former ids. */
+  /** By key. A missing key means that the person is not in it. Former ids have none. */
   readonly values: ReadonlyMap<string, unknown>;
-  /** The event, or the audience, that had a definition looked at; null because of the time. Asked only of what changed. */
+  /** The event or audience that caused a change; null if time alone did. */
   readonly cause: (key: string) => EvaluationCause | null;
 }
 
-/** A reason for which a definition is looked at, other than the time: an event, or a membership of an audience by SQL. */
+/** A reason to evaluate a definition, other than time: an event, or a membership of an SQL audience. */
 export type EvaluationCause = LiveEvent | Membership;
 
 interface Step {
-  /** To be written. */
+  /** Rows to write. */
   readonly rows: readonly IdRow[];
   readonly standings: readonly Standings[];
 }
@@ -56,19 +56,19 @@ interface Step {
 /** The input of a step. */
 export interface News {
   readonly events: readonly LiveEvent[];
-  /** Persons whose time has come. */
+  /** Persons who are due. */
   readonly due: readonly string[];
-  /** Memberships of audiences by SQL that have changed. */
+  /** Changed memberships of SQL audiences. */
   readonly memberships: readonly Membership[];
-  /** Ids of which something was received before the first day of the log. */
+  /** Ids with events received before the first day of the log. */
   readonly old: readonly RawId[];
-  /** Never earlier than at the step before, nor than the receipt of any event. */
+  /** Never earlier than the previous step, nor than the receipt of any event. */
   readonly now: number;
-  /** First day of the log, counted from 1970: what was received before is forgotten. */
+  /** First day of the log, counted from 1970. Events received before are forgotten. */
   readonly first: number;
 }
 
-/** Computes the changes that events, the time and forgotten days bring, for all definitions. Looks only at people they touch. */
+/** Computes the changes due to events, time and forgotten days for all definitions. Evaluates only people affected. */
 export async function step(asked: AskedOfAll, rows: IdRows, news: News): Promise<Step> {
   const events = news.events.filter(({ receivedAt }) => dayNumber(receivedAt) >= news.first);
   const working = new Working(asked, rows, news.first);
@@ -84,14 +84,14 @@ class Working {
   private readonly source: IdRows;
   private readonly rows = new Map<RawId, IdRow>();
   private readonly changed = new Set<IdRow>();
-  /** Rows with what was added to them, and by what. */
+  /** Rows with their additions and the causes. */
   private readonly added: { readonly row: IdRow; readonly by: EvaluationCause; readonly added: AddedFacts }[] = [];
-  /** Events that said something new of who is who. */
+  /** Events that added a link, with the row it was added to. */
   private readonly linking: { readonly row: IdRow; readonly event: LiveEvent }[] = [];
-  /** Those who are to be looked at, whatever was added: who they are has changed, or what is known of them is forgotten. */
+  /** Persons to evaluate regardless of additions, because their ids changed or some facts were forgotten. */
   private readonly moved = new Map<string, LiveEvent | null>();
   private readonly first: number;
-  /** Whether links are forgotten. */
+  /** True once links were forgotten. */
   private unlinked = false;
 
   constructor(asked: AskedOfAll, source: IdRows, first: number) {
@@ -101,7 +101,7 @@ class Working {
   }
 
   async load({ events, memberships, due, old }: News): Promise<void> {
-    // A person may be a former id by now: its row is another one's.
+    // A person may be a former id by now, whose row belongs to another person.
     const raws = new Set<RawId>([...old, ...due.map(userRaw)]);
     const lean = new Set<RawId>(memberships.map(({ user }) => userRaw(user)));
     for (const event of events) {
@@ -114,7 +114,7 @@ class Working {
       const row = this.rows.get(id);
       if (row) this.changed.add(row);
     }
-    // Whose an id is now, another link may say: its user and all who belong to that one.
+    // Another link may now decide to whom an id belongs, so read its user and all ids of that user.
     const read = new Set(raws);
     for (let next = this.forget(fresh); ; next = this.forget(fresh)) {
       const unknown = new Set([...next].filter((raw) => !read.has(raw)));
@@ -125,9 +125,9 @@ class Working {
   }
 
   /**
-   * Takes these rows, and all of the persons whom they belong to; resolves to those that were not here.
+   * Reads these rows, and all rows of the persons to whom they belong. Resolves to those not read before.
    *
-   * @param lean - those whose persons stay who they are: rows that only say whose an id is are not needed
+   * @param lean - ids whose links do not change. Rows of their persons that have links only are not needed.
    */
   private async fetch(
     raws: ReadonlySet<RawId>,
@@ -145,7 +145,7 @@ class Working {
     return [...this.take(around), ...this.take(ofDue), ...this.take(leanly)];
   }
 
-  /** Forgets what the log has forgotten; returns the users that these ids may belong to now. */
+  /** Forgets what the log has forgotten. Returns the users to whom these ids may belong now. */
   private forget(rows: readonly IdRow[]): ReadonlySet<RawId> {
     const users = new Set<RawId>();
     for (const row of rows) {
@@ -210,7 +210,7 @@ class Working {
     this.added.push({ row, by: membership, added });
   }
 
-  /** Finds anew whom each id belongs to. Rows of all persons that may have changed are here. */
+  /** Determines again to whom each id belongs. Rows of all persons that may have changed are loaded. */
   settlePersons(): void {
     const last = this.linking.at(-1)?.event ?? null;
     if (last === null && !this.unlinked) return;
@@ -262,7 +262,7 @@ class Working {
   }
 }
 
-/** The last one that added to what a definition asks; where it asks who is there, any may have. */
+/** The last cause that added a fact the definition asks for. If it holds for everybody, any cause will do. */
 function causeOf(
   definition: AskedFacts | undefined,
   added: readonly { readonly by: EvaluationCause; readonly added: AddedFacts }[],

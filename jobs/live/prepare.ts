@@ -8,8 +8,8 @@ import { type Stateless, Successor } from './successor.ts';
 import { Sweep } from './sweep.ts';
 
 /**
- * Finds out what of the definitions can be computed by what is kept. For the others more is kept, or everybody is looked at:
- * they are on hold until a run has sent what that changes. What is stale serves until all is built anew.
+ * Finds the definitions that can be computed from kept state. The others need more facts, or everybody evaluated again:
+ * they are on hold until a run has sent the resulting changes. A stale state serves until everything is rebuilt.
  */
 export async function prepare(parts: LoopParts, whole: Stateless, keep: number): Promise<Computing> {
   const { store, clock } = parts;
@@ -51,13 +51,13 @@ const askedOfThese = (computations: ReadonlyMap<string, LiveComputation>, keep: 
     keep,
   );
 
-/** Keys of those that are not computed by the definition that they have now. */
+/** Keys of audiences and traits whose definition has changed since it was recorded. */
 async function unlike({ store, computations }: Stateless): Promise<readonly string[]> {
   const before = new Map((await store.live.audiences()).map((each) => [each.key, each.definition]));
   return [...computations].flatMap(([key, { hash }]) => (before.get(key) === hash ? [] : key));
 }
 
-/** Says that what is computed of an audience is not to be relied on, until its definition is recorded again. */
+/** Marks an audience's computed members as unreliable until its definition is recorded again. */
 async function announce({ store, fence, source }: Stateless, key: string, hold: string | null): Promise<void> {
   const known = (await store.live.audiences()).find((each) => each.key === key);
   // An audience that was announced before keeps its hold, if it has one.

@@ -5,7 +5,7 @@ import { nothingKept, type Section } from './kept.ts';
 import { keep } from './kept-facts.ts';
 import type { IdRow } from './people.ts';
 
-/** The part of the log that the definitions need. @param now - no later than they are computed */
+/** The part of the log that the definitions need. @param now - no later than their computation */
 export function wantedOf({ sections, traits, everybody }: AskedOfAll, now: number): Wanted {
   const events = new Map([...sections].map(([name, own]) => [name, wantedEvent(own, now)]));
   return { events, traits: traits.size > 0, everybody };
@@ -26,9 +26,9 @@ function wantedEvent(sections: readonly Section[], now: number): WantedEvent {
 }
 
 /**
- * Makes rows of what a scan says of each id.
+ * Makes rows from a scan's results for each id.
  *
- * @returns complete ones, with how many things were read for them and the next
+ * @returns complete rows, with the number of items read for them and for the next one
  */
 export async function* rowsIn(
   scanned: AsyncIterable<readonly ScannedRow[]>,

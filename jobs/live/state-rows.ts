@@ -24,7 +24,7 @@ function oldestOf(kept: KeptFacts, links: readonly Link[]): number | null {
   return links.reduce<number | null>((least, [, , at]) => Math.min(least ?? dayNumber(at), dayNumber(at)), oldest);
 }
 
-/** The rows of a state, as the store has them. */
+/** The rows of a state in the store. */
 export function rowsOf(live: Pick<LiveState, 'rowsAround' | 'rowsOfPersons'>, state: number): IdRows {
   return {
     around: async (raws, isLean) =>
@@ -33,7 +33,7 @@ export function rowsOf(live: Pick<LiveState, 'rowsAround' | 'rowsOfPersons'>, st
   };
 }
 
-/** Rows to write, those of which nothing is left that anybody asks for, and what that adds to the number of rows. */
+/** The rows to write, the empty rows to delete, and the resulting change of the number of rows. */
 export function written(rows: readonly IdRow[]): Pick<LiveCommit, 'rows' | 'contents' | 'gone' | 'more'> {
   const kept: LiveRow[] = [];
   const contents: LiveRow[] = [];
@@ -51,7 +51,7 @@ export function written(rows: readonly IdRow[]): Pick<LiveCommit, 'rows' | 'cont
   return { rows: kept, contents, gone, more };
 }
 
-/** Whether it is found as it was before. */
+/** True if the indexed columns are unchanged. */
 function isIndexedAlike({ person, due, oldest }: LiveRow, before: IdRow['before']): boolean {
   return before !== null && person === before.person && due === before.due && oldest === before.oldest;
 }

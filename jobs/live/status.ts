@@ -2,30 +2,30 @@ import type { LiveSource } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import { readNews } from './new-events.ts';
 
-/** How the live computation of a source stands. */
+/** Progress and size of a source's live computation. */
 export interface LiveStatus {
-  /** Milliseconds that it is behind; null while it has yet to be built. */
+  /** Milliseconds that it is behind; null until it is built. */
   readonly lag: number | null;
-  /** While it is computed over the log, or anew: how much of that is done, from 0 to 1. */
+  /** Fraction done, from 0 to 1, while it is built or rebuilt; null otherwise. */
   readonly progress: number | null;
-  /** Ids of which something is kept. */
+  /** Number of ids kept. */
   readonly ids: number;
-  /** Persons for whom something may change by time alone. */
+  /** Number of persons for whom something may change by time alone. */
   readonly due: number;
-  /** Why this audience sends nothing as it is computed; null while it does. */
+  /** The reason that this audience is on hold; null while it sends. */
   readonly hold: string | null;
 }
 
 type StatusStore = Pick<Store, 'audience' | 'events' | 'live'>;
 
-/** How the live audiences of some sources stand. */
+/** Status of the live audiences of some sources. */
 interface LiveStatuses {
-  /** Members by what was sent; null for one that the store does not know yet. */
+  /** Number of members as sent; null for an audience not yet in the store. */
   membersOf(key: string): number | null;
   statusOf(source: string, key: string): LiveStatus;
 }
 
-/** Asks for each source once, however many audiences speak as it: its size and its news are the same for all. */
+/** Reads each source once: its size and news are the same for all audiences that send as it. */
 export async function liveStatuses(
   store: StatusStore,
   sources: ReadonlySet<string>,
@@ -43,18 +43,18 @@ export async function liveStatuses(
     }),
   );
   const bySource = new Map(found);
-  // How far it is comes first: what is on hold by then is so because of what has been computed.
+  // The progress is read first, so that holds are never older than it.
   const audiences = new Map((await store.live.audiences()).map((audience) => [audience.key, audience]));
   const behind = new Set(await store.live.audiencesBehind());
   const statusOf = (source: string, key: string): LiveStatus => {
     const audience = audiences.get(key);
     const nothing = { lag: null, progress: null, ids: 0, due: 0 };
     const { built, fresh } = bySource.get(source) ?? { built: nothing, fresh: nothing };
-    // One that the store does not know yet is computed by nobody so far.
+    // An audience not yet in the store is not computed yet.
     if (!audience) return { ...fresh, hold: 'new' };
-    // Its definition is recorded once everybody has been looked at by it.
+    // Its definition is recorded once everybody has been evaluated.
     const known = audience.definition === '' ? fresh : built;
-    // After a hold the next step tells what changed meanwhile.
+    // After a hold the next step sends what changed in the meantime.
     return { ...known, hold: audience.hold ?? (behind.has(key) ? 'behind' : null) };
   };
   return { membersOf: (key) => audiences.get(key)?.members ?? null, statusOf };
@@ -66,15 +66,15 @@ async function lagOf(store: StatusStore, known: LiveSource | null, now: number):
   if (news === null) return null;
   const { since, next } = await store.live.personsDue(known.state, 0, 1);
   const old = await store.live.idsOlderThan(known.state, await store.events.firstDay(), 1);
-  // Since when the log has forgotten a day is not known, nor since when an audience has other members.
+  // It is not known when the log dropped a day, nor when an audience's members changed.
   const isBehind = old.length > 0 || (await hasNews(store, known.state));
-  // Those who are to be looked at in any case are due since 0.
+  // Persons to evaluate in any case are due since 0.
   const first = Math.min(since || (next ?? now), isBehind || since === 0 ? now - 1 : now);
   const oldest = news.events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), first);
   return Math.max(0, now - oldest);
 }
 
-/** Whether an audience by SQL was synced since its members were taken over. */
+/** True if an SQL audience was synced after its members were imported. */
 async function hasNews(store: StatusStore, state: number): Promise<boolean> {
   for (const { key, version } of await store.live.namedAudiences(state)) {
     const record = await store.audience(key);

@@ -13,24 +13,24 @@ import { liveRun, traitsText } from './message-ids.ts';
 import { type News, step } from './people.ts';
 import { rowsOf, written } from './state-rows.ts';
 
-/** A leader's place: what it computes, and where it writes. */
+/** A leader's context: the definitions it computes, and the state it writes. */
 export interface LivePlace {
   readonly store: Store;
   readonly accept: AcceptChanges;
   readonly config: () => SyncConfig;
   readonly source: string;
   readonly fence: Fence;
-  /** Of the store, for message ids. */
+  /** The store's key for message ids. */
   readonly hashKey: string;
-  /** The state that it computes by. */
+  /** The state it reads and writes. */
   readonly state: number;
-  /** Whether the log has changed since that was built, and another one takes its place as soon as it can. */
+  /** True if the state no longer matches the log, so that a successor will replace it. */
   readonly isStale: boolean;
-  /** All that the state keeps. */
+  /** The facts that the state keeps. */
   readonly asked: AskedOfAll;
-  /** Those whose membership it keeps. */
+  /** The computations whose membership it keeps. */
   readonly computations: ReadonlyMap<string, LiveComputation>;
-  /** Those among them of which nothing is sent yet: not everybody has been looked at by their definition. */
+  /** Keys of computations that send nothing yet, because not everybody has been evaluated. */
   readonly silent: ReadonlySet<string>;
 }
 
@@ -38,34 +38,34 @@ export interface StepInput extends News {
   readonly position: string;
   readonly revision: number;
   readonly deletions: Deletions;
-  /** Audiences that were on hold, and now send the changes since. */
+  /** Audiences after a hold, which now send the changes since. */
   readonly flush: readonly string[];
-  /** Whether the state serves the source from this step on. */
+  /** True if the state serves the source from this step on. */
   readonly serves: boolean;
-  /** The version of an audience by SQL that is known from this step on. */
+  /** The version of an SQL audience that is known from this step on. */
   readonly named: LiveCommit['named'];
 }
 
 interface StepResult {
-  /** Persons that were looked at, and changes that were sent. */
+  /** Number of persons evaluated, and of changes sent. */
   readonly touched: number;
   readonly sent: number;
-  /** Audiences that have sent all they were behind, or are on hold again. */
+  /** Audiences that have sent all their pending changes, or are on hold again. */
   readonly flushed: readonly string[];
   readonly moved: readonly LiveMoved[];
 }
 
-/** How many entered and left an audience, as it was sent. */
+/** Numbers of users sent as entering and leaving an audience. */
 export interface LiveMoved {
   readonly key: string;
   readonly entered: number;
   readonly exited: number;
 }
 
-/** Changes that a flush sends at once at most. */
+/** The most changes that a flush sends at once. */
 const FLUSHED = 1_000;
 
-/** Computes one step, and has all that it changes written and accepted in one transaction. */
+/** Computes one step. Writes its state and accepts its messages in one transaction. */
 export async function takeStep(place: LivePlace, input: StepInput): Promise<StepResult> {
   const { store, source, state, asked, computations } = place;
   const { now, deletions } = input;
@@ -74,7 +74,7 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   const users = standings.map(({ person }) => person);
   const members = await store.live.membersOf(users, keys);
   const found = differences(standings, members, computations);
-  // Those with more behind than are told at once.
+  // Audiences with more pending changes than are sent at once.
   const full = new Set<string>();
   for (const key of input.flush) {
     const behind = await store.live.memberPage(key, 'behind', '', FLUSHED);
@@ -96,13 +96,13 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   };
   if (draft.messages.length === 0) await store.live.commitStep(commit);
   else await place.accept(source, draft.messages, { lane: 'live', toEach: draft.to, live: commit });
-  // One that is told nothing is on hold again: it is flushed once that is over.
+  // An audience that sent nothing is on hold again, and is flushed after that.
   const told = new Set(draft.told.map(({ key }) => key));
   const flushed = input.flush.filter((key) => !full.has(key) || !told.has(key));
   return { touched: standings.length, sent: draft.messages.length, flushed, moved: draft.moved };
 }
 
-/** While a deletion goes on, what its users do is not kept: it is about to be erased everywhere. */
+/** Drops the input of users being deleted, whose data is about to be erased everywhere. */
 async function withoutDeleted({ store, source }: LivePlace, input: StepInput): Promise<StepInput> {
   const { events, memberships, deletions } = input;
   if (deletions.settled === deletions.epoch || events.length + memberships.length === 0) return input;
@@ -123,7 +123,7 @@ function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]
   );
 }
 
-/** A step's rows and messages, as they are collected from its audiences. */
+/** A step's rows and messages, collected audience by audience. */
 class Draft {
   readonly changes: LiveChange[] = [];
   readonly told: LiveCommit['told'][number][] = [];
@@ -135,7 +135,7 @@ class Draft {
   private readonly now: number;
   private audiences: ReadonlyMap<string, LiveAudience> = new Map();
   private records: ReadonlyMap<string, AudienceRecord> = new Map();
-  /** Those that a person paused. */
+  /** Keys of audiences that a person paused. */
   private paused: ReadonlySet<string> = new Set();
 
   constructor(place: LivePlace, now: number) {
@@ -143,7 +143,7 @@ class Draft {
     this.now = now;
   }
 
-  /** Asks the store at once for all that changes of audiences depend on. */
+  /** Reads everything that changes of audiences depend on, in one go. */
   async load(changes: readonly Difference[]): Promise<void> {
     const { store } = this.place;
     const keys = [...new Set(changes.map(({ key }) => key))];

@@ -4,12 +4,12 @@ import { type Beside, type Computing, Loop, type LoopParts } from './loop.ts';
 import type { LivePlace } from './step.ts';
 import { Sweep } from './sweep.ts';
 
-/** What is known of a place before there is a state to compute by. */
+/** A place that has no state yet. */
 export type Stateless = Omit<LivePlace, 'state' | 'silent' | 'isStale'>;
 
 /**
- * Builds another state, because the one in use is stale, or lacks something for some definitions; that one goes on serving the
- * others. Then it follows the log, computing only the new ones, until it has caught up; and takes over in one step, without a gap.
+ * Builds another state, because the serving one is stale or lacks facts for some definitions. In the meantime that one
+ * serves the others. Then this one follows the log, computes only the new definitions, and takes over in one step.
  */
 export class Successor implements Beside {
   private readonly parts: LoopParts;
@@ -22,8 +22,8 @@ export class Successor implements Beside {
   private found: { readonly loop: Loop; readonly place: LivePlace; readonly silent: Set<string> } | null = null;
 
   /**
-   * @param keys - of those that the serving state can't compute
-   * @param isStale - whether what that one computes of the others can't be relied on
+   * @param keys - definitions that the serving state can't compute
+   * @param isStale - true if that state's values of the others are unreliable
    */
   constructor(parts: LoopParts, whole: Stateless, keys: ReadonlySet<string>, isStale: boolean) {
     this.parts = parts;
@@ -41,7 +41,7 @@ export class Successor implements Beside {
     const { loop, place } = this.found;
     if ((await loop.round()).isMore || (await loop.takeNamed())) return 'goes on';
     if (!loop.isInformed) return 'waits';
-    // All that the new one has read, the serving one reads too, at no earlier time: so nobody's change is left out.
+    // The serving loop first reads all that the new one has read, at no earlier time, so that no change is lost.
     if (!(await running.catchUp(loop))) return 'goes on';
     failpoint('live_build');
     const done = await loop.takeOver(running, place);
@@ -49,7 +49,7 @@ export class Successor implements Beside {
     return done ? 'done' : 'goes on';
   }
 
-  /** The loop that has taken over; members of whom nothing is kept are left to look at, or everybody after a stale one. */
+  /** The loop that has taken over. It still has to evaluate members without kept facts, or everybody after a stale state. */
   next(): Computing {
     if (!this.found) throw new Error('Nothing is built yet.');
     const { loop, place, silent } = this.found;
@@ -75,7 +75,7 @@ export class Successor implements Beside {
     const silent = new Set(keys);
     const place = { ...this.whole, state, silent, isStale: false };
     const own = new Map([...computations].filter(([key]) => keys.has(key)));
-    // Its steps repeat those of the serving one, and count as nothing.
+    // Its steps repeat those of the serving loop, so they are not reported.
     const loop = new Loop({ ...this.parts, onStep: () => {} }, { ...place, computations: own });
     await loop.load();
     this.found = { loop, place, silent };

@@ -2,13 +2,13 @@ import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { Beside, Computing, Loop } from './loop.ts';
 import type { LivePlace } from './step.ts';
 
-/** Persons, or members, that are looked at between two steps. */
+/** Persons or members evaluated between two steps. */
 const PAGE = 500;
 
 /**
- * Makes definitions live: looks at whoever may be in them, or may have been, between the steps. Nothing of them is sent until all
- * have been looked at, and then a run tells the difference. Where another state took the place of a stale one, it also looks at
- * everybody by what is live already: what that changes is sent at once.
+ * Makes definitions live: between the steps it evaluates everybody who may be in them, or may have been. Nothing is sent
+ * until all have been evaluated. Then a run sends the difference. After a stale state was replaced, it also evaluates
+ * everybody by the definitions that are live already, and sends those changes at once.
  */
 export class Sweep implements Beside {
   private readonly place: LivePlace;
@@ -18,9 +18,9 @@ export class Sweep implements Beside {
   private stray = '';
 
   /**
-   * @param silent - keys of the definitions, those of the loop's place
-   * @param looksAt - all persons of whom anything is kept, or only `strays`: members of whom nothing is
-   * @param keys - definitions whose strays are looked at
+   * @param silent - keys of the definitions, shared with the loop's place
+   * @param looksAt - all persons with kept facts, or only `strays`, members without any
+   * @param keys - definitions whose strays are evaluated
    */
   constructor(place: LivePlace, silent: Set<string>, looksAt: 'everybody' | 'strays', keys: Iterable<string> = silent) {
     this.place = place;

@@ -3,14 +3,14 @@ import type { Store } from '../../src/store/port.ts';
 import type { Engine } from '../engines/port.ts';
 import { idOf } from './identity.ts';
 
-/** Somebody who is in an audience that is computed by SQL, or no longer: as it was last synced. */
+/** Whether a user is in an audience computed by SQL, as of its last sync. */
 export interface Membership {
   readonly audience: string;
   readonly user: string;
   readonly isIn: boolean;
 }
 
-/** Some memberships to take over, and the version of the audience that is known with them. */
+/** Some memberships to import, and the audience's version that is known after them. */
 interface NamedNews {
   readonly memberships: readonly Membership[];
   readonly version: { readonly key: string; readonly version: number } | null;
@@ -19,26 +19,26 @@ interface NamedNews {
 interface NamedParts {
   readonly store: Pick<Store, 'audience' | 'live'>;
   readonly clock: Clock;
-  /** Asks the engine that has the snapshot of an audience. */
+  /** Runs work with the engine that has an audience's snapshot. */
   readonly ask: <T>(key: string, work: (engine: Engine) => Promise<T>) => Promise<T>;
 }
 
-/** Users whose memberships are taken over in one step. */
+/** Users whose memberships are imported in one step. */
 const PAGE = 1_000;
-/** How often it is looked whether an audience was synced, in milliseconds. */
+/** Milliseconds between checks for syncs of audiences. */
 const LOOK_EVERY = 250;
-/** So long at least, in milliseconds, engines remember whom a run changed. */
+/** Engines remember a run's changes for at least this many milliseconds. */
 const REMEMBERED = 60_000;
-/** The version of an audience that is not taken over as a whole. */
+/** The version of an audience whose import is not complete. */
 const BEGUN = -1;
 
-/** What live definitions have to know of audiences that are computed by SQL. Each sync of these changes a few rows of what is kept. */
+/** Imports members of SQL audiences that live definitions refer to. Each sync changes a few rows of kept state. */
 export class Named {
   private readonly parts: NamedParts;
   private readonly state: number;
   private readonly keys: readonly string[];
   private versions: ReadonlyMap<string, number> | null = null;
-  /** When an audience was last seen to be at its version. */
+  /** When each audience's version was last checked. */
   private readonly seenAt = new Map<string, number>();
   private lookedAt = Number.NEGATIVE_INFINITY;
   private running: AsyncGenerator<NamedNews> | null = null;
@@ -49,17 +49,17 @@ export class Named {
     this.keys = [...keys];
   }
 
-  /** Whether all of them have been taken over once. */
+  /** True once all of them have been imported. */
   get isKnown(): boolean {
     return this.keys.every((key) => (this.versions?.get(key) ?? BEGUN) !== BEGUN);
   }
 
-  /** Whether another state knows the same of these audiences. */
+  /** True if another state knows the same versions of the other's audiences. */
   isLike(other: Named): boolean {
     return other.keys.every((key) => this.versions?.get(key) === other.versions?.get(key));
   }
 
-  /** The next ones to take over, if there are any. */
+  /** The next memberships to import, if any. */
   async next(): Promise<NamedNews | null> {
     const { store, clock } = this.parts;
     if (this.keys.length === 0) return null;
@@ -75,12 +75,12 @@ export class Named {
     return null;
   }
 
-  /** They are written. */
+  /** Call when they are written. */
   taken({ version }: NamedNews): void {
     if (version) this.versions = new Map([...(this.versions ?? []), [version.key, version.version]]);
   }
 
-  /** Begins again with what the store knows, at once: a step has failed, or somebody wants to know now. */
+  /** Starts again immediately from the store's versions, after a failed step or for a command. */
   again(): void {
     this.running = null;
     this.versions = null;
@@ -94,7 +94,7 @@ export class Named {
   private async *changes(key: string, known: number | undefined): AsyncGenerator<NamedNews> {
     const { store, clock } = this.parts;
     const record = await store.audience(key);
-    // One that is retired has nobody in it.
+    // A retired audience is empty.
     const version = record === null || record.endedAt !== null ? 0 : record.version;
     const now = clock.monotonic();
     if (version !== known) {
@@ -135,7 +135,7 @@ export class Named {
     }
   }
 
-  /** Those who are known as members of some audience, and are not in this one any more. */
+  /** Known members of any audience who are not in this one any more. */
   private async *leavers(key: string, isThere: boolean): AsyncGenerator<NamedNews> {
     for (let after: string | null = ''; after !== null; ) {
       const from: string = after;

@@ -9,22 +9,22 @@ export interface UpkeepParts {
   readonly clock: Clock;
   readonly log: JobLog;
   readonly signal: AbortSignal;
-  /** Tells, by a run, what an audience on hold has missed, or has that wait for a person. */
+  /** Starts a run that sends the changes an audience on hold has missed, or holds them for a person. */
   readonly settle: (key: string) => Promise<void>;
 }
 
-/** Sent to nobody until a person decides. */
+/** The hold of a rejected change, until a person decides otherwise. */
 export const REJECTED = 'rejected';
-/** How often audiences on hold are looked at, in milliseconds. */
+/** Milliseconds between checks of audiences on hold. */
 const LOOK_EVERY = 500;
-/** How often what is old is forgotten, in milliseconds. */
+/** Milliseconds between removals of old changes. */
 const PRUNE_EVERY = 3_600_000;
-/** Rows of states that are over, removed at once at most. */
+/** The most rows of ended states removed at once. */
 export const CLEARED = 2_000;
 
-/** A leader's work beside its steps: ends holds, and removes what nobody needs any more. */
+/** A leader's housekeeping: ends holds and removes rows that nobody needs any more. */
 export class Upkeep {
-  /** Audiences that may be behind although nothing holds them any more. */
+  /** Audiences no longer on hold that may have pending changes. */
   readonly flush = new Set<string>();
   private readonly parts: UpkeepParts;
   private readonly place: LivePlace;
@@ -39,7 +39,7 @@ export class Upkeep {
     this.onHold = new Set(place.computations.keys());
   }
 
-  /** Waits for nothing: a run may wait for room in a queue for long. Whoever stops waits for runs, not for this. */
+  /** Starts the work without waiting: a run may wait long for room in a queue. A stop waits for runs, not for this. */
   look(): void {
     const { store, clock, log, signal } = this.parts;
     if (this.isLooking || clock.monotonic() - this.lookedAt < LOOK_EVERY) return;
@@ -47,14 +47,14 @@ export class Upkeep {
     this.isLooking = true;
     void Promise.all([this.settleHolds(), this.prune(), store.live.clearOver(this.place.source, CLEARED)])
       .catch((error) => {
-        if (!signal.aborted) log.warn({ err: error }, 'Housekeeping of live audiences failed; trying again');
+        if (!signal.aborted) log.warn({ err: error }, 'Housekeeping of live audiences failed; retrying');
       })
       .finally(() => {
         this.isLooking = false;
       });
   }
 
-  /** Changes are remembered for as long as runs are. */
+  /** Removes old changes, which are kept as long as runs. */
   private async prune(): Promise<void> {
     const { store, clock } = this.parts;
     const { recordRetention } = this.place.config();

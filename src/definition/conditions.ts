@@ -1,14 +1,14 @@
 import type { Activity, KeyPath } from './definition.ts';
 import { passesAll, type Test } from './operators.ts';
 
-/** The conditions of a short definition, checked, by the key that each is known by. */
+/** The checked conditions of a short definition, by key. */
 interface Conditions {
   readonly all: { readonly all: readonly Condition[] };
   readonly any: { readonly any: readonly Condition[] };
   readonly not: { readonly not: Condition };
   /** Somebody did something from `least` to `most` times, both included; null for no upper limit. */
   readonly performed: { readonly performed: Activity; readonly least: number; readonly most: number | null };
-  /** Somebody's trait, as the latest `identify` that has it says, passes all the tests. */
+  /** Somebody's trait, taken from the latest `identify` that has it, passes all the tests. */
   readonly trait: { readonly trait: KeyPath; readonly tests: readonly Test[] };
   /** Somebody is in another audience at the same instant. */
   readonly inAudience: { readonly inAudience: string };
@@ -21,8 +21,8 @@ export type ConditionOf<Name extends ConditionName> = Conditions[Name];
 export type Condition = ConditionOf<ConditionName>;
 
 /**
- * One thing that is true of some people, and never of somebody of whom the log says nothing. So each fact is a set that
- * can be found by looking only at the people it is about.
+ * A fact about some people, never true of somebody without entries in the log. So the set of people of each fact can be
+ * found without reading others.
  */
 export type Fact =
   | { readonly kind: 'performed'; readonly activity: Activity; readonly least: number; readonly most: number | null }
@@ -30,12 +30,12 @@ export type Fact =
       readonly kind: 'trait';
       readonly path: KeyPath;
       readonly tests: readonly Test[];
-      /** Whether the tests must all pass, or not all of them. */
+      /** True: all tests must pass. False: at least one must fail. */
       readonly passes: boolean;
     }
   | { readonly kind: 'audience'; readonly key: string };
 
-/** How facts, by their place in a list, make a condition. */
+/** A condition made of facts, by their index in a list. */
 export type Formula =
   | { readonly all: readonly Formula[] }
   | { readonly any: readonly Formula[] }
@@ -46,11 +46,11 @@ type GroupName = 'all' | 'any' | 'not';
 type SingleName = Exclude<ConditionName, GroupName>;
 type Single = ConditionOf<SingleName>;
 
-/** What a condition means that has no others in it. */
+/** The meaning of a condition that contains no others. */
 interface Meaning<Given extends Single> {
-  /** The facts that it is made of. */
+  /** The formula of its facts. `place` adds a fact to the list. */
   formula(condition: Given, place: (fact: Fact) => Formula): Formula;
-  /** Keys of the audiences that it names. */
+  /** Keys of the audiences that it refers to. */
   audiences(condition: Given): readonly string[];
   /** Its `within`, in milliseconds. */
   within(condition: Given): number | null;
@@ -58,7 +58,7 @@ interface Meaning<Given extends Single> {
 
 const SINGLE: { readonly [Name in SingleName]: Meaning<ConditionOf<Name>> } = {
   performed: {
-    // "At most n times" includes never, which is no fact: it is the opposite of "more than n times".
+    // "At most n times" includes never, which is not a fact, so it is the opposite of "more than n times".
     formula({ performed, least, most }, place) {
       if (least > 0 || most === null) return place({ kind: 'performed', activity: performed, least, most });
       return { not: place({ kind: 'performed', activity: performed, least: most + 1, most: null }) };
@@ -84,7 +84,7 @@ const SINGLE: { readonly [Name in SingleName]: Meaning<ConditionOf<Name>> } = {
 };
 const SINGLE_NAMES = Object.keys(SINGLE) as readonly SingleName[];
 
-/** In the order in which mistakes name them. */
+/** In the order in which mistakes list them. */
 export const CONDITION_NAMES: readonly ConditionName[] = ['all', 'any', 'not', ...SINGLE_NAMES];
 
 function meaningOf(condition: Single): Meaning<Single> {
@@ -93,14 +93,14 @@ function meaningOf(condition: Single): Meaning<Single> {
   return SINGLE[name] as Meaning<Single>;
 }
 
-/** The conditions in a list or under `not`, each with the keys that lead to it; none for any other condition. */
+/** The conditions in a list or under `not`, each with its keys. None for any other condition. */
 function partsOf(condition: Condition): readonly (readonly [keys: readonly PropertyKey[], part: Condition])[] {
   if ('all' in condition) return condition.all.map((part, index) => [['all', index], part]);
   if ('any' in condition) return condition.any.map((part, index) => [['any', index], part]);
   return 'not' in condition ? [[['not'], condition.not]] : [];
 }
 
-/** The conditions that have no others in them, each with the keys that lead to it. */
+/** The conditions that contain no others, each with its keys. */
 function singlesIn(
   condition: Condition,
   path: readonly PropertyKey[],
@@ -113,12 +113,12 @@ function isSingle(condition: Condition): condition is Single {
   return !('all' in condition || 'any' in condition || 'not' in condition);
 }
 
-/** How many conditions there are, groups included. */
+/** The number of conditions, including groups. */
 export function countOf(condition: Condition): number {
   return partsOf(condition).reduce((sum, [, part]) => sum + countOf(part), 1);
 }
 
-/** A condition with each condition that has no others in it replaced. */
+/** Replaces each condition that contains no others. */
 export function replaced(condition: Condition, change: (single: Single) => Condition): Condition {
   const inner = (part: Condition) => replaced(part, change);
   if ('all' in condition) return { all: condition.all.map(inner) };
@@ -127,15 +127,15 @@ export function replaced(condition: Condition, change: (single: Single) => Condi
   return change(condition);
 }
 
-/** Keys of the audiences that a condition names. */
+/** Keys of the audiences that a condition refers to. */
 export function audiencesIn(condition: Condition): readonly string[] {
   return singlesIn(condition, []).flatMap(({ single }) => meaningOf(single).audiences(single));
 }
 
 /**
- * The windows of time in a condition, each with the keys that lead to its condition.
+ * The windows of time in a condition, each with the keys of its condition.
  *
- * @param top - the keys that lead to the condition itself
+ * @param top - the keys of the condition itself
  */
 export function windowsIn(
   condition: Condition,
@@ -144,13 +144,13 @@ export function windowsIn(
   return singlesIn(condition, top).map(({ path, single }) => ({ path, within: meaningOf(single).within(single) }));
 }
 
-/** A condition taken apart: what has to be known of a person, and what follows from it. */
+/** A condition split into the facts needed of a person, and the formula over them. */
 interface Facts {
   readonly facts: readonly Fact[];
   readonly formula: Formula;
 }
 
-/** Takes a condition apart. A fact that it names twice is one. */
+/** Splits a condition. A fact that occurs twice is listed once. */
 export function factsOf(condition: Condition): Facts {
   const facts = new Map<string, { readonly fact: Fact; readonly place: number }>();
   const place = (fact: Fact): Formula => {
@@ -171,7 +171,7 @@ function formulaOf(condition: Condition, place: (fact: Fact) => Formula): Formul
   return meaningOf(condition).formula(condition, place);
 }
 
-/** True if a formula holds of somebody of whom these facts are true. */
+/** True if a formula holds for somebody of whom these facts are true. */
 export function holds(formula: Formula, isTrue: (fact: number) => boolean): boolean {
   if ('all' in formula) return formula.all.every((part) => holds(part, isTrue));
   if ('any' in formula) return formula.any.some((part) => holds(part, isTrue));

@@ -3,7 +3,7 @@ import type { Test } from './operators.ts';
 /** The keys of nested objects, from the outside in. */
 export type KeyPath = readonly string[];
 
-/** The parts of a message that a filter can look into. */
+/** The parts of a message that a filter can read. */
 export const MESSAGE_PARTS = ['properties', 'context', 'traits'] as const;
 
 /** A place in a message. */
@@ -12,7 +12,7 @@ export interface FieldPlace {
   readonly path: KeyPath;
 }
 
-/** A place in a message, and tests that its value has to pass, all of them. */
+/** A place in a message, and the tests that its value must all pass. */
 export interface PlaceFilter extends FieldPlace {
   readonly tests: readonly Test[];
 }
@@ -27,7 +27,7 @@ export interface Activity {
   readonly where: readonly PlaceFilter[];
 }
 
-/** Operators on a property of somebody's events. */
+/** Operators on a property of a person's events. */
 export const PROPERTY_OPERATORS = [
   'sum',
   'average',
@@ -49,5 +49,5 @@ export type TraitValue =
       readonly of: FieldPlace;
     };
 
-/** Items of a `uniqueList` at most: the least ones. */
+/** The most items of a `uniqueList`. The lowest ones are kept. */
 export const LONGEST_LIST = 1_000;

@@ -1,6 +1,6 @@
 import type { ClientType } from '../message-types.ts';
 
-/** The view of each kind's messages. */
+/** The log's views by kind of message. */
 export const KIND_VIEWS = {
   track: 'tracks',
   identify: 'identifies',
@@ -13,18 +13,18 @@ export const KIND_VIEWS = {
 /** Names of the views over the event log (docs/event-log.md). */
 export const LOG_VIEWS = ['events', ...Object.values(KIND_VIEWS), 'identity_links', 'identities', 'users'] as const;
 
-/** Names that others give their own tables, too. */
+/** Names that users' own tables may have, too. */
 const COMMON: ReadonlySet<string> = new Set(['events', 'pages', 'screens', 'groups', 'users', 'aliases', 'identities']);
 
 interface NamedView {
   readonly name: string;
-  /** It can be nothing else: only the log's views have such names. */
+  /** True for qualified names, which only the log's views have. */
   readonly isSure: boolean;
-  /** Few people have a table of that name. */
+  /** True if few databases have a table of that name. */
   readonly isRare: boolean;
 }
 
-/** Text, and what follows `--` or stands between the signs of a comment. Quoted names are kept. */
+/** String literals and comments. Quoted names are kept. */
 const SILENT = /'(?:[^']|'')*'|--[^\n]*|\/\*[\s\S]*?\*\//g;
 const READ = new RegExp(
   `\\b(?:from|join)\\s+(?<own>"?rollcall_events"?\\."?|"?rollcall_)?"?(?<view>${LOG_VIEWS.join('|')})"?(?![\\w."])`,
@@ -32,8 +32,8 @@ const READ = new RegExp(
 );
 
 /**
- * A view of the event log that some SQL reads, as far as its names say: of several the one that is least likely another
- * table.
+ * A view of the event log that some SQL seems to read, judged by names. Of several, the one least likely to be a table
+ * of the user's.
  */
 export function logViewIn(sql: string): NamedView | null {
   const found = [...sql.replaceAll(SILENT, ' ').matchAll(READ)].map(({ groups = {} }) => ({

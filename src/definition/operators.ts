@@ -1,10 +1,10 @@
 /** A value that a filter compares with one in a message. */
 export type Scalar = string | number | boolean;
 
-/** The forms of operands. `src/config/definition-parts.ts` says how each is written. */
+/** The forms of operands. `src/config/definition-parts.ts` has the syntax of each. */
 export interface Operands {
   readonly scalar: Scalar;
-  /** Not empty, if it is text. */
+  /** A scalar. Text must not be empty. */
   readonly part: Scalar;
   readonly list: readonly Scalar[];
   readonly ordered: string | number;
@@ -14,16 +14,16 @@ export interface Operands {
 interface Operator<Form extends keyof Operands> {
   /** The form of its operand. */
   readonly takes: Form;
-  /** A sentence for the JSON schema; docs/definitions.md has the whole meaning. */
+  /** A sentence for the JSON schema. docs/definitions.md has the whole meaning. */
   readonly says?: string;
-  /** True if a value passes; undefined stands for a missing one. */
+  /** True if a value passes. A missing value is undefined. */
   passes(value: unknown, operand: Operands[Form]): boolean;
 }
 
 const operator = <Form extends keyof Operands>(given: Operator<Form>) => given;
 
 /**
- * The operators of short definitions, in the order in which mistakes and the schema name them. Each has its SQL in
+ * The operators of short definitions, in the order in which mistakes and the schema list them. The SQL of each is in
  * `jobs/engines/definitions/operators.ts`.
  */
 export const OPERATORS = {
@@ -71,7 +71,7 @@ export const OPERATOR_NAMES = Object.keys(OPERATORS) as readonly OperatorName[];
 /** The operand of an operator. */
 export type OperandOf<Name extends OperatorName> = Operands[(typeof OPERATORS)[Name]['takes']];
 
-/** One operator and what it compares with. */
+/** An operator and its operand. */
 export type Test = {
   [Name in OperatorName]: { readonly operator: Name; readonly operand: OperandOf<Name> };
 }[OperatorName];
@@ -81,18 +81,18 @@ export function passesAll(value: unknown, tests: readonly Test[]): boolean {
 }
 
 function passes(value: unknown, test: Test): boolean {
-  // The type of a test holds the two together.
+  // The type of a test guarantees that they match.
   const { passes } = OPERATORS[test.operator] as Operator<keyof Operands>;
   return passes(value, test.operand);
 }
 
-/** Numbers compare with numbers, text with text. NaN, of which no comparison holds, for all else. */
+/** Compares numbers with numbers and text with text. NaN for anything else, so that no comparison holds. */
 function compared(value: unknown, operand: string | number): number {
   if (typeof value !== typeof operand) return Number.NaN;
   return typeof operand === 'string' ? compareText(String(value), operand) : Number(value) - operand;
 }
 
-/** By code points, as both databases compare: JavaScript's own order is another beyond the first 65,536. */
+/** Compares by code points like both databases. JavaScript's own order differs beyond the first 65,536. */
 export function compareText(a: string, b: string): number {
   return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

@@ -3,11 +3,11 @@ import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { filterConditions } from './operators.ts';
 
-/** The order of events: by time, and by receipt and id where times are equal. */
+/** The order of events: by time, then by receipt and id. */
 export const inOrder = (direction: 'ASC' | 'DESC', { binary }: DefinitionDialect, of = '') =>
   `${of}"timestamp" ${direction}, ${of}received_at ${direction}, ${of}message_id${binary} ${direction}`;
 
-/** Whose event it is, as far as the event itself says: a user's, or else of an anonymous id. */
+/** The event's own id: the user id or, without one, the anonymous id. */
 export const RAW_PERSON = 'user_id IS NULL AS is_anonymous, coalesce(user_id, anonymous_id) AS id';
 
 /** Conditions on the columns of `tracks`. */
@@ -23,7 +23,7 @@ export function activityConditions({ event, within, since, where }: Activity, di
   ].join('\n    AND ');
 }
 
-/** The log is divided by days of receipt, and nothing happens after its receipt. */
+/** Also limits the day of receipt, by which the log is partitioned. An event is never later than its receipt. */
 function startingAt(sign: string, instant: string): readonly string[] {
   return [`"timestamp" ${sign} ${instant}`, `day >= CAST(${instant} AS date)`];
 }
@@ -33,9 +33,9 @@ function timestamp(at: number): string {
 }
 
 /**
- * Rows of (is_anonymous, id, …) as rows of (user_id, …): the canonical user id of each. Those of nobody are left out.
+ * Replaces (is_anonymous, id) of rows by the canonical user_id. Omits rows that belong to nobody.
  *
- * @param columns - what to take of the rows, as `done.times`
+ * @param columns - columns to keep, such as `done.times`
  */
 export function byPerson(rows: string, columns: readonly string[], { view }: DefinitionDialect): string {
   const person = 'coalesce(identities.user_id, done.id)';

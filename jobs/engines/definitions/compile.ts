@@ -8,7 +8,7 @@ import type { AudienceSql } from './facts.ts';
 import { postgresDefinitions } from './postgres.ts';
 import { valueQuery } from './value.ts';
 
-/** A definition as it is configured: as SQL, or short. */
+/** A definition as configured: SQL, or a short definition. */
 export type ConfiguredDefinition =
   | { readonly sql: string }
   | { readonly when: Condition }
@@ -20,10 +20,10 @@ const DIALECTS: Readonly<Record<'duckdb' | 'postgres', DefinitionDialect>> = {
 };
 
 /**
- * The SQL of a definition, with `$now` still in it. Short ones read the views of the event log (docs/event-log.md).
+ * The SQL of a definition, with `$now` still in it. Short definitions read the views of the event log (docs/event-log.md).
  *
- * @param audience - the definition of another audience, by its key; none of them names itself, in whatever way
- * @throws RollcallError `sql_failed` when an audience that it names is no single statement
+ * @param audience - the definition of another audience, by its key. None may refer to itself, even indirectly.
+ * @throws RollcallError `sql_failed` when an audience that it refers to is not a single statement
  */
 export function compile(
   definition: ConfiguredDefinition,

@@ -3,8 +3,8 @@ import type { DefinitionDialect } from './dialect.ts';
 import { type AudienceSql, factQuery, peopleQuery } from './facts.ts';
 
 /**
- * A query of the people for whom a condition holds. One pass over the people of each fact, put together by person.
- * Other people are looked at only if the condition can hold for somebody of whom no fact is true.
+ * A query for the people for whom a condition holds. It reads the people of each fact once and groups them by person.
+ * It reads other people only if the condition can hold for somebody of whom no fact is true.
  */
 export function conditionQuery(condition: Condition, audience: AudienceSql, dialect: DefinitionDialect): string {
   const { facts, formula } = factsOf(condition);

@@ -4,32 +4,32 @@ import type { Scalar } from '../../../src/definition/operators.ts';
 /** Views of the event log that compiled definitions read (docs/event-log.md). */
 type LogView = 'events' | 'tracks' | 'identifies' | 'identities';
 
-/** Where databases write JSON values their own way. All of it is null where there is no such value. */
+/** SQL for JSON values, which differs by database. Every expression is null for a missing value. */
 export interface DefinitionDialect {
-  /** By the name that no table of somebody else takes. */
+  /** A view's qualified name, which no user's table has. */
   view(name: LogView): string;
-  /** The value at a path of nested objects; a list has no keys. */
+  /** The value at a path of nested objects. Lists have no keys. */
   at(json: string, path: KeyPath): string;
-  /** Whether a JSON value is text, a number, a list, or either of text, number and boolean. */
+  /** Tests of a JSON value's type. A scalar is text, a number or a boolean. */
   isText(value: string): string;
   isNumber(value: string): string;
   isList(value: string): string;
   isScalar(value: string): string;
-  /** Whether there is a value that is not JSON's null. */
+  /** True if there is a value other than JSON's null. */
   exists(value: string): string;
-  /** Whether a JSON value has the type and the value of the operand. */
+  /** True if a JSON value has the operand's type and value. */
   equals(value: string, operand: Scalar): string;
-  /** Whether a JSON list has such an item. */
+  /** True if a JSON list has this item. */
   hasItem(list: string, operand: Scalar): string;
   /** A JSON text, unquoted. */
   text(value: string): string;
   /** A JSON number as a number of SQL. */
   number(value: string): string;
   numberLiteral(value: number): string;
-  /** A sum that depends as little as can be on the order of its rows. */
+  /** A sum that depends as little as possible on the order of its rows. */
   sum(number: string): string;
   /** A list of JSON values, in this order. */
   list(value: string, order: string): string;
-  /** Has text compared by its bytes, whatever its collation. */
+  /** A suffix that makes text compare by its bytes, whatever its collation. */
   readonly binary: string;
 }

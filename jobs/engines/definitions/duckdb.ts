@@ -41,7 +41,7 @@ function numberLiteral(value: number): string {
   return `CAST('${value}' AS double)`;
 }
 
-/** By JSON pointers, in which any key can be written. They count the items of lists, too, which paths don't. */
+/** Uses JSON pointers, which can have any key. Unlike our paths they index list items too, so lists are excluded. */
 function at(json: string, path: KeyPath): string {
   const place = path.findIndex((key) => /^\d+$/.test(key));
   if (place < 0) return `json_extract(${json}, ${pointer(path)})`;

@@ -7,7 +7,7 @@ import { passesAll } from './operators.ts';
 /** The SQL of another audience, by its key. */
 export type AudienceSql = (key: string) => string;
 
-/** A query of the people (user_id, each once) of whom a fact is true. */
+/** A query for the people (unique user_id) of whom a fact is true. */
 export function factQuery(fact: Fact, audience: AudienceSql, dialect: DefinitionDialect): string {
   switch (fact.kind) {
     case 'performed':
@@ -19,7 +19,7 @@ export function factQuery(fact: Fact, audience: AudienceSql, dialect: Definition
   }
 }
 
-/** Everybody who did anything by now. */
+/** A query for everybody with an event until now. */
 export function peopleQuery(dialect: DefinitionDialect): string {
   const seen = `SELECT DISTINCT ${RAW_PERSON} FROM ${dialect.view('events')} WHERE "timestamp" <= $now`;
   return `SELECT DISTINCT user_id FROM (${byPerson(seen, [], dialect)}) AS people`;
@@ -30,7 +30,7 @@ function countCondition(least: number, most: number | null): string {
   return least === most ? `= ${least}` : `BETWEEN ${least} AND ${most}`;
 }
 
-/** Counts by the ids of the events first: those are few beside the events. */
+/** Counts by the events' own ids first, as there are far fewer ids than events. */
 function performedQuery(activity: Activity, count: string, dialect: DefinitionDialect): string {
   const done = `SELECT ${RAW_PERSON}, count(*) AS times
     FROM ${dialect.view('tracks')}
@@ -42,7 +42,7 @@ function performedQuery(activity: Activity, count: string, dialect: DefinitionDi
 
 type TraitFact = Extract<Fact, { readonly kind: 'trait' }>;
 
-/** Each `identify` sets the traits that it has, so that the latest one which has it counts. */
+/** Uses the latest `identify` that has the trait, since others leave it unchanged. */
 function traitQuery({ path, tests, passes }: TraitFact, dialect: DefinitionDialect): string {
   const [trait = '', ...rest] = path;
   const said = `SELECT ${RAW_PERSON}, ${dialect.at('traits', [trait])} AS value, "timestamp", received_at, message_id
@@ -59,7 +59,7 @@ function traitQuery({ path, tests, passes }: TraitFact, dialect: DefinitionDiale
   WHERE ${passes ? condition : `NOT (${condition})`}`;
 }
 
-/** The members of an audience, under the ids that they have in the log. */
+/** A query for an audience's members by their canonical ids. */
 function membersQuery(sql: string, dialect: DefinitionDialect): string {
   const members = `SELECT FALSE AS is_anonymous, CAST(user_id AS varchar)${dialect.binary} AS id FROM (\n${sql}\n) AS definition`;
   return `SELECT DISTINCT user_id FROM (${byPerson(members, [], dialect)}) AS people`;

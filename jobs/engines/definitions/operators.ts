@@ -3,7 +3,7 @@ import type { OperandOf, OperatorName, Test } from '../../../src/definition/oper
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 
-/** The SQL of an operator: a condition on a JSON value, true or false, never null. */
+/** Makes an operator's SQL condition on a JSON value, which is never null. */
 type OperatorSql<Operand> = (value: string, operand: Operand, dialect: DefinitionDialect) => string;
 
 const OPERATORS: { readonly [Name in OperatorName]: OperatorSql<OperandOf<Name>> } = {
@@ -23,18 +23,18 @@ const OPERATORS: { readonly [Name in OperatorName]: OperatorSql<OperandOf<Name>>
   exists: (value, operand, dialect) => `${operand ? '' : 'NOT '}${known(dialect.exists(value))}`,
 };
 
-/** A condition that a JSON value passes all these tests; true or false, never null. */
+/** A condition that a JSON value passes all these tests. It is never null. */
 export function passesAll(value: string, tests: readonly Test[], dialect: DefinitionDialect): string {
   return tests.map((test) => passes(value, test, dialect)).join(' AND ');
 }
 
-/** Conditions that filters make of the columns of an event. */
+/** The conditions of filters, on the columns of an event. */
 export function filterConditions(filters: readonly PlaceFilter[], dialect: DefinitionDialect): readonly string[] {
   return filters.map(({ part, path, tests }) => passesAll(dialect.at(part, path), tests, dialect));
 }
 
 function passes(value: string, test: Test, dialect: DefinitionDialect): string {
-  // The type of a test holds the two together.
+  // The type of a test guarantees that they match.
   const sql = OPERATORS[test.operator] as OperatorSql<Test['operand']>;
   return sql(value, test.operand, dialect);
 }

@@ -2,10 +2,10 @@ import type { Scalar } from '../../../src/definition/operators.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 
-/** Postgres has `jsonb`: a value equals another if type and value do, and its numbers are exact decimals. */
+/** Postgres has `jsonb`: values are equal if type and value are, and its numbers are exact decimals. */
 export const postgresDefinitions: DefinitionDialect = {
   view: (name) => `rollcall_events.${name}`,
-  // A key of text finds nothing in a list.
+  // Text keys find nothing in lists.
   at: (json, path) => `(${[json, ...path.map(literal)].join(' -> ')})`,
   isText: (value) => `jsonb_typeof(${value}) = 'string'`,
   isNumber: (value) => `jsonb_typeof(${value}) = 'number'`,
@@ -13,7 +13,7 @@ export const postgresDefinitions: DefinitionDialect = {
   isScalar: (value) => `jsonb_typeof(${value}) IN ('string', 'number', 'boolean')`,
   exists: (value) => `jsonb_typeof(${value}) <> 'null'`,
   equals: (value, operand) => `${value} = ${jsonLiteral(operand)}`,
-  // A list as an item has to stand within a list here: `@>` would else compare the two lists' items.
+  // The item is wrapped in a list: otherwise `@>` would compare the items of two lists.
   hasItem: (list, operand) => `${list} @> ${jsonLiteral([operand])}`,
   text: (value) => `(${value} #>> '{}')`,
   number: (value) => `CASE WHEN jsonb_typeof(${value}) = 'number' THEN CAST(${value} #>> '{}' AS numeric) END`,

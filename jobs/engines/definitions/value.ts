@@ -5,7 +5,7 @@ import type { DefinitionDialect } from './dialect.ts';
 type PropertyValue = Exclude<TraitValue, { readonly operator: 'count' }>;
 type Operator = PropertyValue['operator'];
 
-/** A query of (user_id, value) for each person who has one. */
+/** A query for (user_id, value) of each person who has a value. */
 export function valueQuery(value: TraitValue, dialect: DefinitionDialect): string {
   if (value.operator === 'count') return countQuery(value, dialect);
   if (isNumeric(value.operator)) return numericQuery(value, value.operator, dialect);
@@ -28,7 +28,7 @@ function isNumeric(operator: Operator): operator is Numeric {
   return operator === 'sum' || operator === 'average' || operator === 'min' || operator === 'max';
 }
 
-/** Only numbers count. */
+/** Ignores values that are not numbers. */
 function numericQuery({ activity, of }: PropertyValue, operator: Numeric, dialect: DefinitionDialect): string {
   const json = dialect.at(of.part, of.path);
   const done = `SELECT ${RAW_PERSON}, ${dialect.number(json)} AS amount
@@ -53,7 +53,7 @@ function extremeQuery({ operator, activity, of }: PropertyValue, dialect: Defini
   ORDER BY user_id, ${inOrder(operator === 'first' ? 'ASC' : 'DESC', dialect)}`;
 }
 
-/** Text, numbers and booleans; lists and objects are no values of a trait. */
+/** Selects text, numbers and booleans. Lists and objects can't be values of a trait. */
 function scalars({ activity, of }: Pick<PropertyValue, 'activity' | 'of'>, more: string, dialect: DefinitionDialect) {
   const json = dialect.at(of.part, of.path);
   return `SELECT ${RAW_PERSON}, ${json} AS value${more}
@@ -62,7 +62,7 @@ function scalars({ activity, of }: Pick<PropertyValue, 'activity' | 'of'>, more:
     AND ${dialect.isScalar(json)}`;
 }
 
-/** Each different value of a person once, with how often it came. */
+/** Aggregates a person's distinct values and their counts. */
 function distinctQuery({ operator, activity, of }: PropertyValue, dialect: DefinitionDialect): string {
   const done = `SELECT is_anonymous, id, value, count(*) AS times
     FROM (${scalars({ activity, of }, '', dialect)}) AS found GROUP BY 1, 2, 3`;
@@ -80,7 +80,7 @@ function distinctQuery({ operator, activity, of }: PropertyValue, dialect: Defin
   WHERE place <= ${LONGEST_LIST} GROUP BY user_id`;
 }
 
-/** Booleans, then numbers by size, then text by its bytes. */
+/** Sorts booleans first, then numbers by size, then text by its bytes. */
 function valueOrder(dialect: DefinitionDialect): string {
   const rank = `CASE WHEN ${dialect.isText('value')} THEN 2 WHEN ${dialect.isNumber('value')} THEN 1 ELSE 0 END`;
   return `${rank}, ${dialect.number('value')}, ${dialect.text('value')}${dialect.binary}`;
