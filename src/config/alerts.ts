@@ -48,7 +48,7 @@ const percent = z
   .transform((text) => Number.parseFloat(text))
   .meta({ title: 'percentage' });
 
-/** How a setting of a rule is written. */
+/** The schema of each form of setting. */
 const FORMS = {
   count: (initial: number) => whole(0).prefault(initial),
   duration: (initial: number) => duration.prefault(ms(initial)),
@@ -82,7 +82,7 @@ export const alerts = section({
 
 const DEFAULT_KEEP = 90 * 24 * 60 * 60_000;
 
-/** Rules count even if there is nobody to tell: the pages show concerns, too. */
+/** Rules apply even without hooks, since the pages show concerns, too. */
 export function alertsOf(file: z.output<typeof alerts> | undefined): AlertsConfig {
   const { notify = [], link = null, keep = DEFAULT_KEEP, rules: given = rules.parse({}) } = file ?? {};
   return {
@@ -101,7 +101,7 @@ function ruleOf(kind: ConcernKind, given: z.output<typeof rules>) {
   return rule === false ? { ...usual, isOn: false } : { ...usual, ...rule, isOn: true };
 }
 
-/** Those that have no name get their format's, numbered where it is taken. */
+/** Names unnamed hooks after their format, numbered if the name is taken. */
 function named(given: readonly z.output<typeof hook>[]): readonly AlertHook[] {
   const taken = new Set(given.map(({ name }) => name));
   return given.map(({ url, format = formatOf(url), name, secret = null }) => {
@@ -116,7 +116,7 @@ function freeName(format: string, taken: ReadonlySet<string | undefined>, number
   return taken.has(name) ? freeName(format, taken, number + 1) : name;
 }
 
-/** The chats' own hosts take nothing but their own form. */
+/** The hosts of chats accept only their own format. */
 function formatOf(url: string): AlertHook['format'] {
   const { hostname, pathname } = new URL(url);
   if (hostname === 'hooks.slack.com') return 'slack';

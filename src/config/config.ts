@@ -4,18 +4,18 @@ import type { TraitValue } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
 import type { ShownMistake } from './mistakes.ts';
 
-/** How long, and how much, messages that were delivered are kept. */
+/** Limits for keeping delivered messages. */
 interface KeptMessagesConfig {
-  /** For how long, in milliseconds; 0 keeps none. */
+  /** Milliseconds to keep them; 0 keeps none. */
   readonly keep: number;
-  /** Bytes that they may take. */
+  /** The most bytes they may take. */
   readonly maxSize: number;
 }
 
 export interface Config {
   /** Absolute folder of the configuration file; relative paths resolve against it. */
   readonly folder: string;
-  /** When the file was last written, in milliseconds since 1970; null for a text that is none. */
+  /** When the file was last written, in milliseconds since 1970; null for a text without a file. */
   readonly changedAt: number | null;
   readonly serviceName: string;
   readonly store: StoreConfig;
@@ -26,7 +26,7 @@ export interface Config {
     readonly trustedProxies: readonly string[];
   };
   readonly network: NetworkConfig;
-  /** Without any token the admin routes answer on this machine only. */
+  /** Without a token, the admin routes answer only on this machine. */
   readonly admin: { readonly tokens: readonly AdminToken[] };
   readonly sources: readonly Source[];
   readonly destinations: readonly Destination[];
@@ -34,41 +34,40 @@ export interface Config {
   readonly audiences: readonly AudienceConfig[];
   readonly traits: readonly TraitConfig[];
   readonly delivery: {
-    /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
+    /** Milliseconds until the deliveries of a destination that no process knows become dead letters. */
     readonly removedAfter: number;
   };
   readonly messages: KeptMessagesConfig;
-  /** How long attempts are kept, in milliseconds. */
+  /** Milliseconds to keep attempts. */
   readonly attemptRetention: number;
-  /** How long runs, deletion requests that are over and the audit log are kept, in milliseconds. */
+  /** Milliseconds to keep runs, completed deletion requests and the audit log. */
   readonly recordRetention: { readonly runs: number; readonly regulations: number; readonly audit: number };
-  /** The log of what is collected; null where none is kept. */
+  /** The log of collected events; null if none is kept. */
   readonly eventLog: EventLogConfig | null;
-  /** Who is alerted, and to what. */
   readonly alerts: AlertsConfig;
-  /** Values that variables put into SQL, with the variables' names. No error shows them. */
+  /** Values of variables in SQL, with the variables' names. Errors hide them. */
   readonly hiddenValues: ReadonlyMap<string, string>;
   readonly logLevel: string;
-  /** Things that are allowed, and most likely not meant. */
+  /** Settings that are allowed but probably mistakes. */
   readonly warnings: readonly ShownMistake[];
 }
 
-/** Rights of a token: look, change what runs, delete people. */
+/** Rights of a token: to read, to operate, to delete people. */
 export const RIGHTS = ['read', 'operate', 'delete'] as const;
 export type Right = (typeof RIGHTS)[number];
 
-/** Somebody who may use the admin routes. */
+/** A token for the admin routes. */
 export interface AdminToken {
-  /** Stands in the audit log. */
+  /** The name in the audit log. */
   readonly name: string;
   readonly token: string;
   readonly may: readonly Right[];
 }
 
-/** Forms of notices: a track call for programs, or what the hooks of a chat take. */
+/** Formats of alerts: a track call for programs, or the format of a chat's hooks. */
 export const ALERT_FORMATS = ['json', 'slack', 'discord', 'teams'] as const;
 
-/** Somebody who hears of what needs a person. */
+/** A hook that receives alerts. */
 export interface AlertHook {
   readonly name: string;
   readonly url: string;
@@ -78,31 +77,31 @@ export interface AlertHook {
 
 interface AlertRule {
   readonly isOn: boolean;
-  /** How long it must last before people hear of it, in milliseconds. */
+  /** Milliseconds that a concern must last before an alert is sent. */
   readonly after: number;
 }
 
-/** Settings that are durations are in milliseconds. */
+/** Durations are in milliseconds. */
 export type AlertRules = { readonly [Kind in ConcernKind]: AlertRule & RuleSettings<Kind> };
 
-/** Alerts: their rules, and who gets them. */
+/** The rules of alerts, and the hooks that receive them. */
 export interface AlertsConfig {
-  /** Whether the file asks for alerts; the pages show what needs a person in any case. */
+  /** True if the file has alerts. The pages show concerns in any case. */
   readonly isOn: boolean;
   readonly hooks: readonly AlertHook[];
-  /** Where people reach the pages, without a slash at its end. */
+  /** Public URL of the pages, without a slash at its end. */
   readonly link: string | null;
-  /** How long alerts that are over are kept, in milliseconds. */
+  /** Milliseconds to keep past alerts. */
   readonly keep: number;
   readonly rules: AlertRules;
 }
 
 export interface EventLogConfig {
-  /** How long events are kept, in milliseconds; whole days of receipt go at once. */
+  /** Milliseconds to keep events. Whole days of receipt are removed at once. */
   readonly keep: number;
   /** Absolute folder of its files. */
   readonly path: string;
-  /** Whose events; null for all. */
+  /** Ids of sources to log; null for all. */
   readonly sources: readonly string[] | null;
 }
 
@@ -116,14 +115,14 @@ export interface StoreConfig {
 export interface NetworkConfig {
   /** CIDR ranges that endpoints may resolve to although they are private. */
   readonly allow: readonly string[];
-  /** PEM text of certificate authorities trusted besides the public ones. */
+  /** PEM text of certificate authorities trusted in addition to the public ones. */
   readonly ca: readonly string[];
-  /** An HTTP proxy that all deliveries go through. */
+  /** The HTTP proxy for all deliveries. */
   readonly proxy: string | null;
 }
 
 export type EngineConfig = {
-  /** Runs at once at most. */
+  /** The most concurrent runs. */
   readonly concurrency: number;
 } & (DuckdbConfig | PostgresConfig | ClickhouseConfig | ModuleConfig);
 
@@ -141,37 +140,37 @@ export interface PostgresConfig {
 
 export interface ClickhouseConfig {
   readonly type: 'clickhouse';
-  /** Of its HTTP interface, with the user and the database of definitions. */
+  /** URL of its HTTP interface, with the user and the database that definitions read. */
   readonly url: string;
-  /** Where the tables of Rollcall are. */
+  /** The database of Rollcall's tables. */
   readonly database: string;
-  /** Settings of ClickHouse for all that is asked of it. */
+  /** ClickHouse settings for all queries. */
   readonly settings: Readonly<Record<string, string | number | boolean>>;
 }
 
-/** An engine that somebody else wrote. */
+/** A third-party engine. */
 export interface ModuleConfig {
   readonly type: 'module';
-  /** Absolute path, or the name of a package. */
+  /** Absolute path or package name. */
   readonly module: string;
   readonly options: Readonly<Record<string, unknown>>;
 }
 
 interface ComputationConfig {
   readonly name: string;
-  /** The trait's key in bodies; for a trait query of several columns, the columns are the keys. */
+  /** The trait's key in bodies. If a trait's query has several columns, their names are the keys. */
   readonly key: string;
   readonly engine: string;
   readonly source: string;
-  /** node-cron expression; null means only `sync --once` runs it. */
+  /** node-cron expression; null if only `sync --once` runs it. */
   readonly schedule: string | null;
   readonly timezone: string | null;
-  /** Absent where a short definition stands in its place. */
+  /** Absent if there is a short definition. */
   readonly sql?: string;
-  /** How long its SQL may take, in milliseconds. */
+  /** Milliseconds that its SQL may take. */
   readonly timeout: number;
   readonly paused: boolean;
-  /** Whether it is computed as events come, in place of a schedule. */
+  /** True if it is computed as events arrive, without a schedule. */
   readonly live?: boolean;
   readonly guard: GuardConfig;
   readonly expect: ExpectConfig;
@@ -179,26 +178,26 @@ interface ComputationConfig {
 
 export interface AudienceConfig extends ComputationConfig {
   readonly kind: 'audience';
-  /** Its short definition, in place of SQL. */
+  /** The short definition, instead of SQL. */
   readonly when?: Condition;
 }
 
 export interface TraitConfig extends ComputationConfig {
   readonly kind: 'trait';
-  /** Its short definition, in place of SQL. */
+  /** The short definition, instead of SQL. */
   readonly value?: TraitValue;
 }
 
-/** The guard: how much may change in one run without a person's approval. */
+/** The guard's limits on changes in one run without a person's approval. */
 export interface GuardConfig {
   readonly maxExits: Threshold | null;
   readonly maxEntries: Threshold | null;
-  /** Thresholds apply only if the audience had at least this many members before the run. */
+  /** Thresholds apply only to audiences with at least this many members before the run. */
   readonly minMembers: number;
   readonly allowEmpty: boolean;
 }
 
-/** Expectations: how a source must look to be believed. */
+/** Checks that a source must pass before its result is used. */
 export interface ExpectConfig {
   /** The greatest value of a column must be no older than this, in milliseconds. */
   readonly freshness: { readonly column: string; readonly within: number } | null;

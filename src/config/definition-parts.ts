@@ -17,7 +17,7 @@ const SCALAR = 'must be text, a number, true or false. For a value that is missi
 const number = z.number(SCALAR);
 const scalar = z.union([plainText, number, z.boolean()], SCALAR);
 
-/** How operands of each form are written. */
+/** The schema of each form of operand. */
 const OPERANDS: { readonly [Form in keyof Operands]: z.ZodType<Operands[Form]> } = {
   scalar,
   part: z.union([filled, number, z.boolean()], SCALAR),
@@ -35,9 +35,8 @@ export const testShape: Readonly<Record<string, z.ZodType>> = Object.fromEntries
   }),
 );
 
-/** The operators that were given. */
 export function testsOf(given: Readonly<Record<string, unknown>>): readonly Test[] {
-  // The form of each operand was checked.
+  // The operands have been validated.
   return OPERATOR_NAMES.flatMap((operator) =>
     given[operator] === undefined ? [] : [{ operator, operand: given[operator] } as Test],
   );
@@ -80,7 +79,7 @@ export function readPlace(text: string): FieldPlace | { readonly fault: string }
   return 'fault' in keys ? keys : { part: known, path: keys.path };
 }
 
-/** Keys between dots; one that has a dot or a quote itself stands in double quotes, as in JSON. */
+/** A key between dots. One that contains a dot or a quote must be in double quotes, as in JSON. */
 const SEGMENT = /(?<quoted>"(?:[^"\\]|\\.)*")|(?<plain>[^."\\]+)/y;
 
 export function readPath(text: string): { readonly path: KeyPath } | { readonly fault: string } {

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { suggestion } from '../kernel/spelling.ts';
 import type { Mistake, Path } from './mistakes.ts';
 
-/** An audience or computed trait, as much of it as these rules need. */
+/** The parts of an audience or computed trait that these rules need. */
 export interface OutlinedComputation {
   readonly section: 'audiences' | 'traits';
   readonly path: Path;
@@ -23,7 +23,7 @@ interface Reference {
   readonly key: string;
 }
 
-/** Audiences that a condition names, each with its place; what is malformed is passed over. */
+/** Audiences that a condition refers to, each with its place. Skips malformed parts. */
 function* referencesIn(condition: unknown, path: Path): Iterable<Reference> {
   const read = conditionOutline.safeParse(condition);
   if (!read.success) return;
@@ -35,7 +35,7 @@ function* referencesIn(condition: unknown, path: Path): Iterable<Reference> {
   yield* referencesIn(not, [...path, 'not']);
 }
 
-/** Mistakes in `inAudience`: audiences that there are not, or of another engine, and circles. */
+/** Mistakes in `inAudience`: audiences that do not exist, audiences of another engine, and circles. */
 export function checkInAudience(computations: readonly OutlinedComputation[]): readonly Mistake[] {
   const audiences = computations.filter(({ section }) => section === 'audiences');
   const byKey = new Map(audiences.map((audience) => [audience.key, audience]));
@@ -62,7 +62,7 @@ function otherEngine(audience: OutlinedComputation, other: OutlinedComputation |
   return `names ${other.key}, which is computed by the engine ${other.engine}, and ${audience.key} by ${audience.engine}. Give both the same engine`;
 }
 
-/** The way back to where it began, if there is one. */
+/** Finds a circle back to the start. */
 function circle(start: string, next: string, named: ReadonlyMap<string, readonly Reference[]>): string | null {
   const seen = new Set<string>();
   const wayBack = (key: string, way: readonly string[]): readonly string[] | null => {

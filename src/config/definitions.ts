@@ -15,7 +15,7 @@ const activityShape = { ...windowShape, where: where.optional() };
 
 type Refuse = (fault: { readonly path: string[]; readonly message: string }) => void;
 
-/** How a condition is written: its own key with those that may stand with it, and the condition that they make. */
+/** The syntax of a condition: its key, keys that may accompany it, and the condition that they make. */
 interface Written<Keys extends z.core.$ZodShape, Made> {
   readonly keys: Keys;
   make(given: z.output<z.ZodObject<Keys>>, refuse: Refuse): Made | null;
@@ -42,7 +42,7 @@ const performed = written({
       refuse({ path: [other], message: 'cannot stand beside exactly: give one of the two' });
       return null;
     }
-    // Said alone, atMost includes those who never did it.
+    // On its own, atMost includes people who never did it.
     const least = atLeast ?? (atMost === undefined ? 1 : 0);
     if (atMost === undefined || least <= atMost) return { performed, least, most: atMost ?? null };
     refuse({ path: ['atMost'], message: 'is less than atLeast: nobody could be in it' });
@@ -64,7 +64,7 @@ const trait = written({
   },
 });
 
-/** The keys stand in the schema in this order. */
+/** The schema lists the keys in this order. */
 const WRITTEN: { readonly [Name in ConditionName]: Written<z.core.$ZodShape, ConditionOf<Name>> } = {
   all: written({
     keys: { all: conditions.describe('Each of these conditions holds') },
@@ -120,7 +120,7 @@ function activityOf(event: string, given: z.output<z.ZodObject<typeof activitySh
   return { event, within: given.within ?? null, since: given.since ?? null, where: given.where ?? [] };
 }
 
-/** Conditions of one definition at most: each is a part of its SQL. */
+/** The most conditions of one definition, since each is a part of its SQL. */
 const MOST_CONDITIONS = 200;
 
 /** The short definition of an audience. */

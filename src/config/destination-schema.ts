@@ -42,7 +42,7 @@ const webhook = section(webhookShape, (key): string | undefined =>
   Object.hasOwn(destinationShape, key) ? 'belongs to the destination, beside webhooks' : undefined,
 );
 
-/** Said where there is a `webhookUrl` too, which has no room for it. */
+/** The hint for keys of a webhook that were set on the destination. */
 function inWebhooks(key: string): string | undefined {
   if (!Object.hasOwn(webhookShape, key)) return undefined;
   const keys = [...new Set(['url', key])].join(', ');
@@ -107,7 +107,7 @@ const destinationShape = {
   webhooks: z
     .array(webhook)
     .min(1, 'needs at least one webhook')
-    // zod's own `max` keeps what is wrong with each of them to itself.
+    // zod's own `max` would hide the mistakes in the webhooks.
     .refine((webhooks) => webhooks.length <= MOST_WEBHOOKS, {
       error: `may have at most ${MOST_WEBHOOKS} webhooks`,
       when: ({ value }) => Array.isArray(value),

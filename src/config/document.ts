@@ -1,14 +1,14 @@
 import { type Document, LineCounter, type Node, parseDocument, visit, type YAMLError } from 'yaml';
 import type { ShownMistake } from './mistakes.ts';
 
-/** A file that is YAML, with the places of its parts. */
+/** A parsed YAML file, with the places of its parts. */
 interface ParsedFile {
   readonly content: unknown;
   readonly document: Document;
   readonly lines: LineCounter;
 }
 
-/** Parses YAML, or says what is wrong with it. */
+/** Parses YAML. Returns the file or its mistakes. */
 export function parseFile(text: string): ParsedFile | readonly ShownMistake[] {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false });
@@ -29,7 +29,7 @@ export function parseFile(text: string): ParsedFile | readonly ShownMistake[] {
   }
 }
 
-/** With a hint, where a value most likely needs quotes. */
+/** Adds a hint if a value probably needs quotes. */
 function explained({ code, message, pos }: YAMLError, text: string): string {
   if (code === 'MULTIPLE_DOCS') return 'must be one document: nothing may follow a second ---';
   const start = text.lastIndexOf('\n', pos[0] - 1) + 1;
@@ -45,7 +45,7 @@ interface Fault {
   readonly message: string;
 }
 
-/** Aliases that name nothing, or what they stand in: such a value has no end. */
+/** Finds aliases without an anchor, and aliases within their own anchor, whose value would be endless. */
 function wrongAliases(document: Document): readonly Fault[] {
   const faults: Fault[] = [];
   const named = new Map<string, unknown>();
@@ -67,7 +67,7 @@ function wrongAliases(document: Document): readonly Fault[] {
   return faults;
 }
 
-/** What is wrong with a line mostly shows in several ways. */
+/** One mistake in a line often causes several errors. */
 function firstOfEachLine(faults: readonly ShownMistake[]): readonly ShownMistake[] {
   return faults.filter(
     ({ line }, index) => line === null || faults.findIndex((other) => other.line === line) === index,

@@ -11,8 +11,8 @@ const concurrency = (runs: number) =>
     );
 
 /**
- * Of ClickHouse: with others a run would compute in another time zone, go on before what it wrote is there, or take the rows within
- * a limit for all of them.
+ * ClickHouse settings that users can't change: otherwise a run would use another time zone, continue before its writes are
+ * visible, or mistake limited results for complete ones.
  */
 const OWN_SETTINGS =
   /^(session_timezone|async_insert|mutations_sync|lightweight_deletes_sync|skip_unavailable_shards|\w+_overflow_mode(_leaf)?)$/;

@@ -5,25 +5,25 @@ import type { Mistake, Path } from './mistakes.ts';
 
 type Checked = Pick<Config, 'engines' | 'store' | 'eventLog' | 'audiences' | 'traits'>;
 
-/** Of an engine, what says whether it sees the log. */
+/** The settings of an engine that decide if it sees the log. */
 interface LogEngine {
   readonly type: string;
-  /** Of a database. */
+  /** URL of the database, if any. */
   readonly url?: string;
 }
 
-/** What says who sees the log. */
+/** The settings that decide which engines see the log. */
 interface LogSight {
-  /** Whether a log is kept at all. */
+  /** False if no log is kept. */
   readonly isKept: boolean;
   /** The store's URL. */
   readonly store: string;
-  /** The engine of this name; undefined where there is none, or nothing is known of it. */
+  /** The engine of this name; undefined if there is none or its settings are invalid. */
   readonly engine: (name: string) => LogEngine | undefined;
 }
 
 /**
- * Whether an engine can read the event log of a store: DuckDB that of SQLite, and Postgres that of its own database.
+ * True if an engine can read the event log of a store: DuckDB reads that of SQLite, Postgres that of its own database.
  *
  * @param store - the store's URL
  */
@@ -32,14 +32,14 @@ export function seesLog(engine: LogEngine, store: string): boolean {
   return engine.type === 'postgres' && databaseOf(engine.url ?? '') === databaseOf(store);
 }
 
-/** Users may differ, and what else is said of the connection. */
+/** Identifies the database of a URL. Users and connection options may differ. */
 function databaseOf(url: string): string | null {
   const { hostname = '', port = '', pathname = '', searchParams } = URL.parse(url) ?? {};
   if (pathname === '') return null;
   return [searchParams?.get('host') ?? hostname, port === '' ? '5432' : port, pathname].join(' ');
 }
 
-/** Why a definition that reads the log can't be computed by an engine; null if it can. */
+/** The reason that an engine can't compute definitions that read the log; null if it can. */
 function unseen({ isKept, store, engine }: LogSight, name: string): string | null {
   if (!isKept) return 'which is not kept. Add eventLog: {} to the file';
   const found = engine(name);
@@ -48,10 +48,10 @@ function unseen({ isKept, store, engine }: LogSight, name: string): string | nul
 }
 
 /**
- * Why a definition can't be computed, since there is no log or its engine does not see it: a short one, or SQL that names the
- * log's views as nobody else does.
+ * Mistakes of definitions whose engine does not see the log, or without a log: short definitions, and SQL with qualified
+ * names of the log's views.
  *
- * @param short - the place of a short definition
+ * @param short - the key of a short definition
  */
 export function checkLogIsSeen(
   sight: LogSight,
@@ -67,7 +67,7 @@ export function checkLogIsSeen(
     : [];
 }
 
-/** Warns of definitions that ask for more than the log most likely has. */
+/** Warns of definitions that probably ask for more than the log has. */
 export function logWarnings(config: Checked): readonly Mistake[] {
   const sight = {
     isKept: config.eventLog !== null,
@@ -79,14 +79,14 @@ export function logWarnings(config: Checked): readonly Mistake[] {
     const why = unseen(sight, engine);
     if (why === null) return windowsBeyond(config, definition);
     const view = sql === null ? null : logViewIn(sql);
-    // Without a log, events and users are tables of theirs.
+    // Without a log, names such as events and users mean the user's own tables.
     if (view === null || (config.eventLog === null && !view.isRare)) return [];
     const message = `reads ${view.name}. Unless that is a table of yours, it is a view of the event log, ${why}`;
     return [{ path: [...path, 'sql'], message }];
   });
 }
 
-/** Windows that are longer than the log is kept. */
+/** Warns of windows longer than the log's retention. */
 function windowsBeyond({ eventLog }: Checked, { path, condition, value }: NamedDefinition): readonly Mistake[] {
   if (eventLog === null) return [];
   const windows = [
@@ -104,7 +104,7 @@ const days = (ms: number) => `${Math.round(ms / 86_400_000)} days`;
 
 type NamedDefinition = ReturnType<typeof definitionsOf>[number];
 
-/** Audiences and traits by how they are defined. */
+/** The definitions of audiences and traits. */
 function definitionsOf({ audiences, traits }: Checked) {
   return [
     ...audiences.map(({ when, sql, engine }, index) => ({

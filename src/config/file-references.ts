@@ -8,7 +8,7 @@ export function checkFiles(file: FileOutline, folder: string): readonly Mistake[
   return [...checkCertificates(file.network.ca, folder), ...checkSnapshots(file, folder)];
 }
 
-/** @throws Error what is wrong with it */
+/** @throws Error with the fault as its message */
 export function readCertificate(path: string, folder: string): string {
   const pem = readFileSync(resolve(folder, path), 'utf8');
   if (!pem.includes('-----BEGIN CERTIFICATE-----')) throw new Error('holds no PEM certificate');
@@ -28,7 +28,7 @@ function checkCertificates(paths: readonly string[], folder: string): readonly M
   });
 }
 
-/** Each DuckDB engine needs a file of its own for its snapshots. */
+/** Each DuckDB engine needs its own file for snapshots. */
 function checkSnapshots(file: FileOutline, folder: string): readonly Mistake[] {
   const takenBy = new Map<string, string>();
   return Object.keys(file.engines).flatMap((name): readonly Mistake[] => {

@@ -6,21 +6,21 @@ import { RESERVED_HEADERS } from '../destination.ts';
 import type { Threshold } from './config.ts';
 
 /*
- * Each format has a title, which is its type in docs/configuration.md and in editors, and an example where its type says
- * too little.
+ * Each format has a title, shown as its type in docs/configuration.md and in editors, and an example if the type says too
+ * little.
  */
 
 /** An example of a value that comes from the environment. */
 export const variable = (name: string) => `\${${name}}`;
 
-/** A value, or several of its kind. */
+/** A value or a list of such values. */
 export const oneOrMore = <T extends z.ZodType>(item: T, error: string) =>
   z
     .union([item, z.array(item).min(1, error)], error)
     .transform((value) => (Array.isArray(value) ? value : [value]))
     .meta({ title: `${item.meta()?.title}, or a list` });
 
-/** A whole number, also as text, since what comes from the environment is text. */
+/** A whole number, also as text, since values from the environment are text. */
 export function whole(minimum: number, maximum = Number.MAX_SAFE_INTEGER) {
   const bound = maximum === Number.MAX_SAFE_INTEGER ? 'on' : `to ${maximum}`;
   const error = `must be a whole number from ${minimum} ${bound}`;
@@ -40,22 +40,22 @@ export const text = z
   .refine((value) => value.trim() !== '', 'must not be empty')
   .meta({ title: 'text' });
 
-/** A name that people type and read; the colon is kept for names that Rollcall makes. */
+/** A name that people type and read. The colon is reserved for names that Rollcall makes. */
 export const label = z
   .string()
   .regex(/^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,99}$/u, 'must be 1 to 100 letters, digits, spaces, dots, _ or -')
   .meta({ title: 'name' });
 
-/** A secret is never shown, so the message doesn't repeat it. */
+/** Secrets are never shown, so the message does not repeat the value. */
 const notEmpty = (fault: string) => z.string().min(1, fault);
 const asSecret = { title: 'secret', examples: [variable('SECRET')] };
 
-/** Sent in a header, which carries no line break, and not for sure what is not ASCII. */
+/** Sent in a header, which can't carry line breaks, nor reliably anything but ASCII. */
 export const bearerToken = notEmpty('must not be empty. Set its variable')
   .regex(/^[\x21-\x7e]*$/, 'must be ASCII without spaces, as a header carries it. Is there a line break at its end?')
   .meta(asSecret);
 
-/** Basic credentials have it as their user name, which is UTF-8 and ends at the first colon. */
+/** The user name of Basic credentials, which is UTF-8 and ends at the first colon. */
 export const writeKey = notEmpty('must not be empty')
   .regex(/^[^:]*$/, 'must not have a colon: clients send it as the user name of Basic credentials, which ends there')
   .regex(/^[^\p{Cc}\p{Cs}]*$/u, 'must not have control characters. Is there a line break at its end?')
@@ -76,7 +76,7 @@ export const httpUrl = z
 export const storeUrl = z
   .string()
   .superRefine((value, context) => {
-    // Two slashes would be a host, or a path from the root.
+    // Two slashes could mean a host, or a path from the root.
     if (/^sqlite:(?!\/\/[^/])./.test(value)) return;
     const fault = /^postgres(ql)?:/i.test(value)
       ? postgresFault(value)
@@ -109,10 +109,10 @@ export const range = z
   )
   .meta({ title: 'address or range' });
 
-/** A hundred years, and a few days: no time beyond is meant, and dates end somewhere. */
+/** About a hundred years. Longer durations are mistakes, and could exceed the range of dates. */
 const LONGEST = ms('36500d');
 
-/** Text of such a form. A number alone lacks its unit, and quotes would not give it one. */
+/** Text of this form. A bare number lacks a unit, with or without quotes. */
 const withUnit = (form: RegExp, example: string, fault: string) =>
   z
     .string({
@@ -131,7 +131,7 @@ export const duration = withUnit(
 
 const BYTES = { kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };
 
-/** Room on a disk, in bytes. */
+/** Disk space in bytes. */
 export const size = withUnit(/^\d{1,9}(\.\d+)? ?(KB|MB|GB|TB)$/i, '500MB', 'must be a size such as 500MB, 10GB or 2TB')
   .transform((value) => {
     const unit = value.slice(-2).toLowerCase() as keyof typeof BYTES;
@@ -139,14 +139,14 @@ export const size = withUnit(/^\d{1,9}(\.\d+)? ?(KB|MB|GB|TB)$/i, '500MB', 'must
   })
   .meta({ title: 'size' });
 
-/** A duration that is not nothing. */
+/** A number above zero. */
 export const positive = <T extends z.ZodType<number>>(value: T, error: string) =>
   value.refine((milliseconds) => milliseconds > 0, error);
 
-/** The key of a trait. Marks, because many scripts write vowels as such. */
+/** The key of a trait. Includes marks, since many scripts write vowels with them. */
 export const traitKey = z
   .string()
-  // Many languages take `__proto__` for something else, and no body has it.
+  // `__proto__` is special in JavaScript, and bodies never contain it.
   .regex(/^(?!__proto__$)[\p{L}\p{N}\p{M}_-]{1,100}$/u, 'must be 1 to 100 letters, digits, _ or -')
   .meta({ title: 'key', examples: ['big_spenders'] });
 
@@ -170,7 +170,7 @@ export const threshold = z
   })
   .meta({ title: 'count or percentage', examples: ['20%'] });
 
-/** Greatest value of each field, from the last one. */
+/** The greatest value of each field, last field first. */
 const CRON_FIELDS = [
   ['weekday', 7],
   ['month', 12],
@@ -180,7 +180,7 @@ const CRON_FIELDS = [
   ['second', 59],
 ] as const;
 
-/** Steps that no field reaches, which node-cron takes without a word: `*\/99` would be once an hour. */
+/** Finds steps too large for their field, which node-cron accepts silently: `*\/99` would be once an hour. */
 function* widestSteps(expression: string): Iterable<string> {
   const fields = expression.trim().split(/\s+/).toReversed();
   for (const [index, [name, greatest]] of CRON_FIELDS.entries()) {
@@ -239,7 +239,7 @@ export const headers = z
         seen.add(name.toLowerCase());
       }
     },
-    // Also where a value is no text.
+    // Runs even if a value is not text.
     { when: ({ value }) => typeof value === 'object' && value !== null && !Array.isArray(value) },
   )
   .meta({ title: 'map of headers', examples: [{ 'x-env': 'prod' }] });
@@ -254,7 +254,7 @@ function headerFault(name: string, value: unknown, seen: ReadonlySet<string>): s
 }
 
 function urlFault(value: string, protocols: readonly string[]): string | null {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters
   if (/[\x00-\x20\x7f]/.test(value)) return 'must not contain spaces, newlines or control characters';
   const url = URL.parse(value);
   if (!url || !protocols.includes(url.protocol) || url.host === '') {
@@ -265,7 +265,7 @@ function urlFault(value: string, protocols: readonly string[]): string | null {
 
 const SSL_MODES = ['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
-/** Without the value, which has a password. */
+/** Does not show the value, which may have a password. */
 function postgresFault(value: string): string | null {
   if (urlFault(value, ['postgres:', 'postgresql:'])) {
     return 'must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %23 for #, %2F for / and %3F for ? in a password';

@@ -14,7 +14,7 @@ import { type Environment, fillVariables } from './variables.ts';
 import { warningsOf } from './warnings.ts';
 
 /**
- * Reads, checks and completes a configuration file. Variables come from the environment, or else from a file `.env` beside it.
+ * Reads, checks and completes a configuration file. Variables come from the environment, or else from a file `.env` in the same folder.
  *
  * @throws ConfigurationError (`bad_configuration`) with every mistake in it
  */
@@ -26,7 +26,7 @@ export function loadConfig(file: string, env: Environment = process.env): Config
   return { ...config, changedAt: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? null };
 }
 
-/** Of a file that need not be there. */
+/** Reads variables from a file, if it exists. */
 function dotEnv(path: string): Environment {
   try {
     return parseEnv(readText(path));
@@ -39,14 +39,14 @@ function dotEnv(path: string): Environment {
 export { ConfigurationError };
 
 interface ParseOptions {
-  /** How mistakes name the file. */
+  /** The file's name in mistakes. */
   readonly file: string;
-  /** The folder that relative paths resolve against; absolute. */
+  /** Absolute folder against which relative paths resolve. */
   readonly folder: string;
   readonly env: Environment;
 }
 
-/** As `loadConfig`, for a text at hand. */
+/** Like `loadConfig`, for a text. */
 export function parseConfig(text: string, { file, folder, env }: ParseOptions): Config {
   const parsed = parseFile(text);
   if (!('document' in parsed)) throw new ConfigurationError(file, parsed);
@@ -69,14 +69,14 @@ export function parseConfig(text: string, { file, folder, env }: ParseOptions): 
   return { ...config, warnings: shown(warningsOf(config)) };
 }
 
-/** Mistakes between the parts of a file, and in the files that it names, beside those that its parts have. */
+/** Mistakes between the parts of a file, and in files that it refers to. */
 function between(content: unknown, folder: string, wrong: readonly Mistake[]): readonly Mistake[] {
   const file = outlineOf(content);
   if (!file) return [];
   return [...checkReferences(file), ...checkFiles(file, folder), ...checkLogReferences(file, wrong)];
 }
 
-/** @throws ConfigurationError where the file can't be read, or has another encoding; `shown` is its name there */
+/** @throws ConfigurationError if the file can't be read or is not UTF-8; `shown` is its name in the error */
 export function readUtf8(path: string, shown: string): string {
   try {
     return readText(path);
@@ -87,7 +87,7 @@ export function readUtf8(path: string, shown: string): string {
 
 const NAME_IT = '. Name the file with -c FILE, or make one: rollcall init';
 
-/** Without a byte order mark. Windows writes other encodings, too: their text would be another one, without a word. */
+/** Drops a byte order mark. Rejects other encodings, which Windows may write: the text would be silently wrong. */
 const readText = (path: string) => new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path));
 
 function unreadable(error: unknown, hint = ''): string {
@@ -96,7 +96,7 @@ function unreadable(error: unknown, hint = ''): string {
   return `cannot be read: ${code === 'ENOENT' ? 'there is no such file' : message}${hint}`;
 }
 
-/** One mistake often shows in several ways. */
+/** One mistake often causes several errors. */
 function firstOfEachPath(mistakes: readonly Mistake[]): readonly Mistake[] {
   const seen = new Map<string, Mistake>();
   for (const mistake of mistakes) {

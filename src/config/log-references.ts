@@ -3,9 +3,9 @@ import type { Mistake, Path } from './mistakes.ts';
 import { engineIn, engineNames, type FileOutline } from './outline.ts';
 
 /**
- * Definitions that read the event log, and can't: there is none, or their engine does not see it.
+ * Mistakes of definitions that read the event log, if there is none or their engine does not see it.
  *
- * @param wrong - mistakes that are known: of an engine or store that has one, nobody can say what it sees
+ * @param wrong - known mistakes. It is unknown what an engine or store with a mistake would see.
  */
 export function checkLogReferences(file: FileOutline, wrong: readonly Mistake[]): readonly Mistake[] {
   const isWrong = (...place: Path) => wrong.some(({ path }) => place.every((part, index) => path[index] === part));

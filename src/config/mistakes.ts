@@ -4,7 +4,7 @@ import { RollcallError } from '../kernel/errors.ts';
 
 export type Path = readonly PropertyKey[];
 
-/** One thing that is wrong with a configuration, and what to do about it. */
+/** A mistake in a configuration, with a hint for fixing it. */
 export interface Mistake {
   readonly path: Path;
   readonly message: string;
@@ -14,12 +14,12 @@ export interface Mistake {
 export interface ShownMistake {
   /** Such as `destinations[0].webhooks[1].url`; empty for the file as a whole. */
   readonly path: string;
-  /** Null when the mistake is no place in the file. */
+  /** Null if the mistake has no place in the file. */
   readonly line: number | null;
   readonly message: string;
 }
 
-/** Everything that is wrong with a configuration file, at once. */
+/** All mistakes in a configuration file. */
 export class ConfigurationError extends RollcallError {
   readonly file: string;
   readonly mistakes: readonly ShownMistake[];
@@ -39,7 +39,7 @@ export function showMistake({ path, line, message }: ShownMistake): string {
   return `${line === null ? '' : `line ${line}: `}${path === '' ? '' : `${path} `}${message}`;
 }
 
-/** Puts zod's issues in our words. Unions are taken apart where one branch was plainly meant. */
+/** Translates zod's issues. For a union it reports the branch that was meant, if that is clear. */
 export function fromIssue(issue: $ZodIssue, parent: Path = []): readonly Mistake[] {
   const path = [...parent, ...issue.path];
   if (issue.code === 'unrecognized_keys') {
@@ -49,7 +49,7 @@ export function fromIssue(issue: $ZodIssue, parent: Path = []): readonly Mistake
   if (issue.code === 'invalid_key') return issue.issues.flatMap((nested) => fromIssue(nested, path));
   if (issue.code === 'invalid_union') {
     const possible = issue.errors.filter((branch) => !branch.some(isWrongType));
-    // A mistake within a map shows that the map was meant.
+    // A mistake inside a map shows that the map was meant.
     const within = possible.filter((branch) => branch.some((nested) => nested.path.length > 0));
     const meant = possible.length > 1 ? within : possible;
     if (meant.length === 1 && meant[0]) return meant[0].flatMap((nested) => fromIssue(nested, path));
@@ -61,7 +61,7 @@ function isWrongType(issue: $ZodIssue): boolean {
   return issue.code === 'invalid_type' && issue.path.length === 0;
 }
 
-/** zod's messages where a schema has none of its own. */
+/** Messages for zod's issues if a schema has none of its own. */
 export function explain(issue: { readonly code?: string; readonly [key: string]: unknown }): string | undefined {
   if (issue.code === 'invalid_type') {
     if (issue['input'] === undefined) return 'is required';
@@ -82,7 +82,7 @@ function named(kind: string): string {
   return names[kind] ?? `a ${kind}`;
 }
 
-/** As people write it: `a.b[0].c`. */
+/** Formats a path such as `a.b[0].c`. */
 export function showPath(path: Path): string {
   return path.reduce<string>((text, part) => {
     if (typeof part === 'number') return `${text}[${part}]`;
@@ -90,7 +90,7 @@ export function showPath(path: Path): string {
   }, '');
 }
 
-/** Line of the place, or of the nearest place around it. */
+/** The line of a place, or of the nearest enclosing one. */
 export function lineOf(document: Document, lines: LineCounter, path: Path): number | null {
   for (let length = path.length; length > 0; length -= 1) {
     const offset = offsetOf(document, path.slice(0, length));

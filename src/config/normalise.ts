@@ -18,7 +18,7 @@ import type { ConfigFile } from './schema.ts';
 
 const PER_DESTINATION = 1_000_000;
 
-/** The plain configuration that the program consumes. */
+/** Makes the configuration that the program uses. */
 export function normalise(file: ConfigFile, folder: string): Omit<Config, 'changedAt' | 'warnings' | 'hiddenValues'> {
   const engines = Object.entries(file.engines).map(([name, engine]) => [name, engineOf(engine, folder)] as const);
   const [defaultEngine = ''] = engineNames(file.engines);
@@ -57,7 +57,7 @@ export function normalise(file: ConfigFile, folder: string): Omit<Config, 'chang
   };
 }
 
-/** The single token is one of them, with all rights. */
+/** Adds the single token to the list, with all rights. */
 function tokensOf({ token, tokens }: ConfigFile['admin']): readonly AdminToken[] {
   return [...(token === undefined ? [] : [{ name: 'admin', token, may: RIGHTS }]), ...tokens];
 }
@@ -121,7 +121,7 @@ function engineOf(engine: ConfigFile['engines'][string], folder: string): Engine
   };
 }
 
-/** A path resolves as all others do; what does not look like one is a package. */
+/** Resolves a path like all others. Anything that does not look like a path is a package. */
 function moduleOf(module: string, folder: string): string {
   return /^\.{0,2}\//.test(module) ? resolve(folder, module) : module;
 }

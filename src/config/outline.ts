@@ -1,11 +1,11 @@
 import snakeCase from 'lodash/snakeCase.js';
 import * as z from 'zod';
 
-/** The store of a file that names none. */
+/** The store if the file has none. */
 export const DEFAULT_STORE = 'sqlite:./rollcall.db';
-/** The file of a DuckDB engine that names none. */
+/** The snapshot file if a DuckDB engine has none. */
 export const DEFAULT_SNAPSHOTS = './audiences.duckdb';
-/** The engine of a file that names none. */
+/** The engine if the file has none. */
 const DEFAULT_ENGINE = 'lake';
 
 const word = z.string().catch('');
@@ -47,27 +47,27 @@ const outline = z.object({
     .optional()
     .catch(undefined),
 });
-/** As much of a file as the rules between its parts need; malformed parts are passed over here and reported elsewhere. */
+/** The parts of a file that rules between them need. Skips malformed parts, which are reported elsewhere. */
 export type FileOutline = z.output<typeof outline>;
 
-/** Null where nothing can be read of it. */
+/** Null if the file is not a map. */
 export const outlineOf = (file: unknown): FileOutline | null => outline.safeParse(file).data ?? null;
 
 const engineOutline = z.object({ type: word, url: word, path: z.string().default(DEFAULT_SNAPSHOTS).catch('') });
 
-/** An engine of a file, as far as it can be read; undefined where there is none of this name. */
+/** The readable parts of an engine; undefined if there is none of this name. */
 export function engineIn({ engines }: FileOutline, name: string): z.output<typeof engineOutline> | undefined {
   const all = Object.keys(engines).length > 0 ? engines : { [DEFAULT_ENGINE]: { type: 'duckdb' } };
   return Object.hasOwn(all, name) ? engineOutline.safeParse(all[name]).data : undefined;
 }
 
-/** The engines of a file, the default first; a file that names none has this one. */
+/** Names of a file's engines, the default first. */
 export function engineNames(engines: Readonly<Record<string, unknown>>): readonly string[] {
   const names = Object.keys(engines);
   return names.length > 0 ? names : [DEFAULT_ENGINE];
 }
 
-/** The trait's key that an audience's or computed trait's name gives (docs/wire.md). */
+/** The key of an audience or computed trait, made from its name if not given (docs/wire.md). */
 export function keyOf(computation: { readonly name: string; readonly key?: string | undefined }): string {
   return computation.key || snakeCase(computation.name);
 }

@@ -4,7 +4,7 @@ import { traitKey } from './formats.ts';
 import type { Mistake, Path } from './mistakes.ts';
 import { engineIn, engineNames, type FileOutline, keyOf } from './outline.ts';
 
-/** Mistakes between the parts of a file: names that are taken twice, or that nothing has. */
+/** Mistakes between the parts of a file: duplicate names, and references to names that do not exist. */
 export function checkReferences(file: FileOutline): readonly Mistake[] {
   return [
     ...duplicates(file.sources, 'sources', 'id'),
@@ -34,7 +34,7 @@ function duplicates<K extends string>(
   });
 }
 
-/** Each token needs a name of its own, for the audit log, and a secret of its own, for its rights. */
+/** Each token needs a unique name for the audit log, and a unique secret for its rights. */
 function checkTokens({ token, tokens }: FileOutline['admin']): readonly Mistake[] {
   const all = [...(token === '' ? [] : [{ name: 'admin', token }]), ...tokens];
   const offset = all.length - tokens.length;
@@ -77,7 +77,7 @@ function checkEventLog({ eventLog, sources }: FileOutline): readonly Mistake[] {
   return named.flatMap((source, index) => unknown(['eventLog', 'sources', index], source, ids, 'source'));
 }
 
-/** Standard Webhooks need a key, and a secret of their form has to hold one. */
+/** Standard Webhooks need a key. A secret in their format must contain one. */
 function checkSigning(
   path: Path,
   { signing, sharedSecret }: { readonly signing: string; readonly sharedSecret: readonly string[] },
@@ -107,7 +107,7 @@ function checkComputations({ sources, engines, audiences, traits }: FileOutline)
   return [...check('audiences', audiences), ...check('traits', traits)];
 }
 
-/** A definition is either SQL or a short one, and short ones know other audiences by their keys. */
+/** A definition is either SQL or short. Short ones refer to other audiences by key. */
 function checkDefinitions(file: FileOutline): readonly Mistake[] {
   const [defaultEngine = ''] = engineNames(file.engines);
   const outlined = (['audiences', 'traits'] as const).flatMap((section) =>
@@ -148,7 +148,7 @@ function oneDefinition<K extends 'when' | 'value'>(
   return exactlyOne(path, item, 'sql', short);
 }
 
-/** Checks live audiences, which are computed all the time from short definitions. */
+/** Checks live audiences, which are computed continuously from short definitions. */
 function checkLive(
   path: Path,
   { live, sql, ...others }: Readonly<Partial<Record<'live' | 'sql' | keyof typeof NOT_FOR_LIVE, unknown>>>,
@@ -167,14 +167,14 @@ function checkLive(
   return mistakes;
 }
 
-/** Settings that would have no effect, and why. */
+/** Settings that would have no effect, with the reasons. */
 const NOT_FOR_LIVE = {
   schedule: 'which is computed all the time',
   timezone: 'which is computed all the time and has no schedule',
   expect: 'which reads the event log and no other source; `guard` holds what changes too much',
 } as const;
 
-/** Short definitions are compiled to the SQL of DuckDB and Postgres. */
+/** Short definitions compile only to the SQL of DuckDB and Postgres. */
 function needsDialect(
   path: Path,
   { engine }: { readonly engine: string },

@@ -212,14 +212,14 @@ export const fileSchema = section(
   (key) => (key === 'notify' ? NOTIFY : undefined),
 );
 
-/** The file's content, checked, defaults filled. */
+/** The checked content of the file, with defaults. */
 export type ConfigFile = z.output<typeof fileSchema>;
 
 /** JSON Schema of the file, for editors. */
 export function configJsonSchema(): object {
   return z.toJSONSchema(fileSchema, {
     io: 'input',
-    // zod leaves them out where a value is changed on its way in, such as a duration.
+    // zod omits examples of values that a schema transforms, such as durations.
     override: ({ zodSchema, jsonSchema }) => {
       const examples = z.globalRegistry.get(zodSchema)?.examples;
       if (examples !== undefined) jsonSchema.examples = examples as unknown[];

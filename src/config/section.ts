@@ -2,9 +2,9 @@ import * as z from 'zod';
 import { suggestion } from '../kernel/spelling.ts';
 
 /**
- * A map of known keys. An unknown one is named with the key that was probably meant: one line of the message for each.
+ * A map of known keys. The message has a line for each unknown key, with the key that was probably meant.
  *
- * @param elsewhere - where a key belongs that is known in another map
+ * @param elsewhere - the message for a key that belongs in another map
  */
 export function section<S extends z.core.$ZodShape>(
   shape: S,

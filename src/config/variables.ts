@@ -2,26 +2,26 @@ import type { Mistake, Path } from './mistakes.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Whether a variable is set, but to nothing. */
+/** True if a variable is set but empty. */
 export const isSetEmpty = (name: string, env: Environment = process.env): boolean => env[name] === '';
 
-/** `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself. Any other `${` is one that was meant and misspelt. */
+/** `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself. Any other `${` is a misspelt variable. */
 const VARIABLE = /\$(?<escaped>\$\{)|\$\{(?<name>\w+)(?::-(?<fallback>(?:(?!\$\{)[^}])*))?\}|\$\{/g;
-/** In SQL `$${"a":1}$$` is a text: only what is a variable whole is meant as one, and `$${NAME}` stands for `${NAME}` itself. */
+/** In SQL `$${"a":1}$$` is a text, so only complete variables count, and `$${NAME}` stands for `${NAME}` itself. */
 const SQL_VARIABLE =
   /\$(?<escaped>\$\{[a-z_]\w*(?::-[^}]*)?\})|\$\{(?<name>[a-z_]\w*)(?::-(?<fallback>(?:(?!\$\{)[^}])*))?\}/gi;
 
 const MISSPELT = `has a \${ that names no variable: write \${NAME} or \${NAME:-default}, and $\${ for \${ itself`;
 
-/** Findings made while variables are filled in. */
+/** Findings while filling in variables. */
 interface FillNotes {
   /** Variables that are not set, or misspelt. */
   readonly missing: Mistake[];
-  /** Values filled into SQL, each with the names of its variables. */
+  /** Values filled into SQL, each with its variable's name. */
   readonly inSql: Map<string, string>;
 }
 
-/** Fills variables into the texts of a parsed file; what they give stays text, whatever it looks like. */
+/** Fills variables into the texts of a parsed file. Their values stay text, whatever they look like. */
 export function fillVariables(value: unknown, env: Environment, notes: FillNotes, path: Path = []): unknown {
   if (typeof value === 'string') return fillText(value, env, notes, path);
   if (Array.isArray(value)) {
@@ -35,7 +35,7 @@ export function fillVariables(value: unknown, env: Environment, notes: FillNotes
   return Object.fromEntries(filled);
 }
 
-/** A former secret that may be absent, as `${OLD_SECRET:-}` says. The first one signs, and can't be left out. */
+/** True for an absent optional former secret, `${OLD_SECRET:-}`. The first one signs, so it can't be left out. */
 function isLeftOut(filled: unknown, written: unknown, index: number): boolean {
   return index > 0 && filled === '' && /^\$\{\w+:-\}$/.test(String(written));
 }
@@ -49,7 +49,7 @@ function fillText(text: string, env: Environment, { missing, inSql }: FillNotes,
       missing.push({ path, message: MISSPELT });
       return whole;
     }
-    // The file names it: `constructor` is no variable.
+    // The name comes from the file: `constructor` must not be found.
     const value = Object.hasOwn(env, name) ? env[name] : undefined;
     if (value && isSql) inSql.set(value, name);
     if (fallback !== undefined) return value || fallback;

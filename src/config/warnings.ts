@@ -2,7 +2,7 @@ import type { Config } from './config.ts';
 import { logWarnings } from './event-log.ts';
 import type { Mistake } from './mistakes.ts';
 
-/** Traits that receivers know as something about the person: an audience of this key overwrites it. */
+/** Keys that receivers use for a person's own traits, which an audience with this key would overwrite. */
 const PERSONAL = new Set(
   [
     ...[
@@ -22,7 +22,7 @@ const PERSONAL = new Set(
   ].map((key) => key.toLowerCase()),
 );
 
-/** Warns of things that are allowed, and most likely not meant. */
+/** Warns of settings that are allowed but probably mistakes. */
 export function warningsOf(config: Omit<Config, 'warnings'>): readonly Mistake[] {
   return [...personalKeys(config), ...idleFilters(config), ...logWarnings(config)];
 }
@@ -37,7 +37,7 @@ function personalKeys(config: Pick<Config, 'audiences' | 'traits'>): readonly Mi
   );
 }
 
-/** Parts of filters that let nothing through, since something else keeps it from the destination. */
+/** Parts of filters without effect, because something else already excludes their messages. */
 function idleFilters({ destinations, audiences, traits }: Pick<Config, 'destinations' | 'audiences' | 'traits'>) {
   const sourceOf = new Map([...audiences, ...traits].map(({ key, source }) => [key, source]));
   return destinations.flatMap(({ sources, wants = {} }, index): readonly Mistake[] => {
