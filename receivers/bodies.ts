@@ -12,7 +12,7 @@ export interface Context extends JsonObject {
   personas?: Personas;
 }
 
-/** How an audience or computed trait marks its identify calls. */
+/** The mark of identify calls of audiences and computed traits. */
 export interface Personas extends JsonObject {
   computation_class?: string;
   computation_id?: string;
@@ -27,7 +27,7 @@ interface CommonFields {
   timestamp: string;
   /** The client's time, if it was corrected or could not be parsed. */
   originalTimestamp?: unknown;
-  /** When Rollcall accepted it, in the form of `timestamp`. */
+  /** Time of acceptance by Rollcall, in the form of `timestamp`. */
   receivedAt?: string | undefined;
   /** Identifies the message: all copies that a client sends have the same. */
   messageId?: string | undefined;

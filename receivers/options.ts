@@ -92,9 +92,9 @@ export interface Invalid {
 
 /** Handlers by kind of message. The answer is 200 when they succeed and 500 when they fail. */
 export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
-  /** By the audience's key, or `*` for all others. These membership changes no longer go to `identify`. */
+  /** Handlers by the audience's key, or `*` for all others. These membership changes no longer go to `identify`. */
   audience?: { [Key in AudienceKey | '*']?: NamedLike<Key, AudienceHandlers> };
-  /** By the trait's key, or `*` for all others. These changes of traits no longer go to `identify`. */
+  /** Handlers by the trait's key, or `*` for all others. These changes of traits no longer go to `identify`. */
   trait?: { [Key in keyof Traits]?: NamedLike<Key, TraitHandlers<Traits[Key]>> } & { '*'?: TraitHandlers };
   /**
    * Wraps the handlers of every message, for spans, metrics and contexts. `next` runs the handlers, and rejects if they
@@ -150,7 +150,7 @@ export interface VerifyOptions {
   clock?: ReceiverClock;
 }
 
-/** When to answer 200: once handlers are done, or as soon as the message is stored. */
+/** Answer 200 once handlers are done (`handled`), or as soon as the message is stored (`stored`). */
 export type AckOptions = { ack?: 'handled'; store?: ReceiverStore } | { ack: 'stored'; store: Inbox };
 
 export type CoreOptions = VerifyOptions &

@@ -18,7 +18,7 @@ export interface StoreCase {
   run(fixture: StoreFixture): Promise<void>;
 }
 
-/** For stores whose `transaction` lets a handler write where the store writes. */
+/** A fixture for stores whose `transaction` includes a handler's writes. */
 export interface TransactionFixture extends StoreFixture {
   /** Writes a text in the transaction of an opening, then throws `failure` in it, if given. */
   write(store: ReceiverStore, opening: Opening, text: string, failure?: Error): Promise<void>;

@@ -12,7 +12,7 @@ import { Verifier } from './verify/verifier.ts';
 /** One message of a request, or the reason that it is not one. */
 export type ParsedMessage =
   | { ok: true; key: string | undefined; message: Message; known: true }
-  /** Of a kind that this version of the kit does not know. */
+  /** A message of a kind that this version of the kit does not know. */
   | { ok: true; key: string | undefined; message: UnknownMessage; known: false }
   | { ok: false; key: string | undefined; reason: BodyFault; detail: string };
 

@@ -8,13 +8,13 @@ import { compareDated, type Dated, type KeptFacts, type Section } from './kept.t
 interface Evaluation {
   /** True for members of an audience; undefined for everybody else. */
   readonly value: unknown;
-  /** When it may change by time alone; null for never. */
+  /** The time at which it may change without events; null for never. */
   readonly due: number | null;
 }
 
 /** All definitions' values for a person, and when one may change by time alone. */
 interface PersonValues {
-  /** By key. A missing key means that the person is not in it. */
+  /** Values by key. A missing key means that the person is not in it. */
   readonly values: ReadonlyMap<string, unknown>;
   readonly due: number | null;
 }

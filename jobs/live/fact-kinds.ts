@@ -5,7 +5,7 @@ import { compareDated, type KeptFacts, type Section, sectionOf } from './kept.ts
 
 interface Judged {
   readonly isTrue: boolean;
-  /** When this may change by time alone; null for never. */
+  /** The time at which this may change without events; null for never. */
   readonly due: number | null;
 }
 

@@ -13,7 +13,7 @@ export interface IdRow {
   person: string | null;
   readonly kept: KeptFacts;
   readonly links: Link[];
-  /** When a value of this person may change by time alone. */
+  /** The time at which a value of this person may change without events. */
   due: number | null;
   /** The row in the store; null for none. */
   readonly before: {
@@ -38,7 +38,7 @@ export interface IdRows {
 /** A person's current values, by the definitions that may have changed. */
 export interface Standings {
   readonly person: string;
-  /** By key. A missing key means that the person is not in it. Former ids have none. */
+  /** Values by key. A missing key means that the person is not in it. Former ids have none. */
   readonly values: ReadonlyMap<string, unknown>;
   /** The event or audience that caused a change; null if time alone did. */
   readonly cause: (key: string) => EvaluationCause | null;

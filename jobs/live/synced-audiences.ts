@@ -3,7 +3,7 @@ import type { Store } from '../../src/store/port.ts';
 import type { Engine } from '../engines/port.ts';
 import { idOf } from './identity.ts';
 
-/** Whether a user is in an audience computed by SQL, as of its last sync. */
+/** A user's membership of an audience computed by SQL, as of its last sync. */
 export interface Membership {
   readonly audience: string;
   readonly user: string;
@@ -38,7 +38,7 @@ export class Named {
   private readonly state: number;
   private readonly keys: readonly string[];
   private versions: ReadonlyMap<string, number> | null = null;
-  /** When each audience's version was last checked. */
+  /** Time at which each audience's version was last checked. */
   private readonly seenAt = new Map<string, number>();
   private lookedAt = Number.NEGATIVE_INFINITY;
   private running: AsyncGenerator<NamedNews> | null = null;

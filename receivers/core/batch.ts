@@ -13,7 +13,7 @@ const LOOK_EVERY = 16;
 
 export interface BatchParts {
   readonly size: number;
-  /** When unfinished messages are rejected for retry, in milliseconds since 1970. */
+  /** Unfinished messages are rejected for retry at this time, in milliseconds since 1970. */
   readonly deadline: number;
   now(): number;
   /** Handles a message. Returns its answer if that is available at once, else the job that will have it. */

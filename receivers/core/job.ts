@@ -21,7 +21,7 @@ export class Job extends HeldRequest {
   parsed: Parsed;
   /** The answer to give, once it is known. */
   answer: reply.Reply | undefined;
-  /** The change of the same name that comes after it. */
+  /** The next change of the same name. */
   next: Job | undefined;
   #asker: Asker | undefined;
   #index = 0;

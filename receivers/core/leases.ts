@@ -20,7 +20,7 @@ interface Parts {
 export class HeldRequest extends Linked {
   request: OpenRequest;
   readonly log: Log;
-  /** When its handler began, in milliseconds since 1970. */
+  /** Start of its handler, in milliseconds since 1970. */
   since: number | undefined;
   givenUp: ((held: never) => void) | undefined;
   isGivenUp = false;
@@ -44,7 +44,7 @@ export class HandlerLeases {
   #process: string | undefined;
   #holders = 0;
   #disarm: (() => void) | undefined;
-  /** When the next renewal is due, in milliseconds since 1970. */
+  /** Due time of the next renewal, in milliseconds since 1970. */
   #due = Number.POSITIVE_INFINITY;
 
   constructor(parts: Parts) {

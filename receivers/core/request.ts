@@ -14,7 +14,7 @@ export interface RequestFields {
 export interface VerifiedFields extends RequestFields {
   /** Identifies the secret that matched; empty if no secret is set. */
   readonly sender: string;
-  /** When the request arrived, by the receiver's clock. */
+  /** Time of the request's arrival, by the receiver's clock. */
   readonly since: number;
 }
 

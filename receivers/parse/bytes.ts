@@ -11,12 +11,12 @@ export function textOf(bytes: Uint8Array): string {
   return isBuffer(bytes) ? bytes.toString('utf8') : decoder.decode(bytes);
 }
 
-/** A `Buffer` where the runtime has one. */
+/** Encodes UTF-8, as a `Buffer` if the runtime has it. */
 export function bytesOf(text: string): Buffer {
   return hasBuffer ? Buffer.from(text) : (encoder.encode(text) as Buffer);
 }
 
-/** A `Buffer` where the runtime has one. */
+/** Joins bytes, as a `Buffer` if the runtime has it. */
 export function joined(parts: readonly Uint8Array[], size: number): Buffer {
   if (hasBuffer) return Buffer.concat(parts, size);
   const bytes = new Uint8Array(size);

@@ -7,7 +7,7 @@ import { createSender, type Sender, type SendOptions, type Sent, type Signing, w
 export interface Target {
   url: string;
   secret: Secret;
-  /** How requests are signed (default: by `X-Signature`). */
+  /** The headers that sign requests (default: `X-Signature`). */
   signing?: Signing | undefined;
   /** True to test batches too. */
   batches?: boolean | undefined;

@@ -15,7 +15,7 @@ interface KeptMessagesConfig {
 export interface Config {
   /** Absolute folder of the configuration file; relative paths resolve against it. */
   readonly folder: string;
-  /** When the file was last written, in milliseconds since 1970; null for a text without a file. */
+  /** Time of the file's last change, in milliseconds since 1970; null for a text without a file. */
   readonly changedAt: number | null;
   readonly serviceName: string;
   readonly store: StoreConfig;

@@ -52,7 +52,7 @@ interface Meaning<Given extends Single> {
   formula(condition: Given, place: (fact: Fact) => Formula): Formula;
   /** Keys of the audiences that it refers to. */
   audiences(condition: Given): readonly string[];
-  /** Its `within`, in milliseconds. */
+  /** The window of time in milliseconds, if any. */
   within(condition: Given): number | null;
 }
 
