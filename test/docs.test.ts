@@ -98,3 +98,14 @@ t.test('distinguishes sentences from code, links, cells and items', async (t) =>
   t.same(sentencesOf(page), found);
   t.same(found.map(wordsOf), [2, 4, 2, 2, 1, 1, 2]);
 });
+
+/** How a comment begins that says about what it speaks, and not what it says. */
+const HEADLESS = /\/\*\* (?:Whether|How|Where|What|Has|Who|When|Of|By|Its|Whose) /;
+
+t.test('doc comments begin with a noun or a verb', async (t) => {
+  const files = ['src/**/*.{ts,js}', 'jobs/**/*.ts', 'receivers/**/*.ts'].flatMap(find);
+  const comments = files.flatMap((file) => text(file).split('\n')).filter((line) => line.includes('/** '));
+  t.ok(comments.length > 3_000);
+  const headless = comments.filter((line) => HEADLESS.test(line)).map((line) => line.trim());
+  t.ok(headless.length < comments.length * 0.02, `${headless.length} of ${comments.length}: ${headless.slice(0, 5)}`);
+});
