@@ -44,7 +44,7 @@ export async function standingOf(parts: ConcernParts): Promise<ServiceStanding> 
   return { concerns, endpoints, backlogs, audiences };
 }
 
-/** What the rules are judged by, read at one moment. */
+/** Facts that the rules are judged by, read at one moment. */
 interface Look extends Omit<ServiceStanding, 'concerns'> {
   readonly oldest: readonly OldestUntried[];
   readonly passed: readonly HistorySum[];

@@ -167,7 +167,7 @@ export async function moveSource(
   if (moved === 0) throw liveMoved();
 }
 
-/** Has a state that has caught up serve its source. Where the former one was stale, not all that it says can be relied on. */
+/** Lets a state that has caught up serve its source. If the former one was stale, not all that it says can be relied on. */
 export async function serve({ run }: Session, state: number): Promise<void> {
   await run(sql`UPDATE rollcall.live_source SET building = ${UNSEEN} WHERE state = ${state} AND EXISTS (
     SELECT 1 FROM rollcall.live_source AS former WHERE former.source = live_source.source AND former.serving = 1
