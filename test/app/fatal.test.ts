@@ -33,7 +33,7 @@ t.test('whoever embeds the service is told that it has failed; until it is close
   t.same((await get('/healthz')).status, 200);
   const [failure] = await Promise.allSettled([app.failed, send()]);
   t.match(failure, { status: 'rejected', reason: { code: 'store_failed', message: /a fault that a test asked for/ } });
-  t.match(lines, [{ code: 'store_failed', msg: /can't go on/ }]);
+  t.match(lines, [{ code: 'store_failed', msg: /can't continue/ }]);
   for (const path of ['/healthz', '/readyz']) t.match(await get(path), { status: 503, body: { code: 'stopping' } });
   const refused = await send();
   t.equal(refused.status, 503);
