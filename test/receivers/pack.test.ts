@@ -65,7 +65,7 @@ t.test('the package works when it is packed and installed in an empty app', asyn
 
   t.test('and it is about as large as the documentation says', async (t) => {
     const text = await readFile(join(root, 'docs', 'receivers.md'), 'utf8');
-    const [, packed, unpacked] = /about (\d+) kB to download and (\d+) kB unpacked/.exec(text)?.map(Number) ?? [];
+    const [, packed, unpacked] = /about (\d+) kB to\s+download and (\d+) kB unpacked/.exec(text)?.map(Number) ?? [];
     const home = join(dir, 'node_modules', '@rollcall', 'receivers');
     const sizes = (await readdir(home, { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile())
