@@ -43,13 +43,11 @@ export interface AlertPage {
   readonly next: number | null;
 }
 
-/** Alerts and their announcements. */
 export interface AlertRecords {
   /** Alerts that are not over, or were closed since then. */
   currentAlerts(closedSince: number): Promise<readonly Alert[]>;
   /** Saves new or changed alerts and removes those of `gone` (ids). Throws `fence_lost`. */
   saveAlerts(alerts: readonly Alert[], gone: readonly string[], fence: Fence): Promise<void>;
-  /** Lists opened alerts. */
   alerts(filter: AlertFilter): Promise<AlertPage>;
   /** Drops alerts that were over before `before`; at most `limit`. */
   pruneAlerts(before: number, limit: number): Promise<number>;

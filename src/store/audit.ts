@@ -21,7 +21,6 @@ export interface AuditFilter {
   readonly limit: number;
 }
 
-/** The audit log: who did what. */
 export interface AuditRecords {
   /** Records an action before it is taken; resolves to the record's id. */
   beginAudit(deed: NewAudit): Promise<number>;

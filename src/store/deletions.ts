@@ -12,7 +12,6 @@ export const isOver = (status: RegulationStatus): boolean => status !== 'INITIAL
 
 /** A destination's confirmation of one deletion notice. */
 export interface NoticeConfirmation {
-  /** Id of the deletion request. */
   readonly regulation: string;
   readonly destination: string;
   /** Id of the notice within the request. */
@@ -29,7 +28,6 @@ export interface Confirmed {
   readonly at: number;
 }
 
-/** A deletion request and its outcome. */
 export interface Regulation {
   readonly id: string;
   readonly type: RegulationType;
@@ -38,7 +36,6 @@ export interface Regulation {
   readonly sources: readonly string[] | null;
   /** Emptied when no longer needed; from then on only `hashes` are kept. */
   readonly userIds: readonly string[];
-  /** Number of users. */
   readonly subjects: number;
   /** Keyed hashes of the ids, made by the store when the ids are dropped. */
   readonly hashes: readonly string[];

@@ -67,7 +67,6 @@ export interface OldestUntried {
 export interface EndpointRecords {
   /** One row per destination that was ever delivered to. */
   backlog(): Promise<readonly Backlog[]>;
-  /** Lists the destinations with untried deliveries. */
   oldestUntried(): Promise<readonly OldestUntried[]>;
   endpoints(): Promise<readonly EndpointState[]>;
   markEndpoint(state: EndpointState): Promise<void>;

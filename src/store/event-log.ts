@@ -73,11 +73,9 @@ export interface FileLog {
   deleted(last: number): Promise<void>;
 }
 
-/** The events that live membership is computed from. */
 export interface Wanted {
   /** Track events, by name. */
   readonly events: ReadonlyMap<string, WantedEvent>;
-  /** True if traits of `identify` are needed. */
   readonly traits: boolean;
   /** True if every active user matters, whatever they did. */
   readonly everybody: boolean;

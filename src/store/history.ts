@@ -60,9 +60,7 @@ interface HistoryTotals {
   readonly took: readonly number[];
 }
 
-/** Counts of one step. */
 export interface HistoryPoint extends HistoryTotals {
-  /** Start of the step. */
   readonly at: number;
   /** Null if not measured. */
   readonly pending: number | null;

@@ -26,7 +26,6 @@ export interface LiveSource {
   readonly due: number;
 }
 
-/** The kept state of one id. */
 export interface LiveRow {
   readonly raw: string;
   readonly person: string | null;
@@ -38,13 +37,11 @@ export interface LiveRow {
   readonly links: string;
 }
 
-/** A live audience or trait. */
 export interface LiveAudience {
   readonly key: string;
   readonly source: string;
   /** Hash of the definition that computed its members. */
   readonly definition: string;
-  /** Version of the values that were sent. */
   readonly version: number;
   readonly members: number;
   /** Why changes are held; null while they are sent. */
@@ -63,7 +60,6 @@ export interface LiveMember {
   readonly since: number;
 }
 
-/** A change of a user's value. */
 export interface LiveChange {
   readonly key: string;
   readonly user: string;
@@ -126,7 +122,6 @@ interface LiveAdvance {
   readonly to: number;
   /** Change in its number of members. */
   readonly members: number;
-  /** The audience's record as JSON. */
   readonly record: string;
 }
 
@@ -206,7 +201,6 @@ export interface LiveState {
   ): Promise<{ readonly persons: readonly string[]; readonly since: number | null; readonly next: number | null }>;
   /** Ids with data received before this day, counted from 1970. */
   idsOlderThan(state: number, first: number, limit: number): Promise<readonly string[]>;
-  /** SQL audiences that a state knows. */
   namedAudiences(state: number): Promise<readonly LiveNamed[]>;
   /** Scans ids after this one for users in an SQL audience; resolves to them and the last id, null at the end. */
   flaggedUsers(

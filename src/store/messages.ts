@@ -35,7 +35,6 @@ export const MESSAGE_STATES = ['waiting', 'dead', 'delivered'] as const;
 
 export type MessageState = (typeof MESSAGE_STATES)[number];
 
-/** A message to one destination, as a search result. */
 export interface MessageRecord {
   /** Id of the delivery, its Idempotency-Key. */
   readonly id: string;
@@ -72,7 +71,6 @@ export interface MessagePage {
   readonly next: string | null;
 }
 
-/** A message with its body. */
 export interface KeptMessage extends MessageRecord {
   readonly conflict: string | null;
   readonly acceptedAt: number;
@@ -119,10 +117,8 @@ export interface DeadLetterPage {
 /** Samples kept per source. */
 export const DISCARDS_KEPT = 200;
 
-/** A sample of a rejected message. */
 export interface Discard {
   readonly source: string;
-  /** Error code of the answer. */
   readonly code: string;
   readonly at: number;
   /** Start of the message, without personal data. */

@@ -50,5 +50,4 @@ export async function examineServer({ rows, isPooled, connections }: Use): Promi
   return [...remarks, { state: 'ok', message: `PostgreSQL ${version}, ${where}` }];
 }
 
-/** Quotes an SQL identifier. */
 export const quoted = (name: unknown) => `"${String(name).replaceAll('"', '""')}"`;

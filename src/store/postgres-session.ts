@@ -1,6 +1,5 @@
 import type { ClientBase, ClientConfig } from 'pg';
 
-/** Session settings by name. */
 export type SessionSettings = Readonly<Record<string, string | number>>;
 
 /** Settings of a role or database must change neither the meaning of SQL nor the format of dates. */

@@ -84,7 +84,6 @@ export interface Claim {
   readonly lane: Lane;
   readonly conflict: string | null;
   readonly run: string | null;
-  /** Tries so far. */
   readonly tries: number;
   readonly acceptedAt: number;
   /** Time of the first attempt, which starts the four hours; null before it. */

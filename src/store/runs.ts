@@ -58,7 +58,6 @@ export interface Run extends RunCounts {
   readonly failingSince?: number;
 }
 
-/** The progress of a run's deliveries. */
 export interface RunProgress {
   readonly deliveries: number;
   /** Not tried yet, or in their first try. */
@@ -102,7 +101,6 @@ export interface AudienceRecord {
   readonly endedAt: number | null;
 }
 
-/** An audience that a person paused. */
 export interface AudiencePause {
   readonly key: string;
   readonly at: number;
@@ -138,7 +136,6 @@ export interface RunFilter {
   readonly limit: number;
 }
 
-/** Audiences and computed traits, and their runs. */
 export interface RunRecords {
   audience(key: string): Promise<AudienceRecord | null>;
   /** All, or those of these keys. */

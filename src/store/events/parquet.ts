@@ -185,7 +185,6 @@ export class Workbench {
   }
 }
 
-/** Sync a file, or the names in a folder, to disk. */
 async function sync(path: string): Promise<void> {
   const handle = await open(path, 'r');
   try {

@@ -68,7 +68,6 @@ async function* scanned(bench: Workbench, query: string): AsyncGenerator<readonl
   for await (const chunk of bench.stream(query)) yield rowsOf(chunk as unknown as Columns);
 }
 
-/** Receives the events of the tail. */
 export interface TailReader {
   /** Forget the parts added so far: all of them are sent again. */
   restart(): Promise<unknown>;

@@ -18,7 +18,6 @@ export interface Taken {
   readonly lastDue: number;
 }
 
-/** A destination's cursors. */
 export interface ClaimLine {
   /** The earliest due time of a ready delivery per rank, as far as this process knows. */
   readonly starts: number[];

@@ -20,7 +20,6 @@ import type { Session } from './session.ts';
 const BUCKETS = Array.from({ length: HISTORY_BUCKETS }, (_, place) => `took_${place}`);
 const GAUGES = ['pending', 'oldest', 'members'] as const;
 const SUMMED = [...HISTORY_COUNTS, ...BUCKETS];
-/** Columns besides the key. */
 export const HISTORY_COLUMNS: readonly string[] = [...SUMMED, ...GAUGES];
 const COLUMNS = ['subject', 'name', 'step', 'at', ...HISTORY_COLUMNS];
 const list = (names: readonly string[]) => raw(names.join(', '));

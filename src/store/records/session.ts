@@ -1,7 +1,6 @@
 import type { DeliveryIds } from '../delivery-ids.ts';
 import type { Sql } from '../sql.ts';
 
-/** Types of list values. */
 export interface ListTypes {
   text: string;
   id: number;

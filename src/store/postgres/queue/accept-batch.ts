@@ -21,7 +21,6 @@ interface BatchRow extends Keyed {
 export class AcceptBatch {
   readonly rows: readonly BatchRow[];
   private readonly messages: readonly Keyed[];
-  /** Messages for the event log. */
   private readonly logged: readonly Keyed[];
   /** Per request: the ids that it was the first to bring, and the counts of its other messages. */
   private readonly requests: readonly AcceptRequest[];

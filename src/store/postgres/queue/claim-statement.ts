@@ -10,7 +10,6 @@ import { RANKS, rankArray, ranksOf } from './ranks.ts';
 
 const ORDERS = ['usual', 'retries', 'backfills'] as const;
 
-/** Claims ready deliveries in the database. */
 export class ClaimStatement {
   private readonly context: StoreContext;
   private readonly cursors: Cursors;

@@ -6,7 +6,6 @@ import { BODY, CLAIM_COLUMNS, type ClaimedRow } from './claimed-rows.ts';
 import { isOwner } from './leases.ts';
 
 interface Claimed {
-  /** Claims per request. */
   readonly claims: readonly (readonly ClaimedRow[])[];
   readonly nextDue: ReadonlyMap<string, number | null>;
 }

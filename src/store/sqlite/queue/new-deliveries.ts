@@ -23,7 +23,6 @@ interface NewDelivery {
 
 /** A delivery claimed on accept. Its id is set once its row is written. */
 export interface Handed {
-  /** Index of its message in the request. */
   readonly message: number;
   readonly destination: string;
   id: number;

@@ -29,7 +29,6 @@ export function isAmong(key: SeenKey, stored: Uint8Array): boolean {
   return false;
 }
 
-/** An ordered set of keys. */
 export class SeenKeys {
   size = 0;
   private words: Int32Array;

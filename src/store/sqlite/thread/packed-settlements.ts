@@ -128,7 +128,6 @@ export function countsAsQueued({ tries, lane }: { readonly tries: number; readon
   return tries === 0 && lane !== DELETION_LANE;
 }
 
-/** Attempts by column. */
 export class PackedAttempts {
   /** Per request: the number of its deliveries, and their outcome. */
   readonly requests = {

@@ -59,7 +59,6 @@ export type VerbName = keyof Verbs;
 export type VerbArguments<V extends VerbName> = Parameters<Verbs[V]> extends [unknown, unknown, ...infer A] ? A : [];
 export type VerbResult<V extends VerbName> = Awaited<ReturnType<Verbs[V]>>;
 
-/** An operation for the store's thread. */
 export type Operation = {
   /** The store's time, and the milliseconds it is ahead of the wall clock. */
   readonly now: number;
