@@ -115,7 +115,7 @@ audiences:
   t.same(mistakesIn(file('sql: x')), {}, 'its members as last synced');
 });
 
-t.test('audiences that name others are checked together', async (t) => {
+t.test('checks audiences that refer to each other together', async (t) => {
   const file = (b: string, rest = '') => `
 sources: [{ id: shop, writeKey: wk }]
 engines: { one: { type: duckdb, path: a }, two: { type: duckdb, path: b } }
@@ -178,7 +178,7 @@ ${log}`;
   );
 });
 
-t.test('what is right is read', async (t) => {
+t.test('reads valid definitions', async (t) => {
   const read = (when: string) => (parse(audience(when)).audiences[0] as AudienceConfig).when;
   const activity = { event: 'X', within: null, since: null, where: [] };
   t.strictSame(read('{ performed: X }'), { performed: activity, least: 1, most: null });

@@ -58,7 +58,7 @@ t.test('a file without engines gets an embedded one', async (t) => {
   t.equal(audiences[0]?.engine, 'lake');
 });
 
-t.test('short forms mean what the long ones say', async (t) => {
+t.test('short forms equal the long ones', async (t) => {
   const destination = 'webhookUrl: http://127.0.0.1:9/x\nsharedSecret: [new, old]\nrateLimit: 600/m\nenabled: "false"';
   const [crm] = parse(withParts({ destination })).destinations;
   t.match(crm, { secrets: ['new', 'old'], ratePerSecond: 10, enabled: false });
@@ -114,7 +114,7 @@ t.test('SQL reaches the engine as it is written, but for variables', (t) => {
   t.end();
 });
 
-t.test('a former secret that is no more is left out; the first, which signs, is not', async (t) => {
+t.test('omits an absent former secret, but not the first one, which signs', async (t) => {
   const destination = 'webhookUrl: https://a.example.com/\nsharedSecret: ["${NEW:-}", "${OLD:-}", "${OLDER:-}"]';
   const file = withParts({ destination });
   t.same(parse(file, { NEW: 'n' }).destinations[0]?.secrets, ['n']);
@@ -158,7 +158,7 @@ t.test('a variable cannot bring structure into the file', async (t) => {
   t.match(destination, { name: parse(file, { SECRET: 's' }).destinations[0]?.name, secrets: [evil], enabled: true });
 });
 
-t.test('certificate authorities are read beside the file', async (t) => {
+t.test("reads certificate authorities relative to the file's folder", async (t) => {
   const pem = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n';
   const folder = t.testdir({
     'ca.pem': pem,
@@ -199,7 +199,7 @@ t.test('files as Windows writes them are read, or refused with a reason', async 
   });
 });
 
-t.test('a file that is not there is said so, with the command that makes one', async (t) => {
+t.test('reports a missing file with the command that makes one', async (t) => {
   const file = join(t.testdir(), 'none.yaml');
   t.throws(() => loadConfig(file, {}), {
     code: 'bad_configuration',
@@ -225,7 +225,7 @@ t.test('an audience that would overwrite what receivers know of a person is warn
   t.same(warned('name: Email Readers\nsql: x'), []);
 });
 
-t.test('a filter that lets nothing through is warned of', async (t) => {
+t.test('warns of filters that let nothing through', async (t) => {
   const warned = (filters: string, from = 'shop') => {
     const text = withParts({ destination: `webhookUrl: https://crm.example.com/\n${filters}` })
       .replace('sources: [{', 'sources: [{ id: personas, writeKey: p }, {')

@@ -3,7 +3,7 @@ import t from 'tap';
 import { ConfigurationError } from '../../src/config/mistakes.ts';
 import { mistakesIn, parse, withParts } from './helpers.ts';
 
-t.test('every mistake is told at once, with its path and line', async (t) => {
+t.test('reports every mistake at once, with its path and line', async (t) => {
   const text = [
     'serviceNam: x',
     'store: mysql://h/d',
@@ -83,7 +83,7 @@ t.test('mistakes in a destination', async (t) => {
   }
 });
 
-t.test('of too many webhooks each is looked at all the same', async (t) => {
+t.test('checks each webhook even if there are too many', async (t) => {
   const url = (n: number) => `{ url: "${n === 3 ? 'ftp' : 'https'}://a.example.com/${n}" }`;
   const found = mistakesIn(withParts({ destination: `webhooks: [${[1, 2, 3, 4, 5, 6].map(url)}]` }));
   t.match(found['destinations[0].webhooks']?.message, /at most 5/);
@@ -181,7 +181,7 @@ t.test('a write key that Basic credentials cannot carry is refused', async (t) =
     t.ok(parse(JSON.stringify({ sources: [{ id: 'a', writeKey }] })));
 });
 
-t.test('names that Rollcall keeps for itself are refused', async (t) => {
+t.test('refuses reserved names', async (t) => {
   t.match(mistakesIn('sources: [{ id: "rollcall:notices", writeKey: k }]'), {
     'sources[0].id': { message: /letters/ },
   });
@@ -277,7 +277,7 @@ t.test('mistakes elsewhere', async (t) => {
   }
 });
 
-t.test('what is not YAML, or not a map, is told with its line', async (t) => {
+t.test('reports files that are not YAML or not a map, with the line', async (t) => {
   t.match(mistakesIn('sources: [\nlisten: {')[''], { line: 2 });
   t.match(mistakesIn('a: 1\na: 2')[''], { line: 2, message: /unique/ });
   t.match(mistakesIn('- a'), { '': { message: /must be a map, not a list/ } });

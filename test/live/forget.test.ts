@@ -40,7 +40,7 @@ t.test('those who shared a device with somebody who is deleted are looked at onc
   t.same((await forgotten('gone', rows)).left, { 'u:ann': 0, 'u:anna': null, 'a:tablet': null });
 });
 
-t.test('of somebody who only used a device nothing stays', async (t) => {
+t.test('keeps nothing of a deleted user who only used a device', async (t) => {
   const { left, gone } = await forgotten('gone', [row('a:phone', 'gone', [['gone', [1, 1, 'm1']]])]);
   t.same(left, {});
   t.same(gone, ['u:gone', 'a:phone']);

@@ -29,7 +29,7 @@ t.test('a live audience has the life that others have', async (t) => {
     t.match(story.changes[0]?.told, [{ destination: 'crm', attempt: { outcome: 'success' } }]);
   });
 
-  await t.test('a deletion has it computed anew, also where nothing happens', async (t) => {
+  await t.test('a deletion triggers a rebuild, even without new events', async (t) => {
     const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: ['personas'], userIds: ['nobody'] });
     while ((await app.regulations.find(id))?.status !== 'FINISHED') await new Promise((done) => setTimeout(done, 30));
     await settled(app);

@@ -68,7 +68,7 @@ t.test('a live audience knows the members of one by SQL as they were last synced
     t.equal(Object.keys(receiver.state('others')).length, 2, 'bob and cleo are in the log, and not in the list');
   });
 
-  await t.test('somebody who is deleted is in neither', async (t) => {
+  await t.test('a deleted user is in neither audience', async (t) => {
     const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: ['ann'] });
     while ((await app.regulations.find(id))?.status !== 'FINISHED') await new Promise((done) => setTimeout(done, 30));
     await caughtUp(app);
@@ -78,7 +78,7 @@ t.test('a live audience knows the members of one by SQL as they were last synced
     for (const { state } of states) t.same(await app.store.live.rowsOfIds(state, ['u:ann']), []);
   });
 
-  await t.test('one that is retired has no members', async (t) => {
+  await t.test('a retired audience has no members', async (t) => {
     t.equal((await app.sync.retire('list')).error, null);
     await caughtUp(app);
     await delivered(app);

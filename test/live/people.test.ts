@@ -39,7 +39,7 @@ t.test('what somebody did anonymously counts beside the first thing done under a
   t.same(await take(order('ann', '1d')), { ann: true }, 'nothing was kept of the user id itself');
 });
 
-t.test('of somebody who never stops no more is kept than definitions ask for', async (t) => {
+t.test('keeps no more of a very active person than definitions ask for', async (t) => {
   const within = 30 * DAY;
   const activity = { event: 'Order Completed', within, since: null, where: [] };
   const whens = { often: [3, null], some: [1, 4], never: [0, 1] } as const;

@@ -24,52 +24,46 @@ function start(options: Partial<StandaloneOptions>) {
   return { ...hooks, post, send };
 }
 
-t.test(
-  'each message of a batch is handled as it would be alone, and its bytes are those that it would have had',
-  async (t) => {
-    const seen: unknown[] = [];
-    const { send } = start({
-      on: { any: ({ type }, { key, rawBody }) => void seen.push([type, key, rawBody.toString()]) },
-    });
-    const bodies = [webhook('track'), webhook('delete'), webhook('alias')].map((body) => JSON.stringify(body));
-    t.same(await send(bodies, ['a', 'b', 'c']), { status: 200, received: true });
-    t.same(seen, [
-      ['track', 'a', bodies[0]],
-      ['delete', 'b', bodies[1]],
-      ['alias', 'c', bodies[2]],
-    ]);
-  },
-);
+t.test('handles each message of a batch as if sent alone, with the same bytes', async (t) => {
+  const seen: unknown[] = [];
+  const { send } = start({
+    on: { any: ({ type }, { key, rawBody }) => void seen.push([type, key, rawBody.toString()]) },
+  });
+  const bodies = [webhook('track'), webhook('delete'), webhook('alias')].map((body) => JSON.stringify(body));
+  t.same(await send(bodies, ['a', 'b', 'c']), { status: 200, received: true });
+  t.same(seen, [
+    ['track', 'a', bodies[0]],
+    ['delete', 'b', bodies[1]],
+    ['alias', 'c', bodies[2]],
+  ]);
+});
 
-t.test(
-  'what failed is to come again, what was refused is not, and only that of the rest is handled anew',
-  async (t) => {
-    const seen: string[] = [];
-    let fails = true;
-    const { send } = start({
-      on: {
-        track({ event }) {
-          seen.push(event);
-          if (event === 'b' && fails) throw new Error('boom');
-        },
+t.test('asks for failed messages again, not for refused ones, and handles only those again', async (t) => {
+  const seen: string[] = [];
+  let fails = true;
+  const { send } = start({
+    on: {
+      track({ event }) {
+        seen.push(event);
+        if (event === 'b' && fails) throw new Error('boom');
       },
-    });
-    const bodies = ['a', 'b', 'c'].map((event) => webhook('track', { event }));
-    t.same(await send([...bodies, { type: 'track' }], ['1', '2', '3', '4']), {
-      status: 200,
-      received: true,
-      rejected: [
-        { index: 1, code: 'handler_failed', retry: true },
-        { index: 3, code: 'invalid_body', retry: false },
-      ],
-    });
-    fails = false;
-    t.same(await send(bodies, ['1', '2', '3']), { status: 200, received: true });
-    t.same(seen, ['a', 'b', 'c', 'b']);
-  },
-);
+    },
+  });
+  const bodies = ['a', 'b', 'c'].map((event) => webhook('track', { event }));
+  t.same(await send([...bodies, { type: 'track' }], ['1', '2', '3', '4']), {
+    status: 200,
+    received: true,
+    rejected: [
+      { index: 1, code: 'handler_failed', retry: true },
+      { index: 3, code: 'invalid_body', retry: false },
+    ],
+  });
+  fails = false;
+  t.same(await send(bodies, ['1', '2', '3']), { status: 200, received: true });
+  t.same(seen, ['a', 'b', 'c', 'b']);
+});
 
-t.test('at the deadline what is not done is rejected, and what was not begun is not begun any more', async (t) => {
+t.test('rejects unfinished messages at the deadline and begins no more', async (t) => {
   const clock = manualClock();
   const release = signal();
   const started: string[] = [];
@@ -128,22 +122,19 @@ async function answerToMany(isMessage: (index: number) => boolean): Promise<stri
   return (await answer).text();
 }
 
-t.test(
-  'the answer to a large batch is no longer than the sender reads, and names all that was not handled',
-  async (t) => {
-    for (const refused of [0, 200, 4000]) {
-      const text = await answerToMany((index) => index >= refused);
-      t.ok(text.length <= 64 * 1024, `${text.length} bytes`);
-      const exchange = { outcome: 'success', answer: text } as Exchange;
-      const outcomes = readAnswer(exchange, 4096, []).map(({ outcome }) => outcome);
-      const told = Math.min(refused, outcomes.filter((outcome) => outcome === 'refused').length);
-      t.ok(told >= Math.min(refused, 300), `${told} are refused for good`);
-      t.same(outcomes, [...Array(told).fill('refused'), ...Array(4096 - told).fill('retry')]);
-    }
-  },
-);
+t.test('keeps the answer to a large batch within what the sender reads, with every rejection', async (t) => {
+  for (const refused of [0, 200, 4000]) {
+    const text = await answerToMany((index) => index >= refused);
+    t.ok(text.length <= 64 * 1024, `${text.length} bytes`);
+    const exchange = { outcome: 'success', answer: text } as Exchange;
+    const outcomes = readAnswer(exchange, 4096, []).map(({ outcome }) => outcome);
+    const told = Math.min(refused, outcomes.filter((outcome) => outcome === 'refused').length);
+    t.ok(told >= Math.min(refused, 300), `${told} are refused for good`);
+    t.same(outcomes, [...Array(told).fill('refused'), ...Array(4096 - told).fill('retry')]);
+  }
+});
 
-t.test('changes of one user in one batch keep their order, and those of others do not wait', async (t) => {
+t.test('keeps the order of changes of one user in a batch, without delaying other users', async (t) => {
   const seen: string[] = [];
   const release = signal();
   const { send } = start({
@@ -170,7 +161,7 @@ t.test('changes of one user in one batch keep their order, and those of others d
   t.same(seen, ['-u2', '+u1', '-u1']);
 });
 
-t.test("a message's bytes are those that were sent, whatever a handler does to the message", async (t) => {
+t.test("keeps a message's bytes as sent, whatever a handler does to the message", async (t) => {
   const seen: string[] = [];
   const { send } = start({
     on: {
@@ -185,7 +176,7 @@ t.test("a message's bytes are those that were sent, whatever a handler does to t
   t.same(seen, bodies);
 });
 
-t.test('a thousand changes of one user that wait for a slow one follow it in order', async (t) => {
+t.test('runs a thousand changes of one user in order after a slow one', async (t) => {
   const [release, seen] = [signal(), [] as unknown[]];
   const { send } = start({
     on: {
@@ -209,7 +200,7 @@ t.test('a thousand changes of one user that wait for a slow one follow it in ord
   );
 });
 
-t.test('keys are kept apart by sender: one can not have the messages of another taken for repetitions', async (t) => {
+t.test("keeps senders' keys apart, so that none can pass another's messages off as repetitions", async (t) => {
   const { send } = start({ secret: ['secret of a', 'secret of b'], on: { any() {} } });
   let calls = 0;
   for (const key of ['secret of a', 'secret of b']) {
@@ -219,7 +210,7 @@ t.test('keys are kept apart by sender: one can not have the messages of another 
   t.equal(calls, 2);
 });
 
-t.test('an envelope that is none is refused as a whole, and one that is too old too', async (t) => {
+t.test('refuses malformed and stale envelopes as a whole', async (t) => {
   const { post } = start({ on: { any: () => t.fail('nothing of it is handled') } });
   const sentAt = '"sentAt":"2026-01-01T00:00:00.000Z"';
   const one = JSON.stringify(webhook('track'));
@@ -239,7 +230,7 @@ t.test('an envelope that is none is refused as a whole, and one that is too old 
   t.match(await aged.post(old, { signing: 'standard' }), { status: 401, code: 'webhook_too_old' });
 });
 
-t.test('a batch of arrays, texts and nothing rejects each by itself', async (t) => {
+t.test('rejects arrays, texts and nulls in a batch one by one', async (t) => {
   const { send } = start({ on: { track() {} } });
   const { rejected } = (await send(['[]', '"x"', 'null', webhook('track'), '{"type":"__proto__"}'])) as unknown as {
     rejected: { index: number; retry: boolean }[];
@@ -270,7 +261,7 @@ const bodies = fc.array(
   { minLength: 1, maxLength: 6 },
 );
 
-t.test('messages are found in any envelope, however it is written, as JSON has them', async () => {
+t.test('finds the messages of an envelope, however its JSON is written', async () => {
   fc.assert(
     fc.property(bodies, fc.constantFrom(0, 1, 2), (given, how) => {
       const texts = given.map(({ kind, properties }) => {
@@ -293,7 +284,7 @@ t.test('messages are found in any envelope, however it is written, as JSON has t
   );
 });
 
-t.test('where the space between messages is not what it seems, the whole decides', async (t) => {
+t.test('parses the whole envelope if its pieces mislead', async (t) => {
   const sentAt = '"sentAt":"2026-01-01T00:00:00.000Z"';
   const track = (event: string, properties: object = {}) =>
     JSON.stringify({ ...webhook('track', { event }), properties });

@@ -62,7 +62,7 @@ t.test('a handler that is too slow: 503 in time, its signal aborts, and the repe
   t.equal(clock.timers(), 0, 'nor one in the background');
 });
 
-t.test('a failure after the deadline is reported as late', async (t) => {
+t.test('reports a failure after the deadline as late', async (t) => {
   const clock = manualClock();
   const [started, release, told] = [signal(), signal(), signal<Failure>()];
   const { send } = start({
@@ -83,7 +83,7 @@ t.test('a failure after the deadline is reported as late', async (t) => {
   t.match(await told.promise, { stage: 'handler', late: true, message: { type: 'track' } });
 });
 
-t.test('the same bytes at once are handled once and answered alike, also when they fail', async (t) => {
+t.test('handles concurrent repetitions once and answers them alike, even on failure', async (t) => {
   for (const fails of [false, true]) {
     const [started, release] = [signal(), signal()];
     let calls = 0;
@@ -109,7 +109,7 @@ t.test('the same bytes at once are handled once and answered alike, also when th
   }
 });
 
-t.test('an Idempotency-Key decides only where no secret is set', async (t) => {
+t.test('uses the Idempotency-Key only if no secret is set', async (t) => {
   for (const [secretOption, expected] of [
     [secret, 2],
     [false, 1],
@@ -141,7 +141,7 @@ t.test('a function finds the secret of each tenant; unknown tenants are 401, its
   t.equal((await handle(request(webhook('track'), { 'x-tenant': 'broken' }))).headers.get('retry-after'), '1');
 });
 
-t.test('a secret that does not come in time is 503', async (t) => {
+t.test('answers 503 if the secret is not found in time', async (t) => {
   const clock = manualClock();
   const asked = signal();
   const { send } = start({
@@ -180,7 +180,7 @@ t.test('membership changes become entered and exited; late ones are ignored', as
   t.same(seen, ['+u1', '-u1', '+u2', 'identify u3', 'identify u4']);
 });
 
-t.test('an exit waits for the entry of the same user that is still being handled', async (t) => {
+t.test('runs an exit after a running entry of the same user', async (t) => {
   const seen: string[] = [];
   const [started, release] = [signal(), signal()];
   const { send } = start({
@@ -206,7 +206,7 @@ t.test('an exit waits for the entry of the same user that is still being handled
   t.same(seen, ['exited', 'entered', 'exited']);
 });
 
-t.test('a failed change that is sent again is not taken for a late one', async (t) => {
+t.test('does not treat a retried change as stale', async (t) => {
   let calls = 0;
   const entered = () => {
     calls += 1;
@@ -254,7 +254,7 @@ t.test('around that runs no handler is a failure: nothing was handled', async (t
   t.equal(status, 500);
 });
 
-t.test('what nothing takes is 200 and goes to unhandled, kinds of the future too', async (t) => {
+t.test('answers 200 and calls unhandled for messages without a handler, unknown kinds included', async (t) => {
   const seen: string[] = [];
   const { send } = start({ on: { track() {}, unhandled: ({ type }) => void seen.push(type) } });
   t.match(await send(webhook('page')), { status: 200, unhandled: true });
@@ -263,7 +263,7 @@ t.test('what nothing takes is 200 and goes to unhandled, kinds of the future too
   t.same(seen, ['page', '__proto__', 'constructor']);
 });
 
-t.test('what does not parse is kept by the quarantine instead of being lost with a 400', async (t) => {
+t.test('quarantines bodies that do not parse instead of losing them with a 400', async (t) => {
   const kept: string[] = [];
   const invalid = { reason: '', text: '' };
   const { send } = start({
@@ -282,7 +282,7 @@ t.test('what does not parse is kept by the quarantine instead of being lost with
   t.match(await send('poison'), { status: 500 });
 });
 
-t.test('a store that fails is 503 before the handlers and changes nothing after them', async (t) => {
+t.test('answers 503 if the store fails before the handlers, and as usual if it fails after them', async (t) => {
   const stages: string[] = [];
   let failing: string[] = ['begin'];
   const check = (verb: string) => {
@@ -312,12 +312,12 @@ t.test('a store that fails is 503 before the handlers and changes nothing after 
   t.same(stages, ['store', 'store']);
 });
 
-t.test('what another process is handling is 503, so that the sender asks again', async (t) => {
+t.test('answers 503 while another process handles the request', async (t) => {
   const store: ReceiverStore = { ...memoryStore(), begin: () => 'running' };
   t.match(await start({ store }).send(webhook('track')), { status: 503, code: 'in_progress' });
 });
 
-t.test('closing waits for handlers, late ones too, and refuses what comes then', async (t) => {
+t.test('close waits for handlers, including late ones, and refuses new requests', async (t) => {
   const clock = manualClock();
   const [started, release] = [signal(), signal()];
   let done = false;
@@ -343,7 +343,7 @@ t.test('closing waits for handlers, late ones too, and refuses what comes then',
   t.equal(done, true);
 });
 
-t.test('closing does not wait for ever', async (t) => {
+t.test('close does not wait for ever', async (t) => {
   const clock = manualClock();
   const started = signal<AbortSignal>();
   const { send, close } = start({
@@ -366,7 +366,7 @@ t.test('closing does not wait for ever', async (t) => {
   t.equal(aborts.aborted, true);
 });
 
-t.test("ack 'stored' answers at once, tries again by itself, and takes up the rest after a restart", async (t) => {
+t.test("ack 'stored' answers at once, retries automatically and resumes after a restart", async (t) => {
   const file = `${t.testdir()}/inbox.db`;
   const clock = manualClock();
   let store = sqliteStore(file, { now: clock.now });
@@ -445,7 +445,7 @@ t.test("ack 'stored' gives up after its tries and keeps the request", async (t) 
   await giveUp(t, Object.create(null), /cannot be turned into text/);
 });
 
-t.test('a mismatch says in the log what is wrong and which usual mistake fits', async (t) => {
+t.test('logs the reason for a mismatch and the usual mistake that fits', async (t) => {
   const cases: [body: string, signed: string, key: string, hint: RegExp][] = [
     [JSON.stringify(webhook('track')), '', ` ${secret}\n`, /white space around it/],
     [JSON.stringify(webhook('track'), null, 2), 'restringified', secret, /parsed and stringified again/],
@@ -464,7 +464,7 @@ t.test('a mismatch says in the log what is wrong and which usual mistake fits', 
   }
 });
 
-t.test('the usual mistakes are looked for once a second, and not in large bodies', async (t) => {
+t.test('checks for usual mistakes once a second, and not in large bodies', async (t) => {
   const hints: unknown[] = [];
   const log = { warn: ({ hint }: Record<string, unknown>) => void hints.push(hint), error() {} };
   const clock = manualClock();
@@ -486,53 +486,50 @@ t.test('the usual mistakes are looked for once a second, and not in large bodies
   t.same(hints, [found, undefined, undefined, found]);
 });
 
-t.test(
-  'handlers that would never be called, and options that are not what they have to be, are refused at once',
-  async (t) => {
-    const wrong: [object, RegExp][] = [
-      [{ on: undefined }, /^on is an object/],
-      [{ on: { deleted() {} } }, /^on.deleted would never be called: give identify, /],
-      [{ on: { delete: 'forget' } }, /^on.delete is a function/],
-      [
-        { on: { audience: { club: { enter() {} } } } },
-        /^on.audience.club.enter would never be called: give entered, exited/,
-      ],
-      [{ on: { audience: { club: null } } }, /^on.audience.club is an object/],
-      [{ on: { trait: { '*': { lost() {} } } } }, /^on.trait.\*.lost would never be called: give changed, gone/],
-      [{ bodyLimit: '1mb' }, /^bodyLimit is a number above 0, not 1mb/],
-      [{ bodyLimit: 0 }, /^bodyLimit is a number above 0, not 0/],
-      [{ deadline: Number.NaN }, /^deadline is a number/],
-      [{ concurrency: 0 }, /^concurrency is a number above 0, not 0/],
-      [{ stuckAfter: 0 }, /^stuckAfter is a number above 0, not 0/],
-      [{ drain: -1 }, /^drain is a number of 0 or more, not -1/],
-      [{ ack: 'later' }, /^ack is 'handled' or 'stored'/],
-      [{ store: memoryStore }, /^store is one that memoryStore/],
-      [{ ack: 'stored', store: 'inbox.db' }, /^store is one that memoryStore/],
-      [{ ack: 'stored' }, /^ack: 'stored' needs a store that keeps requests/],
-      [{ ack: 'stored', store: memoryStore() }, /^ack: 'stored' needs a store that keeps requests/],
-    ];
-    for (const [options, message] of wrong) {
-      t.throws(() => createReceiver({ secret, on: {}, ...options } as never), { name: 'TypeError', message });
+t.test('refuses handlers that would never be called, and invalid options, at once', async (t) => {
+  const wrong: [object, RegExp][] = [
+    [{ on: undefined }, /^on is an object/],
+    [{ on: { deleted() {} } }, /^on.deleted would never be called: give identify, /],
+    [{ on: { delete: 'forget' } }, /^on.delete is a function/],
+    [
+      { on: { audience: { club: { enter() {} } } } },
+      /^on.audience.club.enter would never be called: give entered, exited/,
+    ],
+    [{ on: { audience: { club: null } } }, /^on.audience.club is an object/],
+    [{ on: { trait: { '*': { lost() {} } } } }, /^on.trait.\*.lost would never be called: give changed, gone/],
+    [{ bodyLimit: '1mb' }, /^bodyLimit is a number above 0, not 1mb/],
+    [{ bodyLimit: 0 }, /^bodyLimit is a number above 0, not 0/],
+    [{ deadline: Number.NaN }, /^deadline is a number/],
+    [{ concurrency: 0 }, /^concurrency is a number above 0, not 0/],
+    [{ stuckAfter: 0 }, /^stuckAfter is a number above 0, not 0/],
+    [{ drain: -1 }, /^drain is a number of 0 or more, not -1/],
+    [{ ack: 'later' }, /^ack is 'handled' or 'stored'/],
+    [{ store: memoryStore }, /^store is one that memoryStore/],
+    [{ ack: 'stored', store: 'inbox.db' }, /^store is one that memoryStore/],
+    [{ ack: 'stored' }, /^ack: 'stored' needs a store that keeps requests/],
+    [{ ack: 'stored', store: memoryStore() }, /^ack: 'stored' needs a store that keeps requests/],
+  ];
+  for (const [options, message] of wrong) {
+    t.throws(() => createReceiver({ secret, on: {}, ...options } as never), { name: 'TypeError', message });
+  }
+  for (const given of [undefined, null, 'the secret']) {
+    for (const create of [createReceiver, createEdgeReceiver, createVerifyAndParse]) {
+      t.throws(() => create(given as never), { name: 'TypeError', message: /^(give the options|on is an object)/ });
     }
-    for (const given of [undefined, null, 'the secret']) {
-      for (const create of [createReceiver, createEdgeReceiver, createVerifyAndParse]) {
-        t.throws(() => create(given as never), { name: 'TypeError', message: /^(give the options|on is an object)/ });
-      }
-    }
-    class Shop {
-      orders = [];
-      track = () => this.orders;
-      log = () => {};
-    }
-    createReceiver({ secret, on: new Shop() });
-    const groups = { audience: { club: { entered() {} }, other: undefined }, trait: { '*': {} } };
-    createReceiver({
-      secret,
-      on: { ...groups, delete() {}, error: undefined } as never,
-      drain: Number.POSITIVE_INFINITY,
-    });
-  },
-);
+  }
+  class Shop {
+    orders = [];
+    track = () => this.orders;
+    log = () => {};
+  }
+  createReceiver({ secret, on: new Shop() });
+  const groups = { audience: { club: { entered() {} }, other: undefined }, trait: { '*': {} } };
+  createReceiver({
+    secret,
+    on: { ...groups, delete() {}, error: undefined } as never,
+    drain: Number.POSITIVE_INFINITY,
+  });
+});
 
 t.test('a wait for longer than timers can hold does not end at once', async (t) => {
   const ended: string[] = [];
@@ -542,7 +539,7 @@ t.test('a wait for longer than timers can hold does not end at once', async (t) 
   t.same(ended, []);
 });
 
-t.test('a secret that is missing or empty is refused at once', async (t) => {
+t.test('refuses a missing or empty secret at once', async (t) => {
   for (const wrong of ['', [], ['a', ''], undefined, null] as unknown[]) {
     t.throws(() => createReceiver({ secret: wrong as string, on: {} }), TypeError, JSON.stringify(wrong));
   }

@@ -13,7 +13,7 @@ import { silent } from './helpers/hosts.ts';
 
 const edge = new URL('../../receivers/edge.ts', import.meta.url);
 
-t.test('nothing that an edge runtime loads comes from Node', async (t) => {
+t.test('loads nothing from Node on edge runtimes', async (t) => {
   const seen = new Set<string>();
   const outside = new Set<string>();
   const visit = (file: URL) => {
@@ -58,7 +58,7 @@ for (const { headers, body } of requests) {
 log(JSON.stringify({ statuses, seen }));
 `;
 
-t.test('it works where there is neither Buffer nor process', async (t) => {
+t.test('works without Buffer and process', async (t) => {
   const { batch } = JSON.parse(`{"batch":${JSON.stringify(Array.from({ length: 200 }, () => webhook('track')))}}`);
   const envelope = JSON.stringify({
     batch,
@@ -157,7 +157,7 @@ t.test('each request has its own deadline, where timers end with the request tha
   works.resolve();
 });
 
-t.test('the platform is asked to wait for a handler that is too late for the answer', async (t) => {
+t.test('asks the platform to wait for a handler that is too late for the answer', async (t) => {
   const { clock, request, advance } = runtime();
   const begun = signal();
   const works = signal();
@@ -267,7 +267,7 @@ t.test('a secret of the standard is read as the sender reads it, however its bas
   }
 });
 
-t.test('a secret that is no text, or empty, is refused at once', async (t) => {
+t.test('refuses a secret that is empty or not text at once', async (t) => {
   for (const secret of ['', 'whsec_', 7 as unknown as string]) {
     t.throws(() => createReceiver({ secret, on: {} }), TypeError);
   }

@@ -213,7 +213,7 @@ t.test('the deadline counts from the head of the request, also where the app kee
   release.resolve();
 });
 
-t.test('a function that finds the secret may take its request to pieces', async (t) => {
+t.test('lets the secret function destructure its request', async (t) => {
   const app = Fastify();
   const find = ({ url, header }: RequestHead) => (header('x-tenant') === 'a' && url === '/hooks' ? secret : undefined);
   app.register(receiver, { path: '/hooks', secret: find, on: { track() {} } });
@@ -228,7 +228,7 @@ t.test('a function that finds the secret may take its request to pieces', async 
   }
 });
 
-t.test('closing the app waits for the handler that is at work', async (t) => {
+t.test('closing the app waits for running handlers', async (t) => {
   const app = Fastify();
   const [started, release] = [signal(), signal()];
   app.register(receiver, {

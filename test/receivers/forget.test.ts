@@ -75,7 +75,7 @@ async function muchLater({ advance }: Fixture, send: ReturnType<typeof start>): 
 }
 
 for (const [name, open] of Object.entries(fixtures)) {
-  t.test(`${name}: a deleted user is forgotten, once nothing older can come any more`, async (t) => {
+  t.test(`${name}: forgets a deleted user once nothing older can arrive any more`, async (t) => {
     const fixture = await open(t);
     const send = start({ secret: 's', store: fixture.store, name: 'crm' });
     const odd = 'a","b\\",%_\u00e9]';
@@ -93,7 +93,7 @@ for (const [name, open] of Object.entries(fixtures)) {
     for (const user of ['back', 'stays']) t.match(await send(membership('vips', user, true, 4)), { stale: true });
   });
 
-  t.test(`${name}: a tenant's deletion notice has nothing forgotten of another tenant`, async (t) => {
+  t.test(`${name}: a tenant's deletion notice forgets nothing of another tenant`, async (t) => {
     const fixture = await open(t);
     const send = start({ secret: () => ['a', 'b'], store: fixture.store });
     for (const tenant of ['a', 'b']) await send(membership('vips', 'u1', true, 5), tenant);
@@ -103,7 +103,7 @@ for (const [name, open] of Object.entries(fixtures)) {
     t.same(await send(membership('vips', 'u1', true, 3), 'a'), { received: true, unhandled: true });
   });
 
-  t.test(`${name}: a deletion notice that fails has nobody forgotten`, async (t) => {
+  t.test(`${name}: a deletion notice that fails forgets nobody`, async (t) => {
     const fixture = await open(t);
     const on = { delete: () => Promise.reject(new Error('not today')) };
     const send = start({ secret: 's', store: fixture.store, on });
@@ -114,7 +114,7 @@ for (const [name, open] of Object.entries(fixtures)) {
   });
 }
 
-t.test("ack 'stored': what was given up of a user goes when the deletion is handled", async (t) => {
+t.test("ack 'stored': deletes a user's given-up requests when the deletion is handled", async (t) => {
   const { store } = await (fixtures['sqlite'] as (t: Test) => Promise<Fixture>)(t);
   const inbox = store as SqliteStore;
   const deleted = signal();

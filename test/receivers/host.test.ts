@@ -78,7 +78,7 @@ const rude: Record<string, Host> = {
 };
 
 for (const [name, host] of Object.entries(rude)) {
-  t.test(`node: ${name} does not end the process, and on.error hears of it`, async (t) => {
+  t.test(`node: ${name} does not end the process, and is reported to on.error`, async (t) => {
     const { options, next } = faults({ on: { any: async () => {} } });
     const hooks = createReceiver(options);
     const url = await serve(t, (request, response) => host(hooks, request, response));
@@ -224,7 +224,7 @@ for (const [edge, host] of Object.entries(hosts)) {
   );
 }
 
-t.test('a log that throws fails no answer', async (t) => {
+t.test('answers even if the log throws', async (t) => {
   const log = {
     warn() {},
     error() {

@@ -212,7 +212,7 @@ t.test('postgres: changes of one user keep their order over three processes, how
   await Promise.all([...pods.map((pod) => pod.end()), app.end()]);
 });
 
-t.test("ack 'stored': a user's requests are handled in order, and others go on beside them", async (t) => {
+t.test("ack 'stored': handles a user's requests in order, concurrently with those of others", async (t) => {
   const store = sqliteStore(':memory:');
   const seen: string[] = [];
   const release = signal();
@@ -235,7 +235,7 @@ t.test("ack 'stored': a user's requests are handled in order, and others go on b
   store.close();
 });
 
-t.test('a handler whose lease was lost hears of it by its signal, and so does on.error', async (t) => {
+t.test('a lost lease aborts the signal of its handler and is reported to on.error', async (t) => {
   const clock = manualClock();
   const failures: Failure[] = [];
   const begun = signal<AbortSignal>();
@@ -288,7 +288,7 @@ t.test('a renewal that the end of its handler has overtaken reports no lost leas
   t.same(failures, []);
 });
 
-t.test("ack 'stored': however much is stored, no more handlers run at once than concurrency says", async (t) => {
+t.test("ack 'stored': runs no more handlers at once than concurrency, however much is stored", async (t) => {
   const store = sqliteStore(':memory:');
   const done = signal();
   let working = 0;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { PassingMap } from '../../receivers/core/passing.ts';
 
-t.test('entries that come and go are those of a Map, however many have gone before', async (t) => {
+t.test('has the entries of a Map, however many were deleted before', async (t) => {
   const steps = fc.array(fc.tuple(fc.constantFrom('set', 'delete'), fc.nat(40)), { maxLength: 3_000, size: 'max' });
   fc.assert(
     fc.property(steps, (steps) => {

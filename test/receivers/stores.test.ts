@@ -241,7 +241,7 @@ const stored = (key: string, user?: string): StoredRequest => ({
   user,
 });
 
-t.test('sqlite: what was kept survives a restart until it is done or given up', async (t) => {
+t.test('sqlite: keeps stored requests over a restart until they are done or given up', async (t) => {
   const file = `${t.testdir()}/receiver.db`;
   const before = sqliteStore(file);
   for (const key of ['a', 'b', 'c']) t.same(before.keep([stored(key)]), [true]);
@@ -256,7 +256,7 @@ t.test('sqlite: what was kept survives a restart until it is done or given up', 
   t.same(after.keep([stored('c')]), [true], 'what was given up may be sent again');
 });
 
-t.test('sqlite: what was given up is tried anew when a person says so', async (t) => {
+t.test('sqlite: retries given-up requests on demand', async (t) => {
   const store = sqliteStore(':memory:');
   t.teardown(() => store.close());
   for (const key of ['a', 'b', 'c']) {
@@ -332,38 +332,35 @@ console.log(...said);
 setInterval(() => {}, 1_000);
 `;
 
-t.test(
-  'sqlite: a process that was killed is taken over from at once, one that is suspended after its lease',
-  async (t) => {
-    const folder = t.testdir({ 'worker.mjs': worker });
-    const file = `${folder}/receiver.db`;
-    const child = spawn(process.execPath, [`${folder}/worker.mjs`, file], { stdio: ['ignore', 'pipe', 'inherit'] });
-    t.teardown(() => void child.kill('SIGKILL'));
-    const [said] = await once(child.stdout, 'data');
-    t.equal(String(said), 'true new\n');
-    let time = Date.now();
-    const [two, three] = [0, 1].map(() => sqliteStore(file, { now: () => time })) as [SqliteStore, SqliteStore];
-    t.teardown(() => [two, three].forEach((store) => void store.close()));
-    const opening = { key: 'a', change: { name: 'u1 in vips', sequence: 2 }, holder: 'two-1' };
-    t.equal(two.own('two', ''), false, 'it lives');
-    t.equal(two.begin(opening), 'running');
-    child.kill('SIGSTOP');
-    t.equal(two.own('two', ''), false, 'it may go on');
-    time += 61_000;
-    t.equal(two.own('two', ''), true, 'its lease is over');
-    t.equal(three.own('three', ''), false);
-    two.disown('two', '');
-    t.equal(three.own('three', ''), true);
-    t.equal(two.own('two', ''), false, 'nobody is seen to have ended whose lock another one has');
-    time += 61_000;
-    child.kill('SIGKILL');
-    await once(child, 'exit');
-    t.equal(three.own('three', ''), true, 'and now it has the lock');
-    t.equal(two.own('two', ''), false);
-  },
-);
+t.test('sqlite: takes over from a killed process at once, from a suspended one after its lease', async (t) => {
+  const folder = t.testdir({ 'worker.mjs': worker });
+  const file = `${folder}/receiver.db`;
+  const child = spawn(process.execPath, [`${folder}/worker.mjs`, file], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => void child.kill('SIGKILL'));
+  const [said] = await once(child.stdout, 'data');
+  t.equal(String(said), 'true new\n');
+  let time = Date.now();
+  const [two, three] = [0, 1].map(() => sqliteStore(file, { now: () => time })) as [SqliteStore, SqliteStore];
+  t.teardown(() => [two, three].forEach((store) => void store.close()));
+  const opening = { key: 'a', change: { name: 'u1 in vips', sequence: 2 }, holder: 'two-1' };
+  t.equal(two.own('two', ''), false, 'it lives');
+  t.equal(two.begin(opening), 'running');
+  child.kill('SIGSTOP');
+  t.equal(two.own('two', ''), false, 'it may go on');
+  time += 61_000;
+  t.equal(two.own('two', ''), true, 'its lease is over');
+  t.equal(three.own('three', ''), false);
+  two.disown('two', '');
+  t.equal(three.own('three', ''), true);
+  t.equal(two.own('two', ''), false, 'nobody is seen to have ended whose lock another one has');
+  time += 61_000;
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  t.equal(three.own('three', ''), true, 'and now it has the lock');
+  t.equal(two.own('two', ''), false);
+});
 
-t.test('sqlite: what a killed process had begun is free at once', async (t) => {
+t.test("sqlite: frees a killed process's requests at once", async (t) => {
   const folder = t.testdir({ 'worker.mjs': worker });
   const file = `${folder}/receiver.db`;
   const child = spawn(process.execPath, [`${folder}/worker.mjs`, file], { stdio: ['ignore', 'pipe', 'inherit'] });

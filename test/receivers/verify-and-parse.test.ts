@@ -7,7 +7,7 @@ import { secret } from './helpers/samples.ts';
 const request = (body: unknown, key = secret, how?: Parameters<typeof signed>[2]) =>
   new Request('https://app.example/hooks', { method: 'POST', ...signed(body, key, how) });
 
-t.test('a request is verified and parsed, and nothing else', async (t) => {
+t.test('verifies and parses a request, and does nothing else', async (t) => {
   const verifyAndParse = createVerifyAndParse({ secret: ['new', secret], signing: 'both', log: silent });
   const body = webhook('track');
   const verified = await verifyAndParse(request(body));
@@ -31,7 +31,7 @@ t.test('a batch is its messages, in their order', async (t) => {
   });
 });
 
-t.test('what can not be trusted comes with the answer to give', async (t) => {
+t.test('returns the answer to give with an untrusted request', async (t) => {
   const verifyAndParse = createVerifyAndParse({ secret, log: silent });
   const refused = await verifyAndParse(request(webhook('track'), 'another'));
   if (refused.ok) return t.fail('it is refused');
