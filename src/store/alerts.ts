@@ -49,6 +49,5 @@ export interface AlertRecords {
   /** Saves new or changed alerts and removes those of `gone` (ids). Throws `fence_lost`. */
   saveAlerts(alerts: readonly Alert[], gone: readonly string[], fence: Fence): Promise<void>;
   alerts(filter: AlertFilter): Promise<AlertPage>;
-  /** Drops alerts that were over before `before`; at most `limit`. */
   pruneAlerts(before: number, limit: number): Promise<number>;
 }

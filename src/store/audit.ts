@@ -27,6 +27,5 @@ export interface AuditRecords {
   endAudit(id: number, outcome: string): Promise<void>;
   /** Newest first. */
   audits(filter: AuditFilter): Promise<readonly AuditRecord[]>;
-  /** Drops records made before `before`; at most `limit`. */
   pruneAudits(before: number, limit: number): Promise<number>;
 }

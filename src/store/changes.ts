@@ -2,7 +2,6 @@ import type { DeadReason } from '../kernel/dead-reasons.ts';
 
 /** Counters of a destination: pending, dead letters, counted towards its limit, held out by that limit. */
 export const BACKLOG_COUNTS = ['pending', 'dead', 'queued', 'heldOut'] as const;
-/** Counters of a run's deliveries. */
 export const RUN_COUNTS = ['deliveries', 'untried', 'delivered', 'died', 'superseded'] as const;
 
 export type CounterValues = Record<(typeof BACKLOG_COUNTS)[number] | (typeof RUN_COUNTS)[number], number>;
@@ -37,7 +36,6 @@ export class CounterChanges<K> {
     else this.add(destination, run, { dead: -1, heldOut: -1, [as]: 1, untried: -1 });
   }
 
-  /** Changes of a destination's counters so far. */
   of(destination: K): Readonly<CounterValues> {
     return this.ofDestinations.get(destination) ?? NOTHING;
   }

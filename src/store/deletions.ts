@@ -4,13 +4,10 @@ export type RegulationType = (typeof REGULATION_TYPES)[number];
 
 export type RegulationStatus = 'INITIALIZED' | 'RUNNING' | 'FINISHED' | 'FAILED' | 'PARTIAL_SUCCESS';
 
-/** True for requests that delete their users' data. */
 export const deletes = (type: RegulationType): boolean => type === 'DELETE_ONLY' || type === 'SUPPRESS_WITH_DELETE';
 
-/** True when a request has ended. */
 export const isOver = (status: RegulationStatus): boolean => status !== 'INITIALIZED' && status !== 'RUNNING';
 
-/** A destination's confirmation of one deletion notice. */
 export interface NoticeConfirmation {
   readonly regulation: string;
   readonly destination: string;
@@ -65,7 +62,6 @@ export interface Deletions {
   readonly settled: number;
   /** True if a request raised the epoch beyond the one asked for. */
   readonly some: boolean;
-  /** True if any user is suppressed. */
   readonly suppresses: boolean;
 }
 
@@ -75,7 +71,6 @@ export interface ToldPage {
   readonly told: readonly { readonly source: string; readonly destination: string; readonly user: string }[];
 }
 
-/** Deletion requests, the destinations they concern, and suppressed users. */
 export interface DeletionRecords {
   /**
    * Saves a request. A request that deletes raises the deletion epoch in the transaction that first saves it as

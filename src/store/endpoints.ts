@@ -10,7 +10,6 @@ export interface EndpointState {
   readonly refusal?: Refusal | null;
 }
 
-/** A period in which an endpoint refuses everything. */
 export interface Refusal {
   /** Start; null once it accepts again, or once a person has it tried again. */
   readonly since: number | null;
@@ -57,13 +56,11 @@ export interface Backlog {
   readonly heldOut: number;
 }
 
-/** Start of a destination's longest wait for a first try. */
 export interface OldestUntried {
   readonly destination: string;
   readonly since: number;
 }
 
-/** Endpoint states across restarts, and the backlogs of destinations. */
 export interface EndpointRecords {
   /** One row per destination that was ever delivered to. */
   backlog(): Promise<readonly Backlog[]>;

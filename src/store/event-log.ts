@@ -81,7 +81,6 @@ export interface Wanted {
   readonly everybody: boolean;
 }
 
-/** The parts needed of track events of one name. */
 export interface WantedEvent {
   /** Older events do not count, in milliseconds since 1970; null if all do. */
   readonly since: number | null;
@@ -171,7 +170,6 @@ export interface TableLog {
   since(place: TablePlace, now: number): Promise<{ readonly events: readonly LoggedRow[]; readonly place: TablePlace }>;
 }
 
-/** Size and span of the log. */
 interface TableSummary {
   readonly events: number;
   readonly bytes: number;

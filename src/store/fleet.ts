@@ -35,7 +35,6 @@ export interface Orphan {
   readonly unknownFor: number;
 }
 
-/** The processes that share a store: their leases, the destinations each knows, and those that none knows. */
 export interface FleetRecords {
   /** Takes a lease for `ttl` ms; null while another process holds it. Each taking raises the fence's token. */
   takeLease(lease: string, ttl: number): Promise<Fence | null>;
@@ -46,13 +45,11 @@ export interface FleetRecords {
    * than a day ahead is distrusted for a day. Processes that share a store trust the one that is behind.
    */
   trustsClocks(wall: number): Promise<boolean>;
-  /** Owners with a valid lease. */
   owners(): Promise<readonly Owner[]>;
   /** Publishes the destinations that a process knows from now on. Resets the orphan time of those. */
   publish(owner: number, roster: Roster): Promise<void>;
   /** Rosters by id; removed ones are missing. */
   rosters(ids: readonly string[]): Promise<ReadonlyMap<string, Roster>>;
-  /** Destinations with pending deliveries that no live process knows. */
   orphans(): Promise<readonly Orphan[]>;
   /**
    * As `orphans`, and adds `elapsed` milliseconds to those already orphaned at the last count. Counts nothing while a

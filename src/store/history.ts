@@ -37,7 +37,6 @@ export const DELIVERY_BOUNDS = [
 ] as const;
 /** Upper bounds in milliseconds: an attempt ends at five seconds. */
 export const ATTEMPT_BOUNDS = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000] as const;
-/** Number of count columns: one per bound and one beyond the last. */
 export const HISTORY_BUCKETS = DELIVERY_BOUNDS.length + 1;
 
 /** Counts since the last entry of the same subject. */
@@ -68,7 +67,6 @@ export interface HistoryPoint extends HistoryTotals {
   readonly members: number | null;
 }
 
-/** Totals of one subject over several steps. */
 export interface HistorySum extends HistoryTotals {
   readonly name: string;
 }
@@ -85,10 +83,8 @@ export interface HistoryFilter {
   readonly limit: number;
 }
 
-/** Start of the step that a moment falls into. */
 export const stepOf = (at: number, step: HistoryStep): number => at - (at % STEP_LENGTH[step]);
 
-/** Counts of the past, step by step. */
 export interface HistoryRecords {
   /** Adds to the minute, the hour and the day that `at` is in, by the wall clock. */
   addHistory(at: number, entries: readonly HistoryEntry[]): Promise<void>;
@@ -99,9 +95,7 @@ export interface HistoryRecords {
     subject: HistorySubject,
     step: HistoryStep,
     since: number,
-    /** Only these subjects. */
     names?: readonly string[],
   ): Promise<readonly HistorySum[]>;
-  /** Drops steps past their retention, at most `limit` rows. */
   pruneHistory(now: number, limit: number): Promise<number>;
 }

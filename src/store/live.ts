@@ -86,7 +86,6 @@ export interface LiveCommit {
   readonly rows: readonly LiveRow[];
   /** Rows in which only `kept` and `links` have changed. */
   readonly contents: readonly LiveRow[];
-  /** Rows to remove. */
   readonly gone: readonly string[];
   /** Increases in kept ids and in persons with a due time. */
   readonly more: { readonly ids: number; readonly due: number };
@@ -125,14 +124,12 @@ interface LiveAdvance {
   readonly record: string;
 }
 
-/** A sent change of a user, and its cause. */
 export interface LiveCause {
   readonly version: number;
   readonly at: number;
   readonly cause: string | null;
 }
 
-/** A past value of a user. */
 export interface LivePast {
   readonly value: string;
   readonly since: number;
@@ -246,7 +243,6 @@ export interface LiveState {
   dropPlan(plan: string): Promise<void>;
   /** Marks rows of a plan up to this position, after another, as sent at this time. */
   tellPlan(plan: string, after: number, upTo: number, at: number): Promise<void>;
-  /** Sets the version sent from now on. */
   advanceAudience(key: string, version: number): Promise<void>;
   dropAudience(key: string): Promise<void>;
   pastValues(key: string, user: string): Promise<readonly LivePast[]>;

@@ -30,7 +30,6 @@ export interface AttemptPage {
   readonly next: number | null;
 }
 
-/** Progress of a message towards a destination. */
 export const MESSAGE_STATES = ['waiting', 'dead', 'delivered'] as const;
 
 export type MessageState = (typeof MESSAGE_STATES)[number];
@@ -136,7 +135,6 @@ export interface DiscardPage {
   readonly next: number | null;
 }
 
-/** Past messages: attempts, dead letters, kept bodies, discards. */
 export interface MessageRecords {
   attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
   /** As `attempts`, from a position of the log on. Scans a bounded part of the log, so a page may be short. */
@@ -145,7 +143,6 @@ export interface MessageRecords {
   messagePage(filter: MessageFilter, cursor: string | null): Promise<MessagePage>;
   /** Finds a message by delivery id; null if its body is not kept. */
   message(id: string): Promise<KeptMessage | null>;
-  /** Drops messages delivered until `until`, at most `limit`. */
   pruneDelivered(until: number, limit: number): Promise<number>;
   /**
    * Drops the oldest delivered messages while they take more than `bytes`, at most `limit`. Resolves to 0 once within
@@ -161,7 +158,6 @@ export interface MessageRecords {
   saveDiscards(discards: readonly Discard[]): Promise<void>;
   /** Newest first. */
   discards(filter: DiscardFilter): Promise<readonly Discard[]>;
-  /** As `discards`, a page at a time. */
   discardPage(filter: DiscardFilter, before: number | null): Promise<DiscardPage>;
   /** Drops samples that name one of these users, for these sources or for any if null. */
   forgetDiscards(users: readonly string[], sources: readonly string[] | null): Promise<void>;

@@ -45,7 +45,6 @@ export interface StoreTime {
   toWall(time: number): number;
 }
 
-/** Events that a store reports unasked. */
 export interface StoreEvents {
   /** The store has failed for good: every call fails until a new process opens it. */
   onFatal(error: RollcallError): void;

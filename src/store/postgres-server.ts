@@ -1,10 +1,8 @@
 import type { Remark } from '../kernel/remark.ts';
 
-/** A planned use of a server. */
 interface Use {
   /** Runs a query; rows are arrays. */
   rows(sql: string): Promise<readonly (readonly unknown[])[]>;
-  /** True behind a pooler. */
   readonly isPooled: boolean;
   /** Connections that one process takes. */
   readonly connections: number;

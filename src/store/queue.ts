@@ -45,7 +45,6 @@ export interface AcceptRequest {
   readonly live?: LiveCommit | null;
   /** Also writes accepted messages to the event log, in the same transaction. */
   readonly logged?: boolean;
-  /** Claims deliveries as they are accepted. */
   readonly take?: Take | null;
 }
 
@@ -64,7 +63,6 @@ export interface AcceptResult {
   readonly duplicates: number;
   /** Messages of suppressed or deleted users. */
   readonly suppressed: number;
-  /** Deliveries claimed for the owner of `take`. */
   readonly claims?: readonly Claim[];
 }
 
@@ -93,7 +91,6 @@ export interface Claim {
   readonly crashes: number;
 }
 
-/** Marks of a delivery that no endpoint has answered for good. */
 export const NO_MARKS: EndpointMarks = {};
 
 export interface ClaimRequest {
@@ -130,10 +127,8 @@ export interface Attempt {
   readonly response: string | null;
 }
 
-/** The verdict over a claimed delivery. */
 export type Verdict =
   | { readonly kind: 'delivered' }
-  /** Failed; retried at `dueAt`. */
   | { readonly kind: 'retry'; readonly dueAt: number; readonly firstAt: number; readonly marks: EndpointMarks }
   /** Released untried, due at once or at `dueAt`; not counted as a try. */
   | { readonly kind: 'release'; readonly dueAt: number | null }
@@ -166,7 +161,6 @@ export interface Replay {
 /** Maximum gap between two delivering processes that counts as a restart, in milliseconds. */
 export const SERVED_GAP = 60_000;
 
-/** The queue of deliveries: accepts them, hands them to processes and settles them. */
 export interface Queue {
   /** Writes a batch, all or nothing. Deliveries beyond a destination's limit become dead letters with `queue_full`. */
   accept(request: AcceptRequest): Promise<AcceptResult>;

@@ -138,7 +138,6 @@ export interface RunFilter {
 
 export interface RunRecords {
   audience(key: string): Promise<AudienceRecord | null>;
-  /** All, or those of these keys. */
   audiences(keys?: readonly string[]): Promise<readonly AudienceRecord[]>;
   /** Forgets everything but the sequence. */
   forgetAudience(key: string, fence: Fence): Promise<void>;
@@ -164,7 +163,6 @@ export interface RunRecords {
   /** The newest runs of each key, at most `limit`, newest first; keys without runs are missing. */
   newestRuns(keys: readonly string[], limit: number): Promise<ReadonlyMap<string, readonly Run[]>>;
   runProgress(run: string): Promise<RunProgress>;
-  /** The last success of each known audience that has had one. */
   lastSuccesses(): Promise<readonly LastSuccess[]>;
   /**
    * Drops runs begun before `runsBefore`, except those that are unfinished, undelivered or the newest of their key.

@@ -4,7 +4,6 @@ import type { Records } from './port.ts';
 import { READING_RECORDS, RECORDS } from './records/records.ts';
 import type { Session } from './records/session.ts';
 
-/** Ports shared by both databases. */
 const PORTS = { records: RECORDS, live: LIVE_VERBS };
 
 /** A call of a shared verb, as it crosses to SQLite's thread. */
@@ -14,7 +13,6 @@ export interface SharedCall {
   readonly args: readonly unknown[];
 }
 
-/** Records and live state of a store, made from a function that performs calls. */
 export function sharedPorts(perform: (call: SharedCall) => Promise<unknown>): {
   readonly records: Records;
   readonly live: LiveState;

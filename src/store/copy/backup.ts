@@ -12,7 +12,6 @@ import { IDS_AHEAD } from './ids-ahead.ts';
 const USE_PG_DUMP =
   'A Postgres store is backed up with pg_dump or a snapshot of the database, not by this command. Afterwards: rollcall migrate --restored (docs/deployment.md#backup-and-restore).';
 
-/** The file of an embedded engine. */
 export interface EngineFile {
   readonly path: string;
   /** Do the work while nobody can write to the file. */

@@ -6,7 +6,6 @@ export type Type = 'text' | 'name' | 'time' | 'int8' | 'int4' | 'int2' | 'hash';
 
 interface Table {
   readonly name: string;
-  /** Names of columns by type. */
   readonly columns: { readonly [T in Type]?: readonly string[] };
   /** SQLite's expressions for columns that it lacks or keeps differently. */
   readonly as?: Readonly<Record<string, string | number>>;
@@ -14,7 +13,6 @@ interface Table {
   readonly from?: string;
 }
 
-/** A table of the target, and SQLite's query for its columns. */
 export interface MovedTable {
   readonly name: string;
   readonly columns: readonly (readonly [name: string, type: Type])[];

@@ -21,7 +21,6 @@ interface MoveOptions {
   /** `postgres://…`; its tables are created if needed. */
   readonly to: string;
   readonly clock: Clock;
-  /** True if logged events may stay behind. */
   readonly withoutEventLog?: boolean;
   /** Called with the number of rows of a table that are done, and their total. */
   readonly onProgress?: CopyProgress;

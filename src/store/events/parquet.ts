@@ -12,7 +12,6 @@ const WORK = '.work';
 /** Beyond this, DuckDB writes to disk: sealing must leave the machine to collection. */
 const MEMORY = '512MB';
 
-/** The future path of a file of the log, and a query for its events. */
 export interface PlannedFile {
   readonly name: string;
   readonly source: string;
@@ -70,7 +69,6 @@ export class Workbench {
     await this.database.detach();
   }
 
-  /** Make the running statement fail. */
   interrupt(): void {
     this.connection.interrupt();
   }
@@ -130,7 +128,6 @@ export class Workbench {
     return Number(row[0]);
   }
 
-  /** Return the files in which a condition holds for any event. */
   async matching(files: readonly LogFile[], condition: string): Promise<readonly LogFile[]> {
     const rows = await this.rows(`SELECT DISTINCT filename FROM ${this.files(files)} WHERE ${condition}`);
     const paths = new Set(rows.map(([path]) => String(path)));

@@ -2,7 +2,6 @@ import type { Wanted, WantedEvent } from '../event-log.ts';
 import { identitiesQuery } from './identities.ts';
 import { identityLinks } from './views.ts';
 
-/** SQL that the databases write differently. */
 export interface StagingDialect {
   /** Compares text by its bytes, whatever its collation. */
   readonly binary: string;

@@ -1,4 +1,3 @@
-/** SQL that the databases write differently. */
 export interface ViewDialect {
   /** Compares text by its bytes, whatever its collation. */
   readonly binary: string;

@@ -49,7 +49,6 @@ export function identityLinks(events: string): string {
         AND ((type = 'identify' AND anonymous_id IS NOT NULL) OR (type = 'alias' AND previous_id IS NOT NULL))`;
 }
 
-/** Columns of `events`, in order. */
 export const EVENT_COLUMNS = [
   ...['message_id', 'type', 'event', 'user_id', 'anonymous_id', 'previous_id', 'group_id', 'name', 'timestamp'],
   ...['received_at', 'day', 'source', 'properties', 'traits', 'context'],

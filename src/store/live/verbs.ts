@@ -55,7 +55,6 @@ import {
   setAsked,
 } from './source-states.ts';
 
-/** Every verb of the live state, over a session of either database. */
 export const LIVE_VERBS = {
   ...{ currentState, nextState, allStates, beginState, setAsked, rebuildAll, renewStates, markSeen, dropSource },
   ...{ clearOver, endBuild },

@@ -124,7 +124,6 @@ export function columns(first: number, types: Readonly<Record<string, string>>):
   return `SELECT ${each.join(', ')}`;
 }
 
-/** 32 bytes each. */
 export const hash = fixed<Buffer>(17, 32, (target, at, value) => value.copy(target, at));
 
 /** Replace U+0000, which Postgres's text can't hold, by its picture. JSON, such as a body, never has it. */

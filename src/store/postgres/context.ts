@@ -2,7 +2,6 @@ import type { DeliveryIds } from '../delivery-ids.ts';
 import type { Database } from './database.ts';
 import type { CounterParts } from './parts.ts';
 
-/** The database and the store's settings, shared by the verbs. */
 export interface StoreContext {
   readonly db: Database;
   readonly url: string;

@@ -60,7 +60,6 @@ const notOwned = (owner: string, user = '') =>
   `its tables belong to ${owner}, and ${user} may not change them. Connect as ${owner}, or GRANT ${quoted(owner)} TO ${quoted(user)}`;
 
 export interface DatabaseSession {
-  /** Rows as arrays. */
   rows<T extends readonly unknown[]>(sql: string, values?: readonly unknown[]): Promise<T[]>;
   /** Return the number of rows changed. */
   run(sql: string, values?: readonly unknown[]): Promise<number>;
@@ -92,7 +91,6 @@ export class Database implements DatabaseSession {
   /** Failures of transactions before their commit: they have written nothing. */
   private readonly unwritten = new WeakSet<object>();
   private readonly onDamaged: (error: RollcallError) => void;
-  /** The database's report of damage, if there was one. */
   damage: RollcallError | null = null;
 
   constructor({ url, clock, time = DATABASE_TIME, patient = false, onDamaged = () => {} }: DatabaseOptions) {
@@ -308,7 +306,6 @@ function parserOf(oid: number, format?: 'text' | 'binary') {
   return oid === INT8 ? Number : pg.types.getTypeParser(oid, format);
 }
 
-/** Convert a failure of Postgres to a coded error. */
 export function storeError(error: unknown): RollcallError {
   if (error instanceof RollcallError) return error;
   const { code = '', message = '' } = error as { code?: string; message?: string };

@@ -3,7 +3,6 @@ import type { DatabaseSession } from './database.ts';
 /** Ids that a step of the sequence reserves. Few, as a restored store is only so far ahead (copy/ids-ahead.ts). */
 const STEP = 64;
 
-/** Number of steps for this many ids. */
 export const stepsFor = (count: number) => Math.ceil(count / STEP);
 
 /** A query for the first ids of new steps. It looks up the sequence once, whose name is not in the migrations. */

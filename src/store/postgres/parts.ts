@@ -26,7 +26,6 @@ export class CounterParts {
     this.settle = this.accept + 1;
   }
 
-  /** Fold the parts that are no longer in use. */
   fold(): Promise<void> {
     const { db } = this;
     return this.seldom.run(async () => {

@@ -29,7 +29,6 @@ const POSTGRES: Dialect = {
   forUpdate: raw('FOR UPDATE'),
 };
 
-/** Return a session for the records, on the whole database or in a transaction. */
 export function sessionOf(context: StoreContext, on: database.DatabaseSession = context.db): Session {
   const { db, ids, suppressionKey: hashKey } = context;
   const session: Session = {

@@ -4,7 +4,6 @@ import { hash } from './arrays.ts';
 import type { StoreContext } from './context.ts';
 import type { DatabaseSession } from './database.ts';
 
-/** Return the messages whose users are suppressed. */
 export async function suppressed(
   { suppressionKey }: StoreContext,
   session: DatabaseSession,

@@ -10,7 +10,6 @@ export type Name = string | number;
  */
 export type EntryPlace = 'new' | 'as accepted' | 'in front';
 
-/** A session for queue verbs shared by both databases. */
 export interface QueueSession extends Session {
   /** Columns that set a delivery's place in its line, and their values for a letter `l`. */
   readonly entryColumns: Sql;
@@ -30,6 +29,5 @@ export interface QueueSession extends Session {
   write(changes: CounterChanges<Name>): Promise<void>;
   /** Notes that the deleted rows must leave no trace in the database's own files. */
   leaveNoTrace(): void;
-  /** As `Session.transaction`. */
   transaction<T>(work: (session: QueueSession) => Promise<T>): Promise<T>;
 }

@@ -32,7 +32,6 @@ const PLACES: readonly SearchedTable[] = [
 ];
 
 interface Found {
-  /** Id of the row. */
   readonly row: number;
   readonly delivery: number;
   readonly message: MessageRecord;

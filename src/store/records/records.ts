@@ -37,7 +37,6 @@ import {
 import { lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
 import type { OverSession } from './session.ts';
 
-/** All record verbs, over a session of either database. */
 export const RECORDS = {
   ...{ takeLease, renewLease, releaseLease, trustsClocks },
   ...{ pausedAudiences, pauseAudience, resumeAudience },

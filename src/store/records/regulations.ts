@@ -84,7 +84,6 @@ export async function confirmed({ rows, dialect, time }: Session, given: readonl
 
 type TraceRow = readonly [source: string, destination: string, type: number, user: string | null, alias: string | null];
 
-/** Destinations that received posts about these users. */
 export async function told(
   session: Session,
   users: readonly string[],

@@ -7,9 +7,7 @@ export interface ListTypes {
   hash: Buffer;
 }
 
-/** SQL that differs between the databases. */
 export interface Dialect {
-  /** Condition: a column is one of these values. */
   oneOf<T extends keyof ListTypes>(column: Sql, type: T, values: readonly ListTypes[T][]): Sql;
   /** Condition: a column is in a subquery, which may refer to tables before it in a FROM clause. */
   among(column: Sql, query: Sql): Sql;
@@ -24,7 +22,6 @@ export interface Dialect {
   jsonRows(list: string): Sql;
   contains(column: Sql, text: string | Sql): Sql;
   startsWith(column: Sql, prefix: string): Sql;
-  /** Condition: a delivery is untried and in this lane. */
   untriedIn(lane: number): Sql;
   /** A number field of a JSON text. */
   numberIn(column: Sql, field: string): Sql;
@@ -39,7 +36,6 @@ export interface Dialect {
 export interface StoreTimes {
   readonly now: Sql;
   at(time: number | null): Sql;
-  /** As `at`, for a wall-clock time. */
   atWall(time: number): Sql;
   /** A time column to select. Convert results with `local` to store time, with `wall` to wall-clock time. */
   read(column: Sql): Sql;
@@ -51,7 +47,6 @@ export interface StoreTimes {
 
 /** The processes that hold leases, as far as this one can see them. */
 interface Processes {
-  /** Identifies this process. */
   readonly own: string;
   hasExited(holder: string): boolean;
 }
@@ -73,13 +68,11 @@ export interface Session {
   rows<T extends readonly unknown[]>(query: Sql): Promise<T[]>;
   /** Resolves to the number of changed rows. */
   run(query: Sql): Promise<number>;
-  /** Applies all of `work` or nothing. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** Notes that these names are no longer needed. */
   dropNames(names: readonly string[]): Promise<void>;
 }
 
-/** A port's verbs as functions over a session. */
 export type OverSession<P> = {
   readonly [N in keyof P]: P[N] extends (...given: infer A) => infer R ? (session: Session, ...given: A) => R : never;
 };

@@ -18,7 +18,6 @@ interface KeptClock extends ClockReading {
   readonly servedSince: number;
 }
 
-/** The time information found when a file is opened. */
 export interface StartTime {
   readonly kept: KeptClock | null;
   /** True if a process on this machine is delivering from the file. */

@@ -212,7 +212,6 @@ export class Connection implements Statements {
     this.isSynced = isSynced;
   }
 
-  /** Set the size of the write-ahead log, in bytes, at which SQLite checkpoints automatically. */
   checkpointAfter(bytes: number): void {
     this.exec(`PRAGMA wal_autocheckpoint = ${Math.max(16, Math.floor(bytes / PAGE_SIZE))}`);
   }

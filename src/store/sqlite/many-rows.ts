@@ -3,7 +3,6 @@ import type { Statements } from './statements.ts';
 
 /** Rows per statement. The remainder is written by as few statements as possible. */
 const SIZES = [32, 8, 2, 1] as const;
-/** Rows of the largest statement. */
 export const [MOST] = SIZES;
 
 /** Writes many rows per statement: in a statement for many, a row costs two thirds of one written alone. */

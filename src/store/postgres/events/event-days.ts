@@ -12,7 +12,6 @@ const LOCK_WAIT = '1s';
 const PARTITIONS = `pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'rollcall.event'::regclass`;
 const IS_DAY = "c.relname ~ '^event_\\d{8}$'";
 
-/** A partition of the event table, with the events of a day. */
 interface Partition {
   readonly name: string;
   /** YYYY-MM-DD. */

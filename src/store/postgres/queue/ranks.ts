@@ -7,7 +7,6 @@ const AGAIN = 6;
 /** SQL for the rank of a returned delivery. */
 export const again = (rank: string) => `${rank} % ${AGAIN} + ${AGAIN}`;
 
-/** Return the ranks in the order in which a claim takes them. */
 export const ranksOf = (order: keyof typeof CLAIM_ORDERS): readonly number[] =>
   CLAIM_ORDERS[order].flatMap((rank) => [rank + AGAIN, rank]);
 
@@ -18,6 +17,5 @@ export const ALL = Array.from({ length: RANKS }, (_, rank) => rank);
 export const UNTRIED = ALL.filter((rank) => !isRetry(rank));
 export const TRIED = ALL.filter(isRetry);
 
-/** SQL for an array of ranks. */
 export const rankArray = (ranks: readonly number[]) => `'{${ranks.join(',')}}'::smallint[]`;
 export const ALL_RANKS = rankArray(ALL);

@@ -10,7 +10,6 @@ import type { DatabaseSession } from '../database.ts';
 import { Parameters } from '../parameters.ts';
 import { again } from './ranks.ts';
 
-/** A claim that a statement ends. */
 export interface EndedClaim {
   readonly id: number;
   readonly verdict: Verdict;
@@ -21,7 +20,6 @@ export interface EndedClaim {
 /** The statements that end claims. Each skips claims that the owner no longer holds. */
 export class SettleStatements {
   private readonly context: StoreContext;
-  /** Statements for delivered claims that are dropped or kept. */
   private readonly deliveredSql: Readonly<Record<'dropping' | 'keeping', string>>;
   private readonly deadSql: string;
   private readonly againSql: string;

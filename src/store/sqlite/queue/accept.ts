@@ -29,7 +29,6 @@ interface AcceptArguments {
 }
 
 interface Accepted extends AcceptResult {
-  /** Deliveries claimed on accept. */
   readonly handed: readonly Handed[];
 }
 

@@ -14,7 +14,6 @@ interface Claimed {
 const ROWS = 256;
 const CHARACTERS = 16_000_000;
 
-/** SQL condition for deliveries of a rank. */
 const isOfRank = (rank: number) => `(tries > 0) = ${rank < LANES.length ? 0 : 1} AND lane = ${rank % LANES.length}`;
 
 export function claim(db: Connection, now: number, owner: number, requests: readonly ClaimRequest[]): Claimed {

@@ -63,7 +63,6 @@ export class NewDeliveries {
     if (group.handed.length === MOST) this.writeGroup(group);
   }
 
-  /** Write everything that was added for a destination. */
   writeOf(destination: number): void {
     const group = this.groups.get(destination);
     if (group !== undefined) this.writeGroup(group);

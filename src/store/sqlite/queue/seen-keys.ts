@@ -18,7 +18,6 @@ export function writeKey(key: SeenKey, source: string, messageId: string): void 
   }
 }
 
-/** True if the key is among these stored ones. */
 export function isAmong(key: SeenKey, stored: Uint8Array): boolean {
   const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
   for (let at = 0; at < stored.byteLength; at += KEY_BYTES) {

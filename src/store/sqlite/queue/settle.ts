@@ -231,7 +231,6 @@ function recallAbsurd(db: Connection, now: number): void {
   );
 }
 
-/** Release everything that an owner holds. With `isCrashed` the owner ended abnormally. */
 export function freeClaims(db: Connection, owner: number, isCrashed: boolean): number {
   const changes = new CounterChanges<number>();
   const claims = db.all<{

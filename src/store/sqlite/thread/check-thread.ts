@@ -9,7 +9,6 @@ export interface CheckData {
   readonly thorough: boolean;
 }
 
-/** The damage found, or the reason why the check failed. */
 export type CheckReply =
   | { readonly found: string | null }
   | { readonly failed: { readonly code: ErrorCode; readonly message: string } };

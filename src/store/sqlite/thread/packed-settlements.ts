@@ -47,7 +47,6 @@ export interface DeliveredGroup {
 /** Settlements as they cross to the store's thread: lists of numbers cost an eighth of as many objects. */
 export class PackedSettlements {
   readonly owner: number;
-  /** True if delivered messages are kept. */
   readonly keeps: boolean;
   readonly names: readonly string[];
   readonly delivered: readonly DeliveredGroup[];
@@ -123,7 +122,6 @@ function groupOf(
   return group;
 }
 
-/** True if a delivery counts towards the limit of its queue. */
 export function countsAsQueued({ tries, lane }: { readonly tries: number; readonly lane: number }): boolean {
   return tries === 0 && lane !== DELETION_LANE;
 }

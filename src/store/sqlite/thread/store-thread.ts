@@ -47,7 +47,6 @@ const LOOK_EVERY = 10_000;
 
 type Results = Extract<ThreadReply, { results: unknown }>;
 
-/** A worker thread, seen from outside. */
 export type Thread = EventEmitter & Pick<Worker, 'postMessage' | 'terminate'>;
 
 interface ThreadOptions {
@@ -170,7 +169,6 @@ export class StoreThread {
     });
   }
 
-  /** Remove traces of deleted rows from the database's files. */
   scrub(): Promise<void> {
     const refusal = this.closed ?? this.damage;
     if (refusal) return Promise.reject(refusal);

@@ -72,5 +72,4 @@ export function perform(db: Connection, operation: Operation): unknown {
   return work(db, now, ...operation.args);
 }
 
-/** The outcome of an operation. A failure crosses threads as code and message. */
 export type OperationResult = { readonly value: unknown } | { readonly code: string; readonly message: string };
