@@ -1,7 +1,7 @@
 import type { Logger } from '../kernel/log.ts';
 import type { Backlog, Queue } from '../store/port.ts';
 
-/** Letters requeued in one transaction, and the limit of transactions in a row: others need the store, too. */
+/** Dead letters requeued in a transaction, and transactions in a row, so that other users of the store get a turn. */
 const STEP = 1_000;
 const STEPS = 50;
 

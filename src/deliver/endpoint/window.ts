@@ -44,7 +44,7 @@ const UNREACHABLE_FAILURES = 5;
 const ANSWERED_FAILURES = 10;
 /** Rounds without an overload sign after which a window that met the endpoint's limit grows again. */
 const CALM = 16;
-/** Rounds with signs after which these count as normal for the endpoint at any size. */
+/** Rounds with signs of overload after which these count as normal for the endpoint and no longer stop growth. */
 const ACCUSTOMED = 12;
 /** Smallest share of a window that steps back may leave while signs are few. */
 const RETREAT = 0.25;
@@ -164,7 +164,7 @@ export class Window {
   }
 
   /**
-   * Counts an answer; a refusal of one message says nothing against the endpoint's health.
+   * Counts an answer as healthy. Refusals count too: they concern the message, not the endpoint.
    *
    * @param ms - duration: a fast endpoint gains nothing from more connections, a distant one does
    */

@@ -15,7 +15,7 @@ const DATABASE_TIME = '(SELECT (extract(epoch FROM statement_timestamp()) * 1000
 const STATEMENT_TIMEOUT = 10_000;
 /** Milliseconds after that until the client gives up, for example because the connection leads nowhere. */
 const GRACE = 2_000;
-/** Timeout of statements that pass all rows that vacuum could not yet remove, in milliseconds. */
+/** Timeout in milliseconds of statements that may scan many dead rows, which vacuum has not removed yet. */
 export const PATIENCE = 600_000;
 /** Longest wait of a migration for a lock, in milliseconds: the server cancels a vacuum sooner (`deadlock_timeout`). */
 const LOCK_WAIT = 2_000;
@@ -81,7 +81,7 @@ export class Database implements DatabaseSession {
   /** SQL for the time, in milliseconds since 1970. */
   readonly now: string;
   readonly clock: Clock;
-  /** The store's time as this process counts it. Its origin does not matter; steps would. */
+  /** This process's estimate of the store's time. It never jumps. Only differences have a meaning. */
   readonly time: SteadiedTime;
   private readonly pool: pg.Pool;
   private readonly settings: SessionSettings;

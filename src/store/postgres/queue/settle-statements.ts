@@ -148,7 +148,7 @@ function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
 const isHeld = (delivery: string, given: string, ids: string, owner: string) =>
   `${delivery}.id = ANY (${ids}) AND ${delivery}.id = ${given}.id AND coalesce(${delivery}.owner = ${owner}, false)`;
 
-/** `part`: part of the counters. `as`: which counter of the run. */
+/** Ends settled deliveries. `part`: shard of the counters; `as`: the run's counter to raise, such as `delivered`. */
 const GONE = new Parameters({ owner: 'bigint', ids: 'bigint[]', part: 'bigint', as: 'text' });
 
 const goneSql = (now: string, also: string, columns = 'destination, run, tries, rank') => `
