@@ -82,12 +82,12 @@ const stages: Record<string, (target: string) => boolean> = {
   'src/events': (target) => inFolder('src/store')(target),
 };
 
-t.test('there is something to look at', async (t) => {
+t.test('finds files to check', async (t) => {
   for (const sources of [service, jobs, receivers, client]) t.ok(sources.length > 5);
   t.ok(service.some(({ imports }) => imports.includes('src/store/port.ts')));
 });
 
-t.test('leaves import nothing but leaves', async (t) => {
+t.test('lets leaves import only leaves', async (t) => {
   t.same(
     breaches(
       service.filter(({ path }) => isLeaf(path)),
@@ -97,7 +97,7 @@ t.test('leaves import nothing but leaves', async (t) => {
   );
 });
 
-t.test('stages import leaves, ports and themselves, never each other', async (t) => {
+t.test('lets stages import leaves, ports and themselves, never each other', async (t) => {
   for (const [stage, isAllowed] of Object.entries(stages)) {
     const own = (path: string) => path === stage || path.startsWith(`${stage}/`);
     const found = breaches(
@@ -110,7 +110,7 @@ t.test('stages import leaves, ports and themselves, never each other', async (t)
   }
 });
 
-t.test('the store’s adapters know the port, and not each other', async (t) => {
+t.test('lets the store’s adapters import the port, and not each other', async (t) => {
   const adapters = ['src/store/sqlite', 'src/store/postgres'];
   for (const adapter of adapters) {
     const others = adapters.filter((other) => other !== adapter);
@@ -128,7 +128,7 @@ t.test('the store’s adapters know the port, and not each other', async (t) => 
   );
 });
 
-t.test('live state is for live audiences: only app.ts hands verbs of it to others', async (t) => {
+t.test('reserves live state for live audiences: only app.ts passes its verbs to others', async (t) => {
   const homes = ['src/store', 'jobs/live', 'jobs/engines/live'];
   const isHome = (path: string) => homes.some((home) => inFolder(home)(path));
   t.same(
@@ -141,12 +141,12 @@ t.test('live state is for live audiences: only app.ts hands verbs of it to other
   );
 });
 
-t.test('the packages stand alone: receivers and client import nothing outside themselves', async (t) => {
+t.test('keeps the packages independent: receivers and client import nothing outside themselves', async (t) => {
   t.same(breaches(receivers, inFolder('receivers')), []);
   t.same(breaches(client, inFolder('src/client')), []);
 });
 
-t.test('jobs get accept handed in, and never reach for delivery, collection or the app', async (t) => {
+t.test('passes accept to jobs, which never import delivery, collection or the app', async (t) => {
   const forbidden = ['src/accept.ts', 'src/app.ts'];
   const folders = [
     'src/deliver',
@@ -169,7 +169,7 @@ t.test('jobs get accept handed in, and never reach for delivery, collection or t
   );
 });
 
-t.test('only app.ts and the command line know everything', async (t) => {
+t.test('lets only app.ts and the command line import everything', async (t) => {
   const isRoot = (path: string) => path === 'src/app.ts' || inFolder('src/cli')(path);
   const others = [...service, ...jobs].filter(({ path }) => !isRoot(path));
   t.same(
@@ -201,7 +201,7 @@ function isMutual(reached: ReadonlyMap<string, ReadonlySet<string>>, one: string
   return one === other || (reached.get(one)?.has(other) === true && reached.get(other)?.has(one) === true);
 }
 
-t.test('no files import each other in a circle', async (t) => {
+t.test('has no import cycles', async (t) => {
   t.same(circles([...service, ...jobs, ...receivers, ...client]), []);
   const [one, two] = ['a.ts', 'b.ts'].map((path, index, all) => ({
     path,
@@ -255,7 +255,7 @@ function unusedExports(sources: readonly Source[], users: readonly Source[]): st
   );
 }
 
-t.test('nothing is exported that no other file uses', async (t) => {
+t.test('exports nothing that no other file uses', async (t) => {
   const sources = [...service, ...jobs].filter(({ path }) => !PUBLISHED.includes(path));
   const users = [...service, ...jobs, ...receivers, ...client, ...['test', 'bench', 'examples'].flatMap(sourcesOf)];
   t.same(unusedExports(sources, users), []);
@@ -279,7 +279,7 @@ function repeatedTypes(sources: readonly Source[]): string[] {
     .map(([name, all]) => `${name}: ${all.map(({ path }) => path).join(', ')}`);
 }
 
-t.test('an exported type name stands once in the tree', async (t) => {
+t.test('declares each exported type name once', async (t) => {
   const found = repeatedTypes([...service, ...jobs, ...receivers, ...client]);
   t.same(
     found.filter((each) => !PUBLISHED_TYPES.includes(each.slice(0, each.indexOf(':')))),
@@ -293,7 +293,7 @@ t.test('an exported type name stands once in the tree', async (t) => {
   t.same(repeatedTypes([one, two] as Source[]), ['Row: 0.ts, 1.ts'], 'one would be found');
 });
 
-t.test('only clock.ts reads the time or makes random things', async (t) => {
+t.test('reads the time and makes random values only in clock.ts', async (t) => {
   const pattern = /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bMath\.random\(|\brandomUUID\(|\brandomBytes\(/;
   t.same(
     uses([...service, ...jobs], pattern, (path) => path === 'src/kernel/clock.ts'),
@@ -301,7 +301,7 @@ t.test('only clock.ts reads the time or makes random things', async (t) => {
   );
 });
 
-t.test('fields are hidden in one way: # in the packages that apps import, private in all else', async (t) => {
+t.test('hides fields in one way: # in the packages that apps import, private elsewhere', async (t) => {
   const packages = [...receivers, ...client];
   const others = [...service, ...jobs, ...['test', 'bench', 'examples', 'scripts'].flatMap(sourcesOf)];
   t.same(
@@ -314,20 +314,20 @@ t.test('fields are hidden in one way: # in the packages that apps import, privat
   );
 });
 
-t.test('only config/ reads the environment', async (t) => {
+t.test('reads the environment only in config/', async (t) => {
   // The starter's files are another program's text.
   const isHome = (path: string) => inFolder('src/config')(path) || path === 'src/cli/starter-files.ts';
   t.same(uses([...service, ...jobs], /\bprocess\.env\b/, isHome), []);
 });
 
-t.test('SQL is written only in store/ and jobs/engines/', async (t) => {
+t.test('writes SQL only in store/ and jobs/engines/', async (t) => {
   const sql =
     /\bSELECT\s+[\w*]|\bINSERT\s+(OR\s+\w+\s+)?INTO\s|\bUPDATE\s+\w+\s+SET\s|\bDELETE\s+FROM\s|\bCREATE\s+TABLE\s/;
   const isHome = (path: string) => inFolder('src/store')(path) || inFolder('jobs/engines')(path);
   t.same(uses([...service, ...jobs], sql, isHome), []);
 });
 
-t.test('the store’s thread loads no package, so that it starts in a moment', async (t) => {
+t.test('loads no package in the store’s thread, so that it starts quickly', async (t) => {
   const imports = new Map([...service].map((source) => [source.path, source]));
   const seen = new Set<string>();
   const ahead = ['src/store/sqlite/thread/thread.ts'];
@@ -346,11 +346,11 @@ t.test('the store’s thread loads no package, so that it starts in a moment', a
   t.same(packages, []);
 });
 
-t.test('SQLite is opened in store/ only', async (t) => {
+t.test('opens SQLite only in store/', async (t) => {
   t.same(uses([...service, ...jobs], /'node:sqlite'/, inFolder('src/store')), []);
 });
 
-t.test('zod is imported as a namespace: bundlers keep the messages of all its languages otherwise', async (t) => {
+t.test('imports zod as a namespace, so that bundlers drop its messages in other languages', async (t) => {
   const all = [...service, ...jobs, ...receivers];
   t.same(
     uses(all, /import [^*;]*from 'zod'|import\('zod'\)/, () => false),
@@ -359,7 +359,7 @@ t.test('zod is imported as a namespace: bundlers keep the messages of all its la
   t.ok(all.some(({ imports }) => imports.includes('zod')));
 });
 
-t.test('the tables of the store and those of an engine in the same database have different names', async (t) => {
+t.test('gives the tables of the store and of an engine in the same database different names', async (t) => {
   const schema = readFileSync(new URL('../src/store/postgres/migrations/001_initial.sql', import.meta.url), 'utf8');
   const ofStore = [...schema.matchAll(/CREATE TABLE rollcall\.(\w+)/g)].map(([, name = '']) => name);
   const ofEngines = jobs
@@ -379,7 +379,7 @@ function isTypeImport(text: string, file: string): boolean {
   return new RegExp(`import type [^;]*${file}'`).test(text);
 }
 
-t.test('no folder lists more files than a reader takes in at once', async (t) => {
+t.test('keeps folders short enough to read at once', async (t) => {
   const folders = Map.groupBy(
     ['src', 'jobs', 'receivers'].flatMap((folder) =>
       readdirSync(join(root, folder), { recursive: true, withFileTypes: true })

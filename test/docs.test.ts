@@ -102,7 +102,7 @@ t.test('distinguishes sentences from code, links, cells and items', async (t) =>
 /** How a comment begins that says about what it speaks, and not what it says. */
 const HEADLESS = /\/\*\* (?:Whether|How|Where|What|Has|Who|When|Of|By|Its|Whose) /;
 
-t.test('doc comments begin with a noun or a verb', async (t) => {
+t.test('begins doc comments with a noun or a verb', async (t) => {
   const files = ['src/**/*.{ts,js}', 'jobs/**/*.ts', 'receivers/**/*.ts'].flatMap(find);
   const comments = files.flatMap((file) => text(file).split('\n')).filter((line) => line.includes('/** '));
   t.ok(comments.length > 3_000);

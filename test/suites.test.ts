@@ -32,7 +32,7 @@ t.test('has a file for every suite, which npm test finds, and for nothing else',
 const skip = process.env['TAP'] === '1' ? false : 'tap itself removes it first; npm test has a hook';
 t.test('keeps the folder of a test until its teardowns have run', { skip }, async (t) => {
   let wasThere: boolean | null = null;
-  await t.test('a test that makes its folder first', async (t) => {
+  await t.test('makes its folder first', async (t) => {
     const folder = t.testdir({});
     t.teardown(async () => {
       await new Promise((resolve) => setImmediate(resolve));

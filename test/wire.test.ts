@@ -93,7 +93,7 @@ type Lacking<Type extends ClientType> =
   | Exclude<keyof Extract<WebhookBody, { type: Type }>, keyof ClientMessages[Type] | Written>
   | Exclude<keyof ClientMessages[Type], keyof AnyMessage>;
 
-t.test('the client library and the kit have every kind, and the client every field', async (t) => {
+t.test('declares every kind in the client library and the kit, and every field in the client', async (t) => {
   // If this does not compile, the error names the fields that src/client/message.ts lacks.
   const all = 'complete' as const;
   const client: { readonly [Type in ClientType]: [Lacking<Type>] extends [never] ? typeof all : Lacking<Type> } = {

@@ -85,7 +85,7 @@ function fast(): Clock {
   };
 }
 
-t.test('people are told when an endpoint is paused, and when it goes on, signed and in a chat', async (t) => {
+t.test('notifies of a paused and a resumed endpoint, signed and in a chat', async (t) => {
   const people = await hearing(t);
   const text = JSON.stringify(config(people.url));
   const parsed = parseConfig(text, { file: 'rollcall.yaml', folder: t.testdir(), env: {} });
@@ -141,7 +141,7 @@ t.test('people are told when an endpoint is paused, and when it goes on, signed 
   t.equal(new Set(kinds).size, kinds.length, 'each was told once');
 });
 
-t.test('a program that is killed and started again goes on where it was, and repeats nothing', async (t) => {
+t.test('continues after a kill and restart without repeating alerts', async (t) => {
   const people = await hearing(t);
   const folder = t.testdir();
   const file = join(folder, 'rollcall.yaml');

@@ -134,57 +134,49 @@ async function service(folder: string, port: number) {
 
 const soon = () => new Promise((resolve) => setTimeout(resolve, 50));
 
-t.test(
-  'while the disk is full what was acknowledged is delivered, and intake goes on once there is room',
-  { skip },
-  async (t) => {
-    const folder = smallDisk(t);
-    const receiver = await absentReceiver(t);
-    const { app, send, ready, resume, acknowledged } = await service(folder, receiver.port);
-    t.teardown(() => app.close());
-    for (let batch = 0; batch < 8; batch += 1) t.equal((await send()).status, 200);
-    t.equal(await ready(), 200);
-    const empty = fill(folder);
-    let answer = await send();
-    for (let tries = 0; answer.status === 200 && tries < 100; tries += 1) answer = await send();
-    t.match(answer, { status: 503, code: 'store_full', retryAfter: /^\d+$/ });
-    t.equal(await ready(), 503, 'who balances load is told');
-    t.equal((await fetch(`${app.address}/healthz`)).status, 200);
+t.test('delivers acknowledged messages on a full disk, and resumes intake once there is room', { skip }, async (t) => {
+  const folder = smallDisk(t);
+  const receiver = await absentReceiver(t);
+  const { app, send, ready, resume, acknowledged } = await service(folder, receiver.port);
+  t.teardown(() => app.close());
+  for (let batch = 0; batch < 8; batch += 1) t.equal((await send()).status, 200);
+  t.equal(await ready(), 200);
+  const empty = fill(folder);
+  let answer = await send();
+  for (let tries = 0; answer.status === 200 && tries < 100; tries += 1) answer = await send();
+  t.match(answer, { status: 503, code: 'store_full', retryAfter: /^\d+$/ });
+  t.equal(await ready(), 503, 'who balances load is told');
+  t.equal((await fetch(`${app.address}/healthz`)).status, 200);
 
-    await receiver.appear();
-    await resume();
-    while (receiver.got.size < acknowledged.size) await soon();
-    const settled = async () => (await app.store.backlog())[0]?.pending === 0;
-    while (!(await settled())) await soon();
-    t.ok(acknowledged.size >= 80, `${acknowledged.size} deliveries are made and settled on a full disk`);
+  await receiver.appear();
+  await resume();
+  while (receiver.got.size < acknowledged.size) await soon();
+  const settled = async () => (await app.store.backlog())[0]?.pending === 0;
+  while (!(await settled())) await soon();
+  t.ok(acknowledged.size >= 80, `${acknowledged.size} deliveries are made and settled on a full disk`);
 
-    empty();
-    while ((await send()).status !== 200) await soon();
-    t.equal(await ready(), 200);
-    while (receiver.got.size < acknowledged.size) await soon();
-  },
-);
+  empty();
+  while ((await send()).status !== 200) await soon();
+  t.equal(await ready(), 200);
+  while (receiver.got.size < acknowledged.size) await soon();
+});
 
-t.test(
-  'a store of which everything was delivered takes new messages, though the rest of the disk stays full',
-  { skip },
-  async (t) => {
-    const folder = smallDisk(t);
-    const receiver = await absentReceiver(t);
-    const { app, send, resume, acknowledged } = await service(folder, receiver.port);
-    t.teardown(() => app.close());
-    let answer = await send();
-    for (let tries = 0; answer.status === 200 && tries < 100; tries += 1) answer = await send();
-    t.match(answer, { status: 503, code: 'store_full' });
-    await receiver.appear();
-    await resume();
-    while (receiver.got.size < acknowledged.size) await soon();
-    while ((await send()).status !== 200) await soon();
-    t.pass('its own file has room again');
-  },
-);
+t.test('accepts messages in the space of a drained store while the disk stays full', { skip }, async (t) => {
+  const folder = smallDisk(t);
+  const receiver = await absentReceiver(t);
+  const { app, send, resume, acknowledged } = await service(folder, receiver.port);
+  t.teardown(() => app.close());
+  let answer = await send();
+  for (let tries = 0; answer.status === 200 && tries < 100; tries += 1) answer = await send();
+  t.match(answer, { status: 503, code: 'store_full' });
+  await receiver.appear();
+  await resume();
+  while (receiver.got.size < acknowledged.size) await soon();
+  while ((await send()).status !== 200) await soon();
+  t.pass('its own file has room again');
+});
 
-t.test('a start on a full disk delivers, and is ready once there is room', { skip }, async (t) => {
+t.test('starts and delivers on a full disk, and is ready once there is room', { skip }, async (t) => {
   const folder = smallDisk(t);
   const receiver = await absentReceiver(t);
   const before = await service(folder, receiver.port);
@@ -207,7 +199,7 @@ t.test('a start on a full disk delivers, and is ready once there is room', { ski
   t.equal(await ready(), 200);
 });
 
-t.test('what needs more room than a full disk has fails alone', { skip }, async (t) => {
+t.test('fails only the operations that need more room than a full disk has', { skip }, async (t) => {
   const folder = smallDisk(t);
   const path = join(folder, 'rollcall.db');
   const store = await openSqliteStore({ path, maxQueued: 10_000, clock: systemClock, events: NO_EVENTS });

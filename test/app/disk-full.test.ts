@@ -21,7 +21,7 @@ function mount(folder: string, size: string): boolean {
 const folder = mkdtempSync(join(tmpdir(), 'rollcall-disk-'));
 const skip = mount(folder, '8m') ? false : 'no right to mount a small disk';
 
-t.test('a full disk gives 503 and leaves a working process, which goes on by itself', { skip }, async (t) => {
+t.test('answers 503 on a full disk, keeps running and recovers automatically', { skip }, async (t) => {
   const ledger = new Ledger();
   const port = await ledger.listen();
   const text = JSON.stringify({

@@ -27,7 +27,7 @@ async function service(t: Test) {
   return { app, lines, get, send };
 }
 
-t.test('whoever embeds the service is told that it has failed; until it is closed it answers 503', async (t) => {
+t.test('notifies the embedding app of a failure, and answers 503 until it is closed', async (t) => {
   armFailpoint('accept', 1, 'throw');
   const { app, lines, get, send } = await service(t);
   t.same((await get('/healthz')).status, 200);
@@ -42,7 +42,7 @@ t.test('whoever embeds the service is told that it has failed; until it is close
   t.equal(lines.length, 1, 'it is said once');
 });
 
-t.test('a server that closes by itself is a failure, one that is closed is not', async (t) => {
+t.test('reports a failure if the server closes unexpectedly, but not when the service is closed', async (t) => {
   const { app, lines } = await service(t);
   const { server } = app as unknown as { server: { server: { close(): void; closeAllConnections(): void } } };
   server.server.close();

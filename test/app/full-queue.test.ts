@@ -38,7 +38,7 @@ function receiver() {
 }
 
 t.test(
-  'one dead destination with a full queue: each call is taken, the healthy one gets all of them at once, the other later',
+  'accepts every call while the queue of a dead destination is full, and delivers to the healthy one at once',
   async (t) => {
     const good = receiver();
     t.teardown(() => good.close());

@@ -21,7 +21,7 @@ async function listen(t: Test, statusOf: (body: Record<string, unknown>) => numb
   return (server.address() as AddressInfo).port;
 }
 
-t.test('an endpoint that refuses everything is shown, counted, and logged once; then all of it arrives', async (t) => {
+t.test('shows, counts and logs once an endpoint that refuses everything, and delivers everything later', async (t) => {
   const logged = Promise.withResolvers<void>();
   const taken = new Set<unknown>();
   const all = Promise.withResolvers<void>();

@@ -32,7 +32,7 @@ function writeConfig(t: Test, folder: string, inbox: Inbox): string {
 
 const told = ({ type, userId, traits }: Webhook) => `${type} ${userId} ${JSON.stringify(traits ?? {})}`;
 
-t.test('a deletion for one source takes the user out of its audiences and leaves the others alone', async (t) => {
+t.test('removes a user from the audiences of one source only when the deletion names that source', async (t) => {
   const folder = t.testdir({ 'members.csv': 'user_id\nu1\nu2\n' });
   const inbox = await startInbox(t);
   const app = await startApp(t, writeConfig(t, folder, inbox));

@@ -4,7 +4,7 @@ import t from 'tap';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 
-t.test('a service told to stop while it starts leaves no server behind', async (t) => {
+t.test('leaves no server behind if stopped while starting', async (t) => {
   const text =
     'store: sqlite:./rollcall.db\nlisten: { host: 127.0.0.1, port: 0 }\nsources: [{ id: shop, writeKey: key }]\n';
   const config = parseConfig(text, { file: 'rollcall.yaml', folder: t.testdir(), env: {} });
@@ -16,7 +16,7 @@ t.test('a service told to stop while it starts leaves no server behind', async (
   t.notOk(process.getActiveResourcesInfo().includes('TCPServerWrap'));
 });
 
-t.test('a changed configuration that comes while the service stops starts no schedules', async (t) => {
+t.test('starts no schedules for a configuration that is reloaded while stopping', async (t) => {
   const text = `store: sqlite:./rollcall.db
 sources: [{ id: shop, writeKey: key }]
 audiences: [{ name: Yearly, source: shop, schedule: "0 0 1 1 *", sql: select 'u1' as user_id }]

@@ -54,7 +54,7 @@ async function ask(port: number, path: string, body?: object) {
   return { status: answer.statusCode, body: JSON.parse(await text(answer)) as object };
 }
 
-t.test('while attempts end, load balancers are sent elsewhere, and what still comes is taken', async (t) => {
+t.test('reports not ready but accepts messages while running attempts end', async (t) => {
   const { open, posted } = await service(t);
   const { app, port } = await open();
   t.match(await ask(port, '/readyz'), { status: 200 });

@@ -24,7 +24,7 @@ async function sessionWith(t: Test, answer: (response: ServerResponse, parameter
   return session;
 }
 
-t.test('an error at the end of an answer is one, whatever the server is', async (t) => {
+t.test('detects an error at the end of a response, on every server version', async (t) => {
   const late = await sessionWith(t, (response, parameters) => {
     const isRow = parameters.get('http_write_exception_in_output_format') !== '0';
     response.end(`["a"]\n${isRow ? `${JSON.stringify([ERROR])}\n` : ERROR}`);
@@ -47,7 +47,7 @@ t.test('an error at the end of an answer is one, whatever the server is', async 
   await t.rejects(begun.run('insert'), failed, 'after the first progress');
 });
 
-t.test('statements that take hours tell of it in many headers', async (t) => {
+t.test('reads the many progress headers of statements that take hours', async (t) => {
   const slow = await sessionWith(t, (response) => {
     const progress = JSON.stringify({ read_rows: '2752512000', of: 'x'.repeat(200) });
     response.setHeader('x-clickhouse-progress', Array(500).fill(progress));
@@ -57,7 +57,7 @@ t.test('statements that take hours tell of it in many headers', async (t) => {
   await slow.run('insert');
 });
 
-t.test('what is no answer of ClickHouse is said to be none', async (t) => {
+t.test('rejects responses that are not from ClickHouse', async (t) => {
   const answers: ((response: ServerResponse) => void)[] = [
     (response) => response.writeHead(302, { location: 'https://login.example.com/' }).end(),
     (response) => response.writeHead(502).end('<html>\r\n<h1>Bad Gateway</h1>\r\n'),

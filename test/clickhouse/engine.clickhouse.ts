@@ -43,7 +43,7 @@ engineContract(t, open);
 const tablesOf = (database: string) =>
   front.run(`SELECT name FROM system.tables WHERE database = '${database}'`).trim().split('\n');
 
-t.test('an engine that only reads makes nothing, and previews where nothing was ever synced', async (t) => {
+t.test('creates nothing when only reading, and previews before the first sync', async (t) => {
   const config = { type: 'clickhouse', url: await front.database(), database: 'never_made', settings: {} } as const;
   const engine = await openClickhouse(config, { folder, clock: systemClock, readOnly: true });
   t.teardown(() => engine.close());
@@ -57,7 +57,7 @@ t.test('an engine that only reads makes nothing, and previews where nothing was 
   t.equal(front.run(`SELECT count() FROM system.databases WHERE name = 'never_made'`).trim(), '0');
 });
 
-t.test('a stage that was cut off is no plan, and the next run removes what it left', async (t) => {
+t.test('ignores an interrupted stage as a plan, and removes its remains in the next run', async (t) => {
   const { engine, database } = await open(t);
   const sql = 'select throwIf(number = 3) as user_id from numbers(10) settings max_block_size = 1';
   await t.rejects(engine.stage(request({ sql, leasedAt: 10 })), { code: 'sql_failed' });
@@ -74,7 +74,7 @@ t.test('a stage that was cut off is no plan, and the next run removes what it le
   t.equal(front.run(`SELECT count() FROM ${database}.plans FINAL WHERE gone = 0`).trim(), '0');
 });
 
-t.test('a commit that was cut off shows nothing, and is done again or given up', async (t) => {
+t.test('hides an interrupted commit, which can be repeated or discarded', async (t) => {
   const { engine, database } = await open(t);
   await settle(engine, { sql: usersSql('a', 'b') });
   const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('b', 'c'), leasedAt: 5 }));
@@ -97,7 +97,7 @@ t.test('a commit that was cut off shows nothing, and is done again or given up',
   t.same(await engine.history('club', 'a'), [{ value: null, since: 1, until: 2 }]);
 });
 
-t.test('a user who is forgotten while a commit is under way is not in what it writes', async (t) => {
+t.test('omits a user who is forgotten during a commit', async (t) => {
   const { engine, database, reopen } = await open(t);
   await settle(engine, { sql: usersSql('a', 'b') });
   const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('b', 'c', 'd') }));
@@ -113,7 +113,7 @@ t.test('a user who is forgotten while a commit is under way is not in what it wr
   t.same(await engine.history('club', 'a'), []);
 });
 
-t.test('what later versions replaced is removed once it is most of a table', async (t) => {
+t.test('prunes superseded rows once they are most of a table', async (t) => {
   const { engine, database } = await open(t);
   const all = 'select toString(number) as user_id from numbers(6000)';
   for (const sql of [all, usersSql('0'), all, usersSql('0'), all]) await settle(engine, { sql });
@@ -128,7 +128,7 @@ t.test('what later versions replaced is removed once it is most of a table', asy
   t.equal((await engine.history('club', '7')).length, 2, 'the past stays as long as it is asked to');
 });
 
-t.test('settings of the engine go with each query, and none of what Rollcall relies on is lost by them', async (t) => {
+t.test("sends the engine's settings with each query, but keeps those that Rollcall relies on", async (t) => {
   const { reopen } = await open(t);
   const settings = {
     join_use_nulls: 1,
@@ -161,7 +161,7 @@ t.test('settings of the engine go with each query, and none of what Rollcall rel
   );
 });
 
-t.test('large joins spill, by the algorithms that can', async (t) => {
+t.test('spills large joins, with the algorithms that can', async (t) => {
   const { reopen } = await open(t);
   for (const join_algorithm of ['grace_hash', 'full_sorting_merge']) {
     const engine = await reopen({
@@ -172,7 +172,7 @@ t.test('large joins spill, by the algorithms that can', async (t) => {
   }
 });
 
-t.test('what is wrong with a query, a user and a server is told apart', async (t) => {
+t.test('distinguishes errors of a query, a user and a server', async (t) => {
   const { engine, reopen } = await open(t);
   await settle(engine, { sql: usersSql('a') });
   const tight = await reopen({ settings: { max_memory_usage: 10_000_000 } });
@@ -208,7 +208,7 @@ t.test('what is wrong with a query, a user and a server is told apart', async (t
   t.same(await engine.snapshot('club'), { version: 1, members: 1 }, 'and the snapshot stays');
 });
 
-t.test('a file that is not whole is said to be so', async (t) => {
+t.test('reports a truncated file', async (t) => {
   const { engine } = await open(t);
   const file = join(t.testdir({}), 'people.parquet');
   front.run(`INSERT INTO FUNCTION file('${file}', Parquet) SELECT toString(number) AS user_id FROM numbers(10000)`);
@@ -220,7 +220,7 @@ t.test('a file that is not whole is said to be so', async (t) => {
   await t.rejects(engine.stage(request({ sql })), { code: /source_incomplete|sql_failed/ });
 });
 
-t.test('strings with backslashes, quotes and odd bytes stay what they are', async (t) => {
+t.test('preserves strings with backslashes, quotes and odd bytes', async (t) => {
   const { engine } = await open(t);
   const users = ["o\\'x", 'back\\slash', 'tab\tx', 'ünï', '$now', ';'];
   await settle(engine, {
@@ -235,7 +235,7 @@ t.test('strings with backslashes, quotes and odd bytes stay what they are', asyn
   t.same((await engine.changes(plan, 0, 1)).userIds, ['\ufffdA']);
 });
 
-t.test('types that only ClickHouse has are told in JSON', async (t) => {
+t.test('writes types that only ClickHouse has as JSON', async (t) => {
   const { engine } = await open(t);
   const sql = `select toUInt32(7) as user_id, map('a', 1, 'b', nan) as m, [toLowCardinality('x'), 'y'] as l, tuple(1, 'q')::Tuple(n UInt8, s String) as t,
     toDecimal64(1.50, 4) as d, toUInt64(18446744073709551615) as big, toDate32('1925-01-01') as day, toDateTime('2026-01-01 09:00:00', 'Asia/Tokyo') as tokyo,
@@ -262,7 +262,7 @@ t.test('types that only ClickHouse has are told in JSON', async (t) => {
   });
 });
 
-t.test('SQL that is interrupted has ended in ClickHouse, too', async (t) => {
+t.test('stops interrupted SQL in ClickHouse, too', async (t) => {
   const { engine } = await open(t);
   const stop = new AbortController();
   const sql = 'select toString(number) as user_id from system.numbers where sipHash64(number) = 1';
@@ -279,7 +279,7 @@ t.test('SQL that is interrupted has ended in ClickHouse, too', async (t) => {
   t.equal(runs(), 0);
 });
 
-t.test('settings of a profile change neither tables nor columns nor what a plan shows', async (t) => {
+t.test("makes the same tables, columns and plans whatever the profile's settings", async (t) => {
   const settings = {
     data_type_default_nullable: 1,
     empty_result_for_aggregation_by_empty_set: 1,
@@ -297,7 +297,7 @@ t.test('settings of a profile change neither tables nor columns nor what a plan 
   t.same(await engine.snapshot('x'), { version: 1, members: 1 });
 });
 
-t.test('what goes beyond a limit of the profile fails, and is never a part of the rows', async (t) => {
+t.test('fails beyond a limit of the profile instead of returning part of the rows', async (t) => {
   const { reopen } = await open(t);
   const sql = 'select toString(number) as user_id from numbers(20000)';
   const limits = [
@@ -312,7 +312,7 @@ t.test('what goes beyond a limit of the profile fails, and is never a part of th
 });
 
 // The last: once the server within this process was read only, it stays so.
-t.test('a server says its version, and what would keep runs from working', async (t) => {
+t.test("reports the server's version, and what would keep runs from working", async (t) => {
   const { reopen } = await open(t);
   t.match(await (await reopen()).examine?.(1), [{ state: 'ok', message: /^ClickHouse \d+\./ }]);
   const reader = await reopen({ readOnly: true, settings: { readonly: 1 } });

@@ -53,7 +53,7 @@ const AUDIENCES = [
   },
 ];
 
-t.test('ClickHouse over the sealed files of the log finds the members that DuckDB does, row by row', async (t) => {
+t.test('finds the same members as DuckDB in the sealed files of the log, row by row', async (t) => {
   const service = loggingService(t);
   const url = await front.database();
   const engines = {

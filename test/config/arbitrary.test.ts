@@ -50,7 +50,7 @@ function outcome(file: unknown): 'taken' | 'refused' {
   }
 }
 
-t.test('whatever stands in one place of the file, it is taken or refused with a reason', async (t) => {
+t.test('accepts any value at any place of the file, or refuses it with a reason', async (t) => {
   const anything = fc.oneof(
     fc.jsonValue(),
     fc.string({ unit: anyCharacter }),
@@ -67,7 +67,7 @@ t.test('whatever stands in one place of the file, it is taken or refused with a 
   t.strictSame([...seen].toSorted(), ['refused', 'taken']);
 });
 
-t.test('in no place does an object that cannot be turned into text end in anything but a reason', async (t) => {
+t.test('refuses with a reason objects that cannot be turned into text, at every place', async (t) => {
   const object = { toString: false, valueOf: false };
   for (const path of paths(example)) {
     for (const value of [object, [object], { any: object }, { any: [object] }, { 'x-env': object }]) {
@@ -76,7 +76,7 @@ t.test('in no place does an object that cannot be turned into text end in anythi
   }
 });
 
-t.test('any text is a configuration or a mistake', async (t) => {
+t.test('reads any text as a configuration or reports a mistake', async (t) => {
   fc.assert(
     fc.property(fc.string({ unit: anyCharacter, maxLength: 200 }), (text) => {
       try {

@@ -55,7 +55,7 @@ const CONDITION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   [`{ any: [${Array.from({ length: 201 }, () => '{ performed: X }').join(', ')}] }`, '', /more than 200 conditions/],
 ];
 
-t.test('mistakes in a condition have their place, and a hint', async (t) => {
+t.test('reports mistakes in a condition with their place and a hint', async (t) => {
   for (const [when, place, message] of CONDITION_MISTAKES) {
     const found = mistakesIn(audience(when));
     t.same(Object.keys(found), [`audiences[0].when${place}`], when);
@@ -74,7 +74,7 @@ const VALUE_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['{ sum: X, of: properties.a, within: 1 fortnight }', '.within', /30 days/],
 ];
 
-t.test('mistakes in a value have their place, and a hint', async (t) => {
+t.test('reports mistakes in a value with their place and a hint', async (t) => {
   for (const [value, place, message] of VALUE_MISTAKES) {
     const found = mistakesIn(trait(value));
     t.same(Object.keys(found), [`traits[0].value${place}`], value);
@@ -82,7 +82,7 @@ t.test('mistakes in a value have their place, and a hint', async (t) => {
   }
 });
 
-t.test('a definition is SQL or short, not both, and of a kind that it can be', async (t) => {
+t.test('accepts a definition as SQL or short, not both, and only of a possible kind', async (t) => {
   const found = (text: string, top = '') => mistakesIn(withParts({ audience: text, top }));
   t.match(found('name: A')['audiences[0].sql']?.message, /required, or when/);
   t.match(found('name: A\nsql: x\nwhen: { performed: X }')['audiences[0].when']?.message, /one of the two/);
@@ -92,7 +92,7 @@ t.test('a definition is SQL or short, not both, and of a kind that it can be', a
   t.match(found('name: A\nwhen: { performed: X }', foreign)['audiences[0].when']?.message, /duckdb or postgres/);
 });
 
-t.test('what is live has a short definition, all the way down, and no schedule', async (t) => {
+t.test('requires short definitions of live audiences and all they refer to, and no schedule', async (t) => {
   const found = (text: string, top = '') => mistakesIn(withParts({ audience: text, top: `eventLog: {}\n${top}` }));
   t.match(found('name: A\nsql: x\nlive: true')['audiences[0].live']?.message, /needs a short definition/);
   const scheduled = found('name: A\nwhen: { performed: X }\nlive: true\nschedule: "* * * * *"');
@@ -136,7 +136,7 @@ ${rest}`;
   t.match(ofTrait['audiences[1].when.inAudience']?.message, /computed trait/);
 });
 
-t.test('a short definition needs an engine that sees the event log', async (t) => {
+t.test('requires an engine with the event log for short definitions', async (t) => {
   const found = (top: string) => mistakesIn(withParts({ audience: 'name: A\nwhen: { performed: X }', top }));
   const path = 'audiences[0].when';
   t.match(found('')[path], { line: 10, message: /not kept\. Add eventLog: \{\}/ });
@@ -147,7 +147,7 @@ t.test('a short definition needs an engine that sees the event log', async (t) =
   t.match(found(`eventLog: {}\nstore: postgres://u@h/other\n${postgres}`)[path]?.message, /does not see/);
 });
 
-t.test('mistakes about the event log, and in files, show beside all others', async (t) => {
+t.test('reports mistakes about the event log and in files together with all others', async (t) => {
   const file = (store: string, engine: string, log = '') => `
 serviceNam: x
 store: ${store}
@@ -221,7 +221,7 @@ ${definitions}
 const kept = (definition: string) =>
   `audiences:\n  - name: A\n    source: personas\n    schedule: '0 3 * * *'\n    ${definition}`;
 
-t.test('a window that the log is too short for is warned of, with its line and what to do', (t) => {
+t.test('warns of a window longer than the log, with its line and what to do', (t) => {
   const { warnings } = parse(
     KEPT(`${kept(`when:
       any:
@@ -244,7 +244,7 @@ traits:
   t.end();
 });
 
-t.test('SQL over the views is refused or warned of where its engine does not see the log', (t) => {
+t.test('refuses or warns of SQL over the views if its engine cannot read the log', (t) => {
   const warned = (sql: string, top?: string) =>
     parse(KEPT(kept(sql), top)).warnings.map(({ path, line, message }) => `${line} ${path} ${message}`);
   const none = 'network: {}';

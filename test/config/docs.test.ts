@@ -18,7 +18,7 @@ const tables: Readonly<Record<string, readonly Setting[]>> = {
   computations: merged([...listed('audiences'), ...listed('traits')]),
 };
 
-t.test('docs/configuration.md has every setting, as the schema has it', async (t) => {
+t.test('lists every setting of the schema in docs/configuration.md', async (t) => {
   t.ok(Object.values(tables).flat().length > 80);
   const parts = Object.entries(tables).map(([name, rows]) => {
     const cells = rows.map((row) => [`\`${row.path}\``, row.type, row.default, row.meaning, row.example]);
@@ -27,7 +27,7 @@ t.test('docs/configuration.md has every setting, as the schema has it', async (t
   holdPage(t, 'docs/configuration.md', Object.fromEntries(parts));
 });
 
-t.test('every setting has a type and a sentence', async (t) => {
+t.test('gives every setting a type and a sentence', async (t) => {
   for (const [name, rows] of Object.entries(tables)) {
     for (const { path, type, meaning } of rows) {
       t.not(type, '', `${name} ${path}`);
@@ -36,7 +36,7 @@ t.test('every setting has a type and a sentence', async (t) => {
   }
 });
 
-t.test('examples and defaults are such that the program takes them', async (t) => {
+t.test('shows examples and defaults that the program accepts', async (t) => {
   const given = (rows: readonly Setting[], path: string) => rows.find((row) => row.path === path)?.example.slice(1, -1);
   const [destination = [], audience = []] = [tables['destinations'], tables['computations']];
   const yaml = `
@@ -62,7 +62,7 @@ t.test('examples and defaults are such that the program takes them', async (t) =
   t.match(parse(yaml), { destinations: [{ name: 'crm' }], audiences: [{ key: 'big_spenders' }] });
 });
 
-t.test('the whole file that it shows is right, and uses every section', async (t) => {
+t.test('shows a valid complete file that uses every section', async (t) => {
   const example = /^```yaml\n(serviceName:.*?)^```/ms.exec(docs)?.[1] ?? '';
   const variables = [...example.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => name);
   const env = Object.fromEntries(variables.map((name) => [name, name === 'WAREHOUSE_URL' ? 'postgres://h/d' : name]));
@@ -70,7 +70,7 @@ t.test('the whole file that it shows is right, and uses every section', async (t
   for (const name of Object.keys(schema.properties ?? {})) t.match(example, new RegExp(`^${name}:`, 'm'), name);
 });
 
-t.test('a configuration without a setting has the default that the page names', async (t) => {
+t.test('names the defaults that the program uses', async (t) => {
   const config = parse('sources: [{ id: a, writeKey: k }]');
   const defaults = Object.fromEntries(
     (tables['service'] ?? []).map((row) => [row.path, row.default.replaceAll('`', '')]),

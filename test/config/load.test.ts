@@ -5,7 +5,7 @@ import t from 'tap';
 import { loadConfig } from '../../src/config/load.ts';
 import { EXAMPLE, EXAMPLE_ENV, mistakesIn, parse, withParts } from './helpers.ts';
 
-t.test('the example of the design gives the values that the program works with', async (t) => {
+t.test("reads the design's example into the values that the program works with", async (t) => {
   const config = parse(EXAMPLE, EXAMPLE_ENV);
   t.match(config, {
     folder: '/etc/rollcall',
@@ -52,13 +52,13 @@ t.test('the example of the design gives the values that the program works with',
   });
 });
 
-t.test('a file without engines gets an embedded one', async (t) => {
+t.test('adds an embedded engine to a file without engines', async (t) => {
   const { engines, audiences } = parse(withParts({}));
   t.match(engines, { lake: { type: 'duckdb', path: '/etc/rollcall/audiences.duckdb' } });
   t.equal(audiences[0]?.engine, 'lake');
 });
 
-t.test('short forms equal the long ones', async (t) => {
+t.test('reads short forms like the long ones', async (t) => {
   const destination = 'webhookUrl: http://127.0.0.1:9/x\nsharedSecret: [new, old]\nrateLimit: 600/m\nenabled: "false"';
   const [crm] = parse(withParts({ destination })).destinations;
   t.match(crm, { secrets: ['new', 'old'], ratePerSecond: 10, enabled: false });
@@ -83,11 +83,11 @@ t.test('short forms equal the long ones', async (t) => {
   ]);
 });
 
-t.test('an in-memory store stays in memory', async (t) => {
+t.test('keeps an in-memory store in memory', async (t) => {
   t.equal(parse(withParts({ top: 'store: "sqlite::memory:"' })).store.url, 'sqlite::memory:');
 });
 
-t.test('variables are filled in, with defaults, and $${ is not one', async (t) => {
+t.test('fills in variables, with defaults, but not $${', async (t) => {
   const audience = 'name: A\nsql: "select \'$${X}\', ${ID:-user_id}, ${SET:-no}, $now"';
   const [first] = parse(withParts({ audience, top: 'listen: { port: "${PORT}" }' }), {
     SET: 'yes',
@@ -97,7 +97,7 @@ t.test('variables are filled in, with defaults, and $${ is not one', async (t) =
   t.equal(parse(withParts({ top: 'listen: { port: "${PORT}" }' }), { PORT: '81' }).listen.port, 81);
 });
 
-t.test('SQL reaches the engine as it is written, but for variables', (t) => {
+t.test('passes SQL to the engine as written, except for variables', (t) => {
   const sql = (text: string) =>
     parse(withParts({ audience: `name: A\nsql: ${JSON.stringify(text)}` }), { T: 'orders' }).audiences[0]?.sql;
   for (const text of [
@@ -125,7 +125,7 @@ t.test('omits an absent former secret, but not the first one, which signs', asyn
   });
 });
 
-t.test('no variable is set because every object has a field of its name', (t) => {
+t.test('sets no variable from a property that every object inherits', (t) => {
   for (const name of ['constructor', 'toString', '__proto__']) {
     t.match(mistakesIn(withParts({ audience: `name: A\nsql: "select \${${name}}"` })), {
       'audiences[0].sql': { message: new RegExp(`needs the environment variable ${name}`) },
@@ -134,7 +134,7 @@ t.test('no variable is set because every object has a field of its name', (t) =>
   t.end();
 });
 
-t.test('a variable that is misspelt is a mistake, and no secret that anybody can guess', (t) => {
+t.test('reports a misspelt variable instead of using a guessable secret', (t) => {
   for (const secret of [
     '${CRM-SECRET}',
     '${CRM_SECRET',
@@ -151,7 +151,7 @@ t.test('a variable that is misspelt is a mistake, and no secret that anybody can
   t.end();
 });
 
-t.test('a variable cannot bring structure into the file', async (t) => {
+t.test('inserts variables as text, never as structure', async (t) => {
   const evil = 'x", enabled: false, name: "y';
   const file = withParts({ destination: 'webhookUrl: https://a.example.com/\nsharedSecret: "${SECRET}"' });
   const [destination] = parse(file, { SECRET: evil }).destinations;
@@ -176,7 +176,7 @@ t.test("reads certificate authorities relative to the file's folder", async (t) 
   });
 });
 
-t.test('files as Windows writes them are read, or refused with a reason', async (t) => {
+t.test('reads files as Windows writes them, or refuses them with a reason', async (t) => {
   const text = withParts({ top: 'serviceName: "${NAME}"' }).replaceAll('\n', '\r\n');
   const folder = t.testdir({
     'rollcall.yaml': `\uFEFF${text}`,
@@ -207,7 +207,7 @@ t.test('reports a missing file with the command that makes one', async (t) => {
   });
 });
 
-t.test('a key that a name gives is one that key takes', async (t) => {
+t.test('accepts as a key every key that it derives from a name', async (t) => {
   for (const [name, key] of [
     ['日本語', '日本語'],
     ['ลูกค้า', 'ลูกค้า'],
@@ -218,7 +218,7 @@ t.test('a key that a name gives is one that key takes', async (t) => {
   }
 });
 
-t.test('an audience that would overwrite what receivers know of a person is warned of', async (t) => {
+t.test('warns of an audience that would overwrite what receivers know of a person', async (t) => {
   const warned = (audience: string) => parse(withParts({ audience })).warnings.map(({ path }) => path);
   t.same(warned('name: User Id\nsql: x'), ['audiences[0]']);
   t.same(warned('name: A\nkey: Email\nsql: x'), ['audiences[0]']);
@@ -253,7 +253,7 @@ destinations:
   );
 });
 
-t.test('runs at once and their time have defaults, a module is looked up beside the file', async (t) => {
+t.test('defaults concurrency and timeouts, and finds a module next to the file', async (t) => {
   const { engines, audiences } = parse(
     withParts({
       audience: 'name: A\nsql: x\ntimeout: 90s',

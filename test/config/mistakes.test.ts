@@ -74,7 +74,7 @@ const DESTINATION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['webhookUrl: https://a.example.com/\naudiences: [big_spender]', 'audiences[0]', /which there is not/],
 ];
 
-t.test('mistakes in a destination', async (t) => {
+t.test('reports mistakes in a destination', async (t) => {
   for (const [destination, path, message] of DESTINATION_MISTAKES) {
     const found = mistakesIn(withParts({ destination }));
     const full = path === '' ? 'destinations[0]' : `destinations[0].${path}`;
@@ -90,7 +90,7 @@ t.test('checks each webhook even if there are too many', async (t) => {
   t.match(found['destinations[0].webhooks[2].url']?.message, /full URL/);
 });
 
-t.test('mistakes in headers', async (t) => {
+t.test('reports mistakes in headers', async (t) => {
   const headers = (text: string) => `webhooks: [{ url: "https://a.example.com/", headers: { ${text} } }]`;
   const found = (text: string) => {
     const mistakes = Object.values(mistakesIn(withParts({ destination: headers(text) })));
@@ -138,7 +138,7 @@ const AUDIENCE_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['name: A\nsql: x\nguard: { minMembers: -1 }', 'guard.minMembers', /whole number/],
 ];
 
-t.test('mistakes in an audience', async (t) => {
+t.test('reports mistakes in an audience', async (t) => {
   for (const [audience, path, message] of AUDIENCE_MISTAKES) {
     const found = mistakesIn(withParts({ audience }));
     t.match(found[`audiences[0].${path}`]?.message, message, audience);
@@ -146,7 +146,7 @@ t.test('mistakes in an audience', async (t) => {
   }
 });
 
-t.test('names and keys that are taken are refused, over audiences and traits', async (t) => {
+t.test('refuses duplicate names and keys across audiences and traits', async (t) => {
   const top =
     'traits: [{ name: everyone, source: shop, sql: x }, { name: Other, key: Everyone2, source: shop, sql: x }]';
   t.match(mistakesIn(withParts({ top })), {
@@ -164,7 +164,7 @@ t.test('names and keys that are taken are refused, over audiences and traits', a
   });
 });
 
-t.test('a write key that Basic credentials cannot carry is refused', async (t) => {
+t.test('refuses a write key that Basic credentials cannot carry', async (t) => {
   const keys = {
     '': /empty/,
     'a:b': /colon/,
@@ -187,7 +187,7 @@ t.test('refuses reserved names', async (t) => {
   });
 });
 
-t.test('mistakes elsewhere', async (t) => {
+t.test('reports mistakes elsewhere', async (t) => {
   const cases: readonly (readonly [string, string, RegExp])[] = [
     ['engines: { lake: { type: duckdbb } }', 'engines.lake.type', /duckdb, postgres, clickhouse or module/],
     ['engines: { lake: { type: clickhouse } }', 'engines.lake.url', /required|HTTP interface/],
@@ -284,7 +284,7 @@ t.test('reports files that are not YAML or not a map, with the line', async (t) 
   t.match(mistakesIn(''), { sources: { message: /required/ } });
 });
 
-t.test('a mistake shows no secret', async (t) => {
+t.test('shows no secret in a mistake', async (t) => {
   const text = withParts({
     top: 'store: { url: "postgre://u:hunter2@h/d" }\nadmin: { token: [hunter2] }',
     destination: 'webhookUrl: "ftp://u:hunter2@h/"\nsharedSecret: { a: hunter2 }',
@@ -298,7 +298,7 @@ t.test('a mistake shows no secret', async (t) => {
   }
 });
 
-t.test('mistakes in the YAML itself have a line and a hint', async (t) => {
+t.test('reports mistakes in the YAML with a line and a hint', async (t) => {
   const sources = 'sources: [{ id: shop, writeKey: k }]\n';
   const cases: readonly (readonly [string, number, RegExp])[] = [
     ['serviceName: *x\n', 2, /^\*x names nothing: .* stand in quotes/],
@@ -324,7 +324,7 @@ t.test('mistakes in the YAML itself have a line and a hint', async (t) => {
   }
 });
 
-t.test('nicknames of schedules are what they stand for', async (t) => {
+t.test('expands nicknames of schedules', async (t) => {
   const { audiences } = parse(withParts({ audience: 'name: A\nsql: x\nschedule: "@daily"' }));
   t.equal(audiences[0]?.schedule, '0 0 * * *');
 });

@@ -6,7 +6,7 @@ import { EXAMPLE } from './helpers.ts';
 
 const check = new Ajv2020({ allowUnionTypes: true, strict: false }).compile(configJsonSchema());
 
-t.test('the JSON Schema takes the example and refuses what the program refuses', async (t) => {
+t.test('accepts the example and refuses what the program refuses in the JSON Schema', async (t) => {
   const example = parseYaml(EXAMPLE);
   t.ok(check(example), JSON.stringify(check.errors));
   t.notOk(check({ ...example, serviceNam: 'x' }), 'unknown key');

@@ -39,7 +39,7 @@ const AUDIENCES = [
 ];
 
 t.test(
-  'real purchases as events: short definitions, SQL and the file give the same members on every date',
+  'finds the same members by short definitions, SQL and the file, on every date of real purchases',
   { skip, timeout: TIME_LIMIT },
   async (t) => {
     const service = loggingService(t);

@@ -4,7 +4,7 @@ import { alias, identify, order } from './helpers/event.ts';
 
 const LONG = 5_000;
 
-t.test('chains and circles of thousands of aliases end, in whatever order they came', async (t) => {
+t.test('resolves chains and circles of thousands of aliases in any order', async (t) => {
   for (const { type, fill, session, prefix } of await openEngines(t)) {
     await fill([]);
     // Step by step, a chain of n ids would take n² / 2 rows.
@@ -33,7 +33,7 @@ t.test('chains and circles of thousands of aliases end, in whatever order they c
   }
 });
 
-t.test('the view of users has each person once, with the latest of each trait', async (t) => {
+t.test('lists each person once in the view of users, with the latest of each trait', async (t) => {
   for (const { type, fill, session, prefix } of await openEngines(t)) {
     await fill([
       identify('old anonymous:x', '9d', { plan: 'free', name: 'Ann', tags: ['a'], gone: 1 }),

@@ -11,7 +11,7 @@ const RUNS = Number(process.env['DEFINITION_RUNS'] ?? 12);
 
 const LISTED = "select 'a' as user_id union all select 'outside'";
 
-t.test('random definitions over random histories: the SQL of both engines says what the law says', async (t) => {
+t.test('computes random definitions over random histories as the law says, on both engines', async (t) => {
   const engines = await openEngines(t);
   let triples = 0;
   let found = 0;

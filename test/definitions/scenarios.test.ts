@@ -12,7 +12,7 @@ import { traitValues } from './scenarios/values.ts';
 
 const groups = { windows, counts, filters, traits, logic, identities, lives, values: traitValues };
 
-t.test('every scenario comes out the same on both engines and by the law', async (t) => {
+t.test('computes every scenario alike on both engines and by the law', async (t) => {
   const engines = await openEngines(t);
   const scenarios = Object.values(groups).flat();
   t.ok(scenarios.length >= 80, `${scenarios.length} scenarios`);

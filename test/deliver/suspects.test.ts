@@ -42,7 +42,7 @@ async function crash(database: TestDatabase, times: number, inFlight: readonly s
 const events = (receiver: Receiver) => receiver.bodies.map(({ event }) => event);
 const names = (count: number) => Array.from({ length: count }, (_, index) => `m${index}`);
 
-t.test('records posts only of claims held at an abnormal end', async (t) => {
+t.test('after a crash, records posts only for deliveries that the crashed process held', async (t) => {
   const receiver = await Receiver.start(t);
   const store = await database(t);
   const recorded: string[] = [];

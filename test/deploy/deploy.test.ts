@@ -36,18 +36,21 @@ async function understands(t: Test, args: readonly string[]): Promise<void> {
   t.equal(await runProgram([...args, '--help'], terminal), 0, args.join(' '));
 }
 
-t.test('the image is built of what is there, and before the sources are, nothing is run that needs them', async (t) => {
-  const copies = named('COPY').filter((rest) => !rest.startsWith('--from'));
-  const early = copies.slice(0, copies.indexOf('. .')).flatMap((rest) => rest.split(' ').slice(0, -1));
-  for (const path of early) t.ok(existsSync(join(ROOT, path)), path);
-  for (const workspace of manifest.workspaces) t.ok(early.includes(`${workspace}/package.json`), workspace);
-  t.ok('prepare' in manifest.scripts);
-  for (const step of named('RUN')) if (/npm (ci|prune)/.test(step)) t.match(step, '--ignore-scripts');
-  const ignored = read('deploy/Dockerfile.dockerignore').split('\n');
-  for (const source of ['src', 'jobs', 'receivers', 'scripts']) t.notOk(ignored.includes(source), source);
-});
+t.test(
+  'builds the image from existing files, and runs nothing that needs the sources before they are copied',
+  async (t) => {
+    const copies = named('COPY').filter((rest) => !rest.startsWith('--from'));
+    const early = copies.slice(0, copies.indexOf('. .')).flatMap((rest) => rest.split(' ').slice(0, -1));
+    for (const path of early) t.ok(existsSync(join(ROOT, path)), path);
+    for (const workspace of manifest.workspaces) t.ok(early.includes(`${workspace}/package.json`), workspace);
+    t.ok('prepare' in manifest.scripts);
+    for (const step of named('RUN')) if (/npm (ci|prune)/.test(step)) t.match(step, '--ignore-scripts');
+    const ignored = read('deploy/Dockerfile.dockerignore').split('\n');
+    for (const source of ['src', 'jobs', 'receivers', 'scripts']) t.notOk(ignored.includes(source), source);
+  },
+);
 
-t.test('the image runs the command line, as no root, and asks for its health where the service answers', async (t) => {
+t.test('runs the command line in the image, not as root, and checks health where the service answers', async (t) => {
   t.same(named('ENTRYPOINT'), ['["node", "dist/src/cli/bin.js"]']);
   t.equal(manifest.bin.rollcall, 'dist/src/cli/bin.js');
   t.same(named('USER'), ['node']);
@@ -61,7 +64,7 @@ t.test('the image runs the command line, as no root, and asks for its health whe
 /** Secrets of the examples, for loading their configurations. */
 const SECRETS = { STORE_URL: 'postgres://h/d', ADMIN_TOKEN: 'x', SHOP_WRITE_KEY: 'x', CRM_SECRET: 'x' };
 
-t.test('the compose file runs commands that are there, in their order, and a valid configuration', async (t) => {
+t.test('runs existing commands in order in the compose file, with a valid configuration', async (t) => {
   const { postgres, migrate, rollcall, receiver, prometheus } = compose.services;
   for (const { command } of [migrate, rollcall, receiver]) await understands(t, command);
   t.same(rollcall.depends_on, { migrate: { condition: 'service_completed_successfully' } });
@@ -89,7 +92,7 @@ t.test('the compose file runs commands that are there, in their order, and a val
   t.equal(scrape.authorization.credentials_file, `/run/secrets/${prometheus.secrets[0]}`);
 });
 
-t.test('the Kubernetes objects fit together, and their configuration is valid', async (t) => {
+t.test('connects the Kubernetes objects correctly, with a valid configuration', async (t) => {
   const kustomization = parse(read(`${KUBERNETES}/kustomization.yaml`));
   const files: readonly string[] = kustomization.resources;
   const parsed = files.map((file) => parse(read(`${KUBERNETES}/${file}`)));
@@ -137,7 +140,7 @@ t.test('the Kubernetes objects fit together, and their configuration is valid', 
   t.equal(template.spec.securityContext.runAsNonRoot, true);
 });
 
-t.test('every alert rule has a section of the incident page, and links to it', async (t) => {
+t.test('links every alert rule to a section of the incident page', async (t) => {
   const { groups } = parse(read('deploy/prometheus/rollcall.rules.yaml'));
   const rules: readonly { alert: string; annotations: { runbook_url: string } }[] = groups[0].rules;
   t.ok(rules.length > 10);
@@ -152,14 +155,14 @@ t.test('every alert rule has a section of the incident page, and links to it', a
   for (const { alert, annotations } of rules) t.equal(annotations.runbook_url, `${page}#${alert.toLowerCase()}`);
 });
 
-t.test('kustomize builds them', needs('kubectl'), async (t) => {
+t.test('builds with kustomize', needs('kubectl'), async (t) => {
   const { stdout } = await run('kubectl', ['kustomize', join(ROOT, KUBERNETES)]);
   t.match(stdout, `image: rollcall:${manifest.version}`);
   t.match(stdout, /configMap:\n +name: rollcall-\w+/);
 });
 
 t.test(
-  'a changed configuration changes the processes, and not the job, which the cluster would refuse',
+  'changes the processes with the configuration, but not the job, which the cluster would refuse',
   needs('kubectl'),
   async (t) => {
     const folder = t.testdir({});
@@ -176,7 +179,7 @@ t.test(
   },
 );
 
-t.test('the systemd unit starts what npm installs, and is sound', needs('systemd-analyze'), async (t) => {
+t.test('starts what npm installs in a sound systemd unit', needs('systemd-analyze'), async (t) => {
   const unit = read('deploy/systemd/rollcall.service');
   const [, file = '', args = ''] = /^ExecStart=\S+ \S+\/node_modules\/rollcall\/(\S+) (.*)$/m.exec(unit) ?? [];
   t.equal(file, manifest.bin.rollcall);
@@ -189,7 +192,7 @@ t.test('the systemd unit starts what npm installs, and is sound', needs('systemd
   t.notMatch(stdout + stderr, /rollcall\.service/);
 });
 
-t.test('nginx takes its example', needs('nginx'), async (t) => {
+t.test('ships an example that nginx accepts', needs('nginx'), async (t) => {
   const folder = t.testdir({});
   const [key, certificate] = ['key.pem', 'certificate.pem'].map((name) => join(folder, name)) as [string, string];
   const subject = ['-subj', '/CN=events.example.com', '-nodes', '-days', '1'];
@@ -204,7 +207,7 @@ t.test('nginx takes its example', needs('nginx'), async (t) => {
   t.match(stderr, /test is successful/);
 });
 
-t.test('Caddy takes its example', needs('caddy'), async (t) => {
+t.test('ships an example that Caddy accepts', needs('caddy'), async (t) => {
   const path = join(ROOT, 'deploy/proxy/Caddyfile');
   const { stderr } = await run('caddy', ['adapt', '--config', path, '--adapter', 'caddyfile', '--validate'], {
     env: { ...process.env, HOME: t.testdir({}) },

@@ -82,7 +82,7 @@ async function firing(
     .toSorted();
 }
 
-t.test('the alert rules fire by what a process exports', needs('promtool'), async (t) => {
+t.test('fires the alert rules on what a process exports', needs('promtool'), async (t) => {
   const inbox = await startInbox(t);
   inbox.status = 400;
   const folder = t.testdir();
@@ -128,7 +128,7 @@ interface Case {
   readonly alert_rule_test: readonly { readonly alertname: string; readonly exp_alerts: readonly object[] }[];
 }
 
-t.test('each rule has a case in which it fires, and one in which it does not', async (t) => {
+t.test('has a case for each rule in which it fires, and one in which it does not', async (t) => {
   const { groups } = parse(readFileSync(RULES, 'utf8'));
   const tests = ['.test.yaml', '.days.test.yaml'].flatMap(
     (end): readonly Case[] => parse(readFileSync(RULES.replace('.yaml', end), 'utf8')).tests,

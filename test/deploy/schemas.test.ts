@@ -45,41 +45,37 @@ async function faults(t: Test, objects: readonly KubernetesObject[]): Promise<st
   );
 }
 
-t.test('each Kubernetes object is of its kind’s type', async (t) => {
+t.test("matches the type of each Kubernetes object's kind", async (t) => {
   const files: readonly string[] = parse(read('deploy/kubernetes/kustomization.yaml')).resources;
   const named = [...files, 'secret.example.yaml'].map((file) => parse(read(`deploy/kubernetes/${file}`)));
   t.ok(named.length > 7);
   t.equal(await faults(t, named), '');
 });
 
-t.test('an object with a wrong key would be found', async (t) => {
+t.test('finds a wrong key in an object', async (t) => {
   const deployment = parse(read('deploy/kubernetes/deployment.yaml'));
   const wrong = { ...deployment, spec: { ...deployment.spec, replicsa: 3 } };
   t.match(await faults(t, [wrong]), /replicsa.+does not exist/);
 });
 
-t.test('what kustomize makes is of its kind’s type', needs('kubectl'), async (t) => {
+t.test('matches the type of each kind in the output of kustomize', needs('kubectl'), async (t) => {
   const { stdout } = await run('kubectl', ['kustomize', join(ROOT, 'deploy/kubernetes')]);
   const made: readonly KubernetesObject[] = parseAllDocuments(stdout).map((document) => document.toJS());
   t.ok(made.some(({ kind }) => kind === 'ConfigMap'));
   t.equal(await faults(t, made), '');
 });
 
-t.test(
-  'Prometheus takes the configuration that compose gives it, and finds the rules',
-  needs('promtool'),
-  async (t) => {
-    // The rules lie where the container has them.
-    const folder = t.testdir({ 'rollcall.rules.yaml': read('deploy/prometheus/rollcall.rules.yaml') });
-    const config = join(folder, 'prometheus.yaml');
-    writeFileSync(config, read('deploy/compose/prometheus.yaml').replace('/etc/prometheus/rules/', `${folder}/`));
-    const { stdout } = await run('promtool', ['check', 'config', '--syntax-only', config]);
-    t.match(stdout, /SUCCESS/);
-    const mounts: readonly string[] = parse(read('deploy/compose/compose.yaml')).services.prometheus.volumes;
-    const [rules] = parse(read('deploy/compose/prometheus.yaml')).rule_files;
-    t.ok(mounts.some((mount) => mount.split(':')[1] === rules));
-  },
-);
+t.test('gives Prometheus a configuration that it accepts in compose, with the rules', needs('promtool'), async (t) => {
+  // The rules lie where the container has them.
+  const folder = t.testdir({ 'rollcall.rules.yaml': read('deploy/prometheus/rollcall.rules.yaml') });
+  const config = join(folder, 'prometheus.yaml');
+  writeFileSync(config, read('deploy/compose/prometheus.yaml').replace('/etc/prometheus/rules/', `${folder}/`));
+  const { stdout } = await run('promtool', ['check', 'config', '--syntax-only', config]);
+  t.match(stdout, /SUCCESS/);
+  const mounts: readonly string[] = parse(read('deploy/compose/compose.yaml')).services.prometheus.volumes;
+  const [rules] = parse(read('deploy/compose/prometheus.yaml')).rule_files;
+  t.ok(mounts.some((mount) => mount.split(':')[1] === rules));
+});
 
 interface Panel {
   readonly id: number;
@@ -92,27 +88,24 @@ const board: { panels: readonly Panel[]; templating: { list: readonly { name: st
   read('deploy/grafana/rollcall.json'),
 );
 
-t.test(
-  'the dashboard’s panels have ids of their own, lie side by side, and ask a source that is defined',
-  async (t) => {
-    const { panels } = board;
-    t.ok(panels.length > 8);
-    t.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
-    const variables = new Set(board.templating.list.map(({ name }) => `\${${name}}`));
-    for (const { title, gridPos: a, datasource, id, targets } of panels) {
-      t.ok(variables.has(datasource.uid), title);
-      t.ok(a.x >= 0 && a.x + a.w <= 24, title);
-      t.equal(new Set(targets.map(({ refId }) => refId)).size, targets.length, title);
-      const over = panels.filter(
-        ({ id: other, gridPos: b }) =>
-          other !== id && a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h,
-      );
-      t.same(over, [], title);
-    }
-  },
-);
+t.test("gives the dashboard's panels unique ids, places side by side and a defined source", async (t) => {
+  const { panels } = board;
+  t.ok(panels.length > 8);
+  t.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
+  const variables = new Set(board.templating.list.map(({ name }) => `\${${name}}`));
+  for (const { title, gridPos: a, datasource, id, targets } of panels) {
+    t.ok(variables.has(datasource.uid), title);
+    t.ok(a.x >= 0 && a.x + a.w <= 24, title);
+    t.equal(new Set(targets.map(({ refId }) => refId)).size, targets.length, title);
+    const over = panels.filter(
+      ({ id: other, gridPos: b }) =>
+        other !== id && a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h,
+    );
+    t.same(over, [], title);
+  }
+});
 
-t.test('Prometheus can read every question of the dashboard', needs('promtool'), async (t) => {
+t.test('asks in the dashboard only queries that Prometheus can parse', needs('promtool'), async (t) => {
   const exprs = board.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
   const rules = exprs.map((expr, index) => ({
     record: `panel:${index}`,
@@ -124,7 +117,7 @@ t.test('Prometheus can read every question of the dashboard', needs('promtool'),
   t.match(stdout, `${exprs.length} rules found`);
 });
 
-t.test('compose gives Grafana its data source and the dashboard', async (t) => {
+t.test('gives Grafana its data source and the dashboard in compose', async (t) => {
   const { services } = parse(read('deploy/compose/compose.yaml'));
   const mounts: readonly string[] = services.grafana.volumes;
   const [provider] = parse(read('deploy/compose/grafana/dashboards/rollcall.yaml')).providers;

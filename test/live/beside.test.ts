@@ -13,7 +13,7 @@ const EITHER = { key: 'viewers', when: { any: [{ performed: 'View' }, { performe
 const BOTH = { key: 'viewers', when: { all: [{ performed: 'View' }, { performed: 'Order', within: '2 days' }] } };
 const ORDERS = { key: 'orders', value: { sum: 'Order', of: 'properties.total' } };
 
-t.test('while the log is read for a new definition, the others go on, and it goes live without a gap', async (t) => {
+t.test('updates other live audiences while building a new one, which goes live without a gap', async (t) => {
   const service = loggingService(t);
   const receiver = await startReceiver(t);
   const heard = async (key: string, users: readonly string[]) => {
@@ -26,7 +26,7 @@ t.test('while the log is read for a new definition, the others go on, and it goe
   await heard('buyers', ['ann', 'bob']);
   await app.close();
 
-  await t.test('members come, leave by time alone and are deleted during a build', async (t) => {
+  await t.test('adds, expires and deletes members during a build', async (t) => {
     app = await opened(service, receiver.url, [BUYERS, VIEWERS], [ORDERS]);
     const build = holdUp(app, 'fillState');
     await app.start({ collect: true, schedules: true });
@@ -61,36 +61,42 @@ t.test('while the log is read for a new definition, the others go on, and it goe
     t.equal(await stateCount(app), 1, 'the former state is removed');
   });
 
-  await t.test('a deletion for some sources stops nobody, and what was done there counts no more', async (t) => {
-    const build = holdUp(app, 'fillState');
-    const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: ['shop'], userIds: ['dan'] });
-    while ((await app.regulations.find(id))?.status !== 'FINISHED') await pause(30);
-    await build.reached;
-    await send(app, [did('Order', 'eve')]);
-    while (receiver.state('orders')['eve'] !== 3) await pause(20);
-    t.match(await standings(app), { viewers: { lag: Number, progress: Number, hold: null } });
-    t.ok('dan' in receiver.state('viewers'));
-    build.goOn();
-    await heard('viewers', ['ann', 'cleo', 'eve']);
-    await caughtUp(app);
-    t.strictSame(receiver.state('orders'), { ann: 1, bob: 1, cleo: 1, eve: 3 });
-    t.equal(await stateCount(app), 1);
-  });
+  await t.test(
+    'keeps every audience live during a deletion for some sources, and drops what was done there',
+    async (t) => {
+      const build = holdUp(app, 'fillState');
+      const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: ['shop'], userIds: ['dan'] });
+      while ((await app.regulations.find(id))?.status !== 'FINISHED') await pause(30);
+      await build.reached;
+      await send(app, [did('Order', 'eve')]);
+      while (receiver.state('orders')['eve'] !== 3) await pause(20);
+      t.match(await standings(app), { viewers: { lag: Number, progress: Number, hold: null } });
+      t.ok('dan' in receiver.state('viewers'));
+      build.goOn();
+      await heard('viewers', ['ann', 'cleo', 'eve']);
+      await caughtUp(app);
+      t.strictSame(receiver.state('orders'), { ann: 1, bob: 1, cleo: 1, eve: 3 });
+      t.equal(await stateCount(app), 1);
+    },
+  );
 
-  await t.test('so it is while people are looked at for a definition that asks for nothing more', async (t) => {
-    await app.close();
-    app = await opened(service, receiver.url, [BUYERS, EITHER]);
-    const sweep = holdUp(app, 'personsAfter', true);
-    await app.start({ collect: true, schedules: true });
-    await send(app, [did('Order', 'finn')]);
-    await heard('buyers', ['cleo', 'eve', 'finn']);
-    t.match(await standings(app), { viewers: { hold: 'edited' } });
-    t.notOk('finn' in receiver.state('viewers'), 'nothing is sent of the edited one');
-    sweep.goOn();
-    await heard('viewers', ['ann', 'cleo', 'eve', 'finn']);
-  });
+  await t.test(
+    'updates other audiences while checking everybody for an edited definition that needs no more data',
+    async (t) => {
+      await app.close();
+      app = await opened(service, receiver.url, [BUYERS, EITHER]);
+      const sweep = holdUp(app, 'personsAfter', true);
+      await app.start({ collect: true, schedules: true });
+      await send(app, [did('Order', 'finn')]);
+      await heard('buyers', ['cleo', 'eve', 'finn']);
+      t.match(await standings(app), { viewers: { hold: 'edited' } });
+      t.notOk('finn' in receiver.state('viewers'), 'nothing is sent of the edited one');
+      sweep.goOn();
+      await heard('viewers', ['ann', 'cleo', 'eve', 'finn']);
+    },
+  );
 
-  await t.test('definitions that are edited again and again end as the last one', async (t) => {
+  await t.test('ends with the last of several edits', async (t) => {
     for (const edited of [BOTH, VIEWERS, EITHER, BOTH]) {
       await app.close();
       app = await opened(service, receiver.url, [BUYERS, edited], [ORDERS]);
@@ -103,7 +109,7 @@ t.test('while the log is read for a new definition, the others go on, and it goe
     for (const key of ['buyers', 'viewers', 'orders'])
       t.strictSame(receiver.state(key), Object.fromEntries(await membersOf(app, key)), key);
   });
-  await t.test('where nothing is live any more, nothing is kept; what is live again is built again', async (t) => {
+  await t.test('removes state when nothing is live, and builds it again when something is', async (t) => {
     await app.close();
     app = await opened(service, receiver.url, []);
     await app.start({ collect: true, schedules: true });

@@ -23,7 +23,7 @@ const AUDIENCES = [
   },
 ];
 
-t.test('real purchases as they come in: live members are those of the file, at any instant', { skip }, async (t) => {
+t.test('finds the members that the file gives, at any instant of real purchases', { skip }, async (t) => {
   const service = loggingService(t);
   const app = await service.open([], {
     // Longer than the file.

@@ -36,7 +36,7 @@ const TRAITS = {
   items: { uniqueList: 'Order', of: 'properties.item' },
 };
 
-t.test('live audiences are what the SQL says, whoever leads, and receivers hear just that', async (t) => {
+t.test('keeps live audiences as the SQL says, whoever leads, and sends receivers exactly that', async (t) => {
   const service = loggingService(t);
   const receiver = await startReceiver(t);
   const random = seeded(Number(process.env['LIVE_SEED'] ?? 7));

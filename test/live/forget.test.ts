@@ -31,7 +31,7 @@ async function forgotten(user: string, rows: readonly LiveRow[]) {
   return done;
 }
 
-t.test('those who shared a device with somebody who is deleted are looked at once, by no former id', async (t) => {
+t.test('checks at once, under current ids, people who shared a device with a deleted user', async (t) => {
   const shared = row('a:tablet', 'ann', [
     ['ann', [1, 1, 'm1']],
     ['gone', [2, 2, 'm2']],

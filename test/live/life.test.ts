@@ -8,7 +8,7 @@ import { caughtUp, computed, delivered, membersOf } from './helpers/service.ts';
 t.setTimeout(590_000);
 const HOUR = 3_600_000;
 
-t.test('a live audience has the life that others have', async (t) => {
+t.test('syncs, holds, edits and retires live audiences like others', async (t) => {
   const service = loggingService(t);
   const receiver = await startReceiver(t);
   const second = await startReceiver(t);
@@ -19,7 +19,7 @@ t.test('a live audience has the life that others have', async (t) => {
   let app = await open(buyers);
   await settled(app);
 
-  await t.test('an event makes a member, and receivers hear of it, also after a sync by hand', async (t) => {
+  await t.test('adds a member on an event and notifies receivers, also after a manual sync', async (t) => {
     t.match(await app.sync.run(['buyers']), [{ error: null }]);
     await send(app, ['a', 'b', 'c', 'd'].map(order));
     await settled(app);
@@ -36,7 +36,7 @@ t.test('a live audience has the life that others have', async (t) => {
     t.strictSame(receiver.state('buyers'), { a: true, b: true, c: true, d: true });
   });
 
-  await t.test('a guard freezes it, and approving sends the difference', async (t) => {
+  await t.test('freezes it by a guard, and sends the difference on approval', async (t) => {
     service.advance(50 * HOUR);
     await send(app, ['e'].map(order));
     const run = await held(app);
@@ -50,7 +50,7 @@ t.test('a live audience has the life that others have', async (t) => {
     t.strictSame(receiver.state('buyers'), { e: true });
   });
 
-  await t.test('rejecting leaves it frozen, and a sync by hand can be approved', async (t) => {
+  await t.test('stays frozen after a rejection, and can be approved after a manual sync', async (t) => {
     await send(app, ['f', 'g', 'h'].map(order));
     await settled(app);
     service.advance(50 * HOUR);
@@ -65,7 +65,7 @@ t.test('a live audience has the life that others have', async (t) => {
     t.strictSame(receiver.state('buyers'), { i: true, j: true });
   });
 
-  await t.test('an edited definition is computed over the log, and goes on without a gap', async (t) => {
+  await t.test('computes an edited definition over the log, and continues without a gap', async (t) => {
     await app.close();
     app = await open({ when: { performed: 'Order', atLeast: 2 } });
     await send(app, [order('j')]);
@@ -76,7 +76,7 @@ t.test('a live audience has the life that others have', async (t) => {
     t.strictSame(receiver.state('buyers'), { a: true, b: true, j: true });
   });
 
-  await t.test('a destination that comes later gets the membership, and all hear of the end', async (t) => {
+  await t.test('sends the membership to a later destination, and the end to all', async (t) => {
     await app.close();
     app = await open({ when: { performed: 'Order', atLeast: 2 } }, [crm, other]);
     await settled(app);

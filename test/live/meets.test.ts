@@ -9,7 +9,7 @@ import { caughtUp, computed, delivered } from './helpers/service.ts';
 t.setTimeout(590_000);
 const MINUTE = 60_000;
 
-t.test('how live meets plans of what is new, pausing, and alerts of what is overdue', async (t) => {
+t.test('combines live audiences with plans of new ones, pausing and alerts of overdue ones', async (t) => {
   const service = loggingService(t);
   const receiver = await startReceiver(t);
   const config = {
@@ -26,7 +26,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
   const pause = () => collector.store.pauseAudience({ key: 'buyers', at: service.clock.now(), by: 'cli:ann' });
   let leader: App | null = null;
 
-  await t.test('a new one has no plan, and an error that says how to come by one', async (t) => {
+  await t.test('refuses a plan of a new one with an error that says how to get one', async (t) => {
     await send(collector, [order('a'), order('b')]);
     const [{ live } = {}] = await collector.sync.audiences();
     t.match(live, { hold: 'new', lag: null }, 'it does not look as if it was computed');
@@ -36,7 +36,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     });
   });
 
-  await t.test('it is of now: another time is refused, and nothing is computed', async (t) => {
+  await t.test('refuses another time than now, and computes nothing', async (t) => {
     const time = { now: service.clock.now() - 24 * 60 * MINUTE };
     const all: readonly (() => Promise<unknown>)[] = [
       () => collector.sync.run([], time),
@@ -48,7 +48,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     t.match(await collector.sync.plan(['hourly'], time), [{ key: 'hourly' }]);
   });
 
-  await t.test('paused first, it is computed by a sync and has a plan, and nothing is sent', async (t) => {
+  await t.test('computes one paused before its first sync, plans it and sends nothing', async (t) => {
     await pause();
     t.same(await collector.sync.run(['buyers']), []);
     t.match(await collector.sync.plan(['buyers']), [{ key: 'buyers', entered: 2, paused: { by: 'cli:ann' } }]);
@@ -56,7 +56,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     t.strictSame(receiver.state('buyers'), {});
   });
 
-  await t.test('paused while it lives, it is computed and tells nothing, until it is resumed', async (t) => {
+  await t.test('computes one paused while live, and sends nothing until it is resumed', async (t) => {
     leader = await service.open([], config);
     await leader.start({ collect: true, schedules: true });
     await send(leader, [order('c')]);
@@ -79,7 +79,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     t.strictSame(receiver.state('buyers'), { d: true }, 'who came and went meanwhile, too');
   });
 
-  await t.test('one that is behind is overdue, and one that is computed never is', async (t) => {
+  await t.test('reports one that is behind as overdue, never one that is computed', async (t) => {
     const overdue = async () => {
       const parts = { store: collector.store, destinations: [], sources: [], rules: alertsOf(undefined).rules };
       const audiences = () => collector.sync.audiences();
@@ -106,7 +106,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     t.strictSame(receiver.state('buyers'), { d: true, e: true });
   });
 
-  await t.test('a clock that was ahead for a while does no lasting harm', async (t) => {
+  await t.test('recovers from a clock that was ahead for a while', async (t) => {
     const [collected, led] = [collector, leader as unknown as App];
     const heard = async (users: string) => {
       while (Object.keys(receiver.state('buyers')).join('') !== users)
@@ -125,7 +125,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     await caughtUp(led);
     t.pass('those who were there by its time are there again, and leave by the time of now');
   });
-  await t.test('what came in while nobody computed for days counts, too', async (t) => {
+  await t.test('counts events received while nothing was computed for days', async (t) => {
     await leader?.close();
     await send(collector, [order('late')]);
     service.advance(5 * 24 * 60 * MINUTE);

@@ -10,7 +10,7 @@ t.setTimeout(590_000);
 /** More than are taken over in one step. */
 const MANY = 2_500;
 
-t.test('a live audience knows the members of one by SQL as they were last synced', async (t) => {
+t.test('refers to the members of an SQL audience as of its last sync', async (t) => {
   const service = loggingService(t);
   const receiver = await startReceiver(t);
   const list = (users: readonly string[]) =>
@@ -30,7 +30,7 @@ t.test('a live audience knows the members of one by SQL as they were last synced
   await sync();
   t.same(receiver.state('loyal'), { ann: true });
 
-  await t.test('a sync changes it at once, and `why` says so', async (t) => {
+  await t.test('changes at once with a sync, which `why` names as the cause', async (t) => {
     list(['bob', 'cleo', 'old']);
     await sync();
     t.same(receiver.state('loyal'), { cleo: true });
@@ -43,14 +43,14 @@ t.test('a live audience knows the members of one by SQL as they were last synced
     t.match((await app.sync.why('loyal', 'bob')).changes, [{ cause: { event: { event: 'Order' }, audience: null } }]);
   });
 
-  await t.test('a member that the log knows under a former id counts for whom it became', async (t) => {
+  await t.test('counts a member with a former id as its current user', async (t) => {
     await send(app, [{ type: 'alias', previousId: 'old', userId: 'new', messageId: 'alias-1' }, did('Order', 'new')]);
     await caughtUp(app);
     await delivered(app);
     t.same(receiver.state('loyal'), { bob: true, cleo: true, new: true });
   });
 
-  await t.test('syncs while nothing live runs are made up for, over many steps', async (t) => {
+  await t.test('catches up in many steps on syncs that ran while nothing live ran', async (t) => {
     await app.close();
     const others = await opened(service, receiver.url);
     const many = Array.from({ length: MANY }, (_, n) => `many-${n}`);
@@ -68,7 +68,7 @@ t.test('a live audience knows the members of one by SQL as they were last synced
     t.equal(Object.keys(receiver.state('others')).length, 2, 'bob and cleo are in the log, and not in the list');
   });
 
-  await t.test('a deleted user is in neither audience', async (t) => {
+  await t.test('removes a deleted user from both audiences', async (t) => {
     const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: ['ann'] });
     while ((await app.regulations.find(id))?.status !== 'FINISHED') await new Promise((done) => setTimeout(done, 30));
     await caughtUp(app);
@@ -78,7 +78,7 @@ t.test('a live audience knows the members of one by SQL as they were last synced
     for (const { state } of states) t.same(await app.store.live.rowsOfIds(state, ['u:ann']), []);
   });
 
-  await t.test('a retired audience has no members', async (t) => {
+  await t.test('treats a retired audience as empty', async (t) => {
     t.equal((await app.sync.retire('list')).error, null);
     await caughtUp(app);
     await delivered(app);

@@ -7,7 +7,7 @@ import { LiveModel, RowsInMemory } from './helpers/rows.ts';
 
 const DAY = 86_400_000;
 
-t.test('a former id that is looked at, as one of its members, loses nothing', async (t) => {
+t.test('loses nothing when a former id is checked as a member', async (t) => {
   const activity = { event: 'Order Completed', within: null, since: null, where: [] };
   const twice = { performed: activity, least: 2, most: null };
   const asked = askedOf([{ key: 'twice', kind: 'audience', when: twice }], Number.POSITIVE_INFINITY);
@@ -22,7 +22,7 @@ t.test('a former id that is looked at, as one of its members, loses nothing', as
   t.same(await take([order('ann', '1h')]), { anna: true }, 'what it did before counts for whom it became');
 });
 
-t.test('what somebody did anonymously counts beside the first thing done under a user id', async (t) => {
+t.test('counts anonymous activity together with the first activity under a user id', async (t) => {
   const activity = { event: 'Order Completed', within: null, since: null, where: [] };
   const asked = askedOf(
     [{ key: 'twice', kind: 'audience', when: { performed: activity, least: 2, most: null } }],

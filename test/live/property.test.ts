@@ -29,7 +29,7 @@ const asked = fc.record({
   values: fc.array(valueDefinitions, { minLength: 4, maxLength: 4 }),
 });
 
-t.test('random definitions over random histories, event by event: live membership is what the law says', async (t) => {
+t.test('computes random definitions over random histories as the law says, event by event', async (t) => {
   let triples = 0;
   let found = 0;
   const property = fc.asyncProperty(asked, async ({ events, steps, keep, short, whens, values }) => {

@@ -11,7 +11,7 @@ const INSTANTS = LONG === undefined ? 3 : 9;
 /** Steps of building and of making live, of some fifty. */
 const BUILD_STEPS = 60;
 
-t.test('random definitions, in processes that are killed: live state in the store is what the SQL says', async (t) => {
+t.test('keeps state as the SQL says for random definitions in killed processes', async (t) => {
   const lives = new RandomLives(t, SEED, GROUPS);
   for (let generation = 0; lives.counts.compared < ANSWERS && lives.differences.length === 0; generation += 1) {
     await lives.generation(generation, INSTANTS, 1 + ((generation * 7) % BUILD_STEPS));

@@ -13,7 +13,7 @@ import { caughtUp, membersOf } from './helpers/service.ts';
 t.setTimeout(200_000);
 const HOUR = 3_600_000;
 
-t.test('a restored copy goes on with live audiences, without those who were deleted since', async (t) => {
+t.test('continues live audiences in a restored copy, without users deleted since', async (t) => {
   const service = loggingService(t);
   const receiver = await startReceiver(t);
   const open = (changes: object = {}) =>

@@ -34,7 +34,7 @@ function start(options: Partial<StandaloneOptions>) {
   return { ...hooks, send };
 }
 
-t.test('a handler that is too slow: 503 in time, its signal aborts, and the repetition joins it', async (t) => {
+t.test('answers 503 in time if a handler is too slow, aborts its signal and joins the repetition to it', async (t) => {
   const clock = manualClock();
   const [started, release] = [signal<AbortSignal>(), signal()];
   let calls = 0;
@@ -121,7 +121,7 @@ t.test('uses the Idempotency-Key only if no secret is set', async (t) => {
   }
 });
 
-t.test('a function finds the secret of each tenant; unknown tenants are 401, its failure is 503', async (t) => {
+t.test('finds the secret of each tenant by a function: unknown tenants are 401, its failure is 503', async (t) => {
   const failures: Failure[] = [];
   const { send, handle } = start({
     async secret({ url, header }) {
@@ -158,7 +158,7 @@ t.test('answers 503 if the secret is not found in time', async (t) => {
   t.match(await answer, { status: 503, code: 'secret_unavailable' });
 });
 
-t.test('membership changes become entered and exited; late ones are ignored', async (t) => {
+t.test('turns membership changes into entered and exited, and ignores late ones', async (t) => {
   const seen: string[] = [];
   const { send } = start({
     on: {
@@ -218,7 +218,7 @@ t.test('does not treat a retried change as stale', async (t) => {
   t.equal(calls, 2);
 });
 
-t.test('around runs the handlers in whatever it sets up, and their failures pass through it', async (t) => {
+t.test('runs the handlers inside around, through which their failures pass', async (t) => {
   const spans = new AsyncLocalStorage<string>();
   const seen: unknown[] = [];
   const hooks = createReceiver({
@@ -246,7 +246,7 @@ t.test('around runs the handlers in whatever it sets up, and their failures pass
   t.same(seen, [span, span, span, span, 'Error: boom']);
 });
 
-t.test('around that runs no handler is a failure: nothing was handled', async (t) => {
+t.test('fails if around runs no handler', async (t) => {
   const on = { around: () => {}, track: () => t.fail('it is not called') };
   const { status } = await createReceiver({ secret, log: silent, on }).handle(
     new Request('http://app/hooks', { method: 'POST', ...signed(webhook('track'), secret) }),
@@ -317,7 +317,7 @@ t.test('answers 503 while another process handles the request', async (t) => {
   t.match(await start({ store }).send(webhook('track')), { status: 503, code: 'in_progress' });
 });
 
-t.test('close waits for handlers, including late ones, and refuses new requests', async (t) => {
+t.test('waits for handlers on close, including late ones, and refuses new requests', async (t) => {
   const clock = manualClock();
   const [started, release] = [signal(), signal()];
   let done = false;
@@ -343,7 +343,7 @@ t.test('close waits for handlers, including late ones, and refuses new requests'
   t.equal(done, true);
 });
 
-t.test('close does not wait for ever', async (t) => {
+t.test('does not wait for ever on close', async (t) => {
   const clock = manualClock();
   const started = signal<AbortSignal>();
   const { send, close } = start({
@@ -531,7 +531,7 @@ t.test('refuses handlers that would never be called, and invalid options, at onc
   });
 });
 
-t.test('a wait for longer than timers can hold does not end at once', async (t) => {
+t.test('keeps a wait for longer than timers can hold', async (t) => {
   const ended: string[] = [];
   const cancel = systemClock.after(Number.POSITIVE_INFINITY, () => ended.push('long'));
   t.after(cancel);

@@ -19,14 +19,14 @@ t.test('passes unknown fields through', async (t) => {
   t.same(webhookBody.parse(more), more);
 });
 
-t.test('the category of a page or screen is a text, or left out', async (t) => {
+t.test('gives the category of a page or screen as a text, or omits it', async (t) => {
   for (const kind of ['page', 'screen'] as const) {
     t.match(webhookBody.parse({ ...bodies[kind], category: 'Shoes' }), { category: 'Shoes' });
     t.match(webhookBody.parse({ ...bodies[kind], category: null }), { category: undefined });
   }
 });
 
-t.test('a missing context, traits or properties is an empty object', async (t) => {
+t.test('fills in a missing context, traits or properties with an empty object', async (t) => {
   const { context: _, traits: __, ...bare } = samples['identify'] as Record<string, unknown>;
   t.match(webhookBody.parse(bare), { context: {}, traits: {} });
 });
@@ -56,7 +56,7 @@ t.test('refuses bodies that break the contract', async (t) => {
   for (const body of [null, [], 'x', 1]) t.notOk(webhookBody.safeParse(body).success, JSON.stringify(body));
 });
 
-t.test('__proto__ as a key of the free-form parts stays a plain key', async (t) => {
+t.test('keeps __proto__ as a plain key of the free-form parts', async (t) => {
   const body = JSON.parse(
     `{"version":1,"type":"identify","userId":"u1","timestamp":"${timestamp}","context":{},"traits":{"__proto__":{"admin":true}},"__proto__":{"admin":true}}`,
   );

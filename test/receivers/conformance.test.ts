@@ -9,7 +9,7 @@ import { hosts, serve } from './helpers/hosts.ts';
 import { secret } from './helpers/samples.ts';
 
 for (const [edge, host] of Object.entries(hosts)) {
-  t.test(`every conformance case is right over ${edge}`, async (t) => {
+  t.test(`passes every conformance case over ${edge}`, async (t) => {
     const { url, close } = await host({ secret, on: {} });
     t.after(close);
     for await (const { name, got, expected, passed, error } of conformance({ url, secret })) {
@@ -20,7 +20,7 @@ for (const [edge, host] of Object.entries(hosts)) {
 
 for (const signing of ['standard', 'both'] as const) {
   for (const [edge, host] of Object.entries(hosts)) {
-    t.test(`every conformance case is right over ${edge}, signed ${signing}, batches too`, async (t) => {
+    t.test(`passes every conformance case over ${edge}, signed ${signing}, batches too`, async (t) => {
       const { url, close } = await host({ secret, signing, on: {} });
       t.after(close);
       for await (const { name, got, expected, passed, error } of conformance({ url, secret, signing, batches: true })) {
@@ -33,7 +33,7 @@ for (const signing of ['standard', 'both'] as const) {
 const run = promisify(execFile);
 const check = new URL('../../receivers/check.ts', import.meta.url).pathname;
 
-t.test('rollcall-receiver-check prints the cases and ends with 0', async (t) => {
+t.test('prints the cases in rollcall-receiver-check and ends with 0', async (t) => {
   const { url, close } = await hosts.node({ secret, on: {} });
   t.after(close);
   const { stdout } = await run(process.execPath, [check, url, '--secret', secret]);
@@ -41,7 +41,7 @@ t.test('rollcall-receiver-check prints the cases and ends with 0', async (t) => 
   t.match(stdout, /^(\d+) of \1 right$/m);
 });
 
-t.test('rollcall-receiver-check names what a careless receiver gets wrong and ends with 1', async (t) => {
+t.test('names in rollcall-receiver-check what a careless receiver gets wrong and ends with 1', async (t) => {
   const { url, close } = await hosts.node({ secret: false, on: {} });
   t.after(close);
   const failure = await run(process.execPath, [check, url, '--secret', secret]).catch((error) => error);
@@ -49,7 +49,7 @@ t.test('rollcall-receiver-check names what a careless receiver gets wrong and en
   t.match(failure.stdout, /^WRONG +signature: missing +200 +expected 401$/m);
 });
 
-t.test('rollcall-receiver-check takes the secret from the environment, batches and the standard', async (t) => {
+t.test('takes the secret from the environment in rollcall-receiver-check, batches and the standard', async (t) => {
   const { url, close } = await hosts.node({ secret, signing: 'both', on: {} });
   t.after(close);
   const env = { ...process.env, ROLLCALL_SECRET: secret };
@@ -58,7 +58,7 @@ t.test('rollcall-receiver-check takes the secret from the environment, batches a
   t.match(stdout, /^ok +standard: another time +401$/m);
 });
 
-t.test('rollcall-receiver-check says in one line that a URL can not be reached, and ends with 1', async (t) => {
+t.test('says in rollcall-receiver-check in one line that a URL cannot be reached, and ends with 1', async (t) => {
   const { url, close } = await hosts.node({ secret, on: {} });
   await close();
   const failure = await run(process.execPath, [check, url, '--secret', secret]).catch((error) => error);
@@ -67,7 +67,7 @@ t.test('rollcall-receiver-check says in one line that a URL can not be reached, 
   t.match(failure.stderr, /^http:.* can't be reached: ECONNREFUSED\n$/);
 });
 
-t.test('a receiver that waits for bytes that never come is wrong in that case, and the others are tried', async (t) => {
+t.test('fails only one case for a receiver that waits for bytes that never arrive', async (t) => {
   const { url, close } = await serve(
     (request, response) => {
       request.resume().on('error', () => {});
@@ -86,7 +86,7 @@ t.test('a receiver that waits for bytes that never come is wrong in that case, a
 });
 
 t.test(
-  'batches: an answer in plain text takes all, and what a receiver has not done in time it may do later',
+  'batches: takes a plain-text answer as success, and lets a receiver finish later what missed its deadline',
   async (t) => {
     const answers: Record<string, (response: ServerResponse, body: string) => void> = {
       'in plain text': (response) => response.end('ok'),
@@ -116,7 +116,7 @@ t.test(
   },
 );
 
-t.test('a receiver whose answers never end is wrong, and does not end the process that tries it', async (t) => {
+t.test('fails a receiver whose answers never end, and keeps the checking process alive', async (t) => {
   const answers: [answer: (response: ServerResponse) => void, error: RegExp, timeout?: number][] = [
     [(response) => response.write('and then'), /aborted/, 200],
     [(response) => response.end('x'.repeat(2 * 1024 * 1024)), /the answer is longer than/],
@@ -134,7 +134,7 @@ t.test('a receiver whose answers never end is wrong, and does not end the proces
   }
 });
 
-t.test('rollcall-receiver-check explains its use and ends with 2', async (t) => {
+t.test('explains the use of rollcall-receiver-check and ends with 2', async (t) => {
   for (const url of ['not a url', 'localhost:3000/hooks']) {
     const failure = await run(process.execPath, [check, url, '--secret', secret]).catch((error) => error);
     t.equal(failure.code, 2);
@@ -143,7 +143,7 @@ t.test('rollcall-receiver-check explains its use and ends with 2', async (t) => 
   }
 });
 
-t.test('a __proto__ key does not reach handlers, escaped or not', async (t) => {
+t.test('passes no __proto__ key to handlers, escaped or not', async (t) => {
   for (const key of ['__proto__', '\\u005f_proto__', '__pr\\u006fto__']) {
     const text = `{"version":1,"type":"identify","userId":"u","timestamp":"2026-01-02T03:04:05.678Z","traits":{"${key}":{"admin":true}}}`;
     const parsed = parseMessage(Buffer.from(text));

@@ -6,7 +6,7 @@ import { clean, root } from './helpers/clean.ts';
 import { listen } from './helpers/hosts.ts';
 import { secret } from './helpers/samples.ts';
 
-t.test('a deletion notice deletes the rows of its user only, and is confirmed after a failed try', async (t) => {
+t.test("deletes only the rows of the notice's user, and confirms after a failed try", async (t) => {
   const db = openShop(`${t.testdir()}/shop.db`);
   fill(db, 3);
   let outages = 1;
@@ -45,7 +45,7 @@ t.test('a deletion notice deletes the rows of its user only, and is confirmed af
   t.same([rows('customer'), rows('purchase'), rows('subscription')], [2, 4, 2]);
 });
 
-t.test('the demo prints what its README says', async (t) => {
+t.test('prints in the demo what its README says', async (t) => {
   const { stdout } = await clean(process.execPath, [`${root}examples/deletion-automation/demo.ts`]);
   t.match(
     stdout.split('\n').slice(0, 5).join('\n'),

@@ -90,7 +90,7 @@ t.test('works without Buffer and process', async (t) => {
   t.ok(seen.every(([, isBytes]: [string, boolean]) => isBytes));
 });
 
-t.test('the deadline is kept where nothing else keeps the process, as in a function', async (t) => {
+t.test('keeps the deadline even if nothing else keeps the process alive, as in a function', async (t) => {
   const body = JSON.stringify(webhook('track'));
   const folder = t.testdir({
     'program.mjs': `
@@ -131,7 +131,7 @@ function runtime() {
   return { ...manual, clock, request };
 }
 
-t.test('each request has its own deadline, where timers end with the request that set them', async (t) => {
+t.test('gives each request its own deadline on platforms whose timers end with the request', async (t) => {
   const { clock, request, advance } = runtime();
   const works = signal();
   let begun = signal();
@@ -187,7 +187,7 @@ t.test('asks the platform to wait for a handler that is too late for the answer'
   t.equal(await request(hooks, body, false), 200);
 });
 
-t.test('what a request left behind that the platform has ended is given up', async (t) => {
+t.test('gives up the remains of a request that the platform has ended', async (t) => {
   const { clock, request, advance } = runtime();
   let begun = signal();
   let count = 0;
@@ -221,14 +221,14 @@ t.test('what a request left behind that the platform has ended is given up', asy
   t.equal(count, 2);
 });
 
-t.test("ack: 'stored' is refused: nothing would work on what is stored", async (t) => {
+t.test("refuses ack: 'stored', because nothing would process what is stored", async (t) => {
   const store = sqliteStore(':memory:');
   const options = { secret: 'shhh', on: {}, ack: 'stored', store } as unknown as EdgeOptions;
   t.throws(() => createReceiver(options), { name: 'TypeError', message: /ack/ });
   store.close();
 });
 
-t.test('both runtimes name a sender alike, so that they may share a store', async (t) => {
+t.test('names a sender alike on both runtimes, so that they may share a store', async (t) => {
   const keys: string[] = [];
   const store = {
     lease: 1_000,
@@ -255,7 +255,7 @@ t.test('both runtimes name a sender alike, so that they may share a store', asyn
   t.equal(new Set(keys).size, 2);
 });
 
-t.test('a secret of the standard is read as the sender reads it, however its base64 is written', async (t) => {
+t.test('reads a secret of the standard as the sender does, however its base64 is written', async (t) => {
   const texts = ['c2hoaA==', 'c2hoaA', 'c2ho_-__', 'not base64!', 'my-secret_1', 'c2h=hoaA', 'c2hoa'];
   for (const secret of texts.map((text) => `whsec_${text}`)) {
     const hooks = createReceiver({ secret, signing: 'both', on: {}, log: silent });

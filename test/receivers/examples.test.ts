@@ -98,13 +98,13 @@ function project(module: string, moduleResolution: string): Record<string, strin
   };
 }
 
-t.test('there are examples, and one that must not compile', async (t) => {
+t.test('finds examples, and one that must not compile', async (t) => {
   t.ok(examples.length > 18);
   t.ok(examples.some((code) => code.includes('@ts-expect-error')));
 });
 
 for (const [name, compiler] of Object.entries(compilers)) {
-  t.test(`${name}: the examples of the documents compile in strict mode`, async (t) => {
+  t.test(`${name}: compiles the examples of the documents in strict mode`, async (t) => {
     const said = await compile(t, compiler);
     for (const resolution of Object.values(modules)) t.test(resolution, async (t) => t.equal(said, ''));
   });

@@ -67,13 +67,13 @@ async function answers(app: FastifyInstance) {
   return all;
 }
 
-t.test("the host's own routes behave exactly as without the receiver", async (t) => {
+t.test("leaves the host's own routes exactly as without the receiver", async (t) => {
   const withReceiver = busyHost();
   withReceiver.register(receiver, { path: '/hooks', secret, on: {} });
   t.same(await answers(withReceiver), await answers(busyHost()));
 });
 
-t.test('every conformance case is right inside a busy host', async (t) => {
+t.test('passes every conformance case inside a busy host', async (t) => {
   const app = busyHost();
   app.register(receiver, { path: '/hooks', secret, on: {} });
   t.after(() => app.close());
@@ -83,7 +83,7 @@ t.test('every conformance case is right inside a busy host', async (t) => {
   }
 });
 
-t.test("the host's own refusals keep their status, whatever its error handler does", async (t) => {
+t.test("keeps the status of the host's own refusals, whatever its error handler does", async (t) => {
   const app = Fastify();
   app.setErrorHandler((_, __, reply) => reply.code(500).send());
   await app.register(rateLimit, { max: 1 });
@@ -99,7 +99,7 @@ t.test("the host's own refusals keep their status, whatever its error handler do
   t.ok(limited.headers['retry-after']);
 });
 
-t.test('plugins that would do nothing, or take bodies of any size, stop the start', async (t) => {
+t.test('refuses to start with plugins that would do nothing, or accept bodies of any size', async (t) => {
   const wrong = [
     [onDelete, { handle() {} }, /^handler is a function/],
     [signature, { bodyLimit: '1mb' }, /^bodyLimit is a number above 0, not 1mb/],
@@ -112,7 +112,7 @@ t.test('plugins that would do nothing, or take bodies of any size, stop the star
   }
 });
 
-t.test('several receivers live in one app, each with its secret, below a prefix', async (t) => {
+t.test('runs several receivers in one app, each with its secret, below a prefix', async (t) => {
   const app = Fastify();
   const seen: string[] = [];
   app.register(onDelete, {
@@ -137,7 +137,7 @@ t.test('several receivers live in one app, each with its secret, below a prefix'
   t.same(seen, ['delete u9', 'identify pro']);
 });
 
-t.test('signature verifies all routes of its scope and no others, and keeps the raw bytes', async (t) => {
+t.test('verifies all routes of the scope of signature and no others, and keeps the raw bytes', async (t) => {
   const app = Fastify();
   app.register(async (scope) => {
     scope.register(signature, { secret: ['new', secret] });
@@ -154,7 +154,7 @@ t.test('signature verifies all routes of its scope and no others, and keeps the 
   t.same((await app.inject({ method: 'POST', url: '/open', payload: { a: 1 } })).json(), { body: { a: 1 } });
 });
 
-t.test('bodies parses into messages, verified or not', async (t) => {
+t.test('parses bodies into messages, verified or not', async (t) => {
   for (const secured of [true, false]) {
     const app = Fastify();
     app.register(async (scope) => {
@@ -177,7 +177,7 @@ t.test('bodies parses into messages, verified or not', async (t) => {
   }
 });
 
-t.test('the deadline counts from the head of the request, also where the app keeps no log', async (t) => {
+t.test('counts the deadline from the head of the request, also if the app keeps no log', async (t) => {
   const clock = manualClock();
   const [arrived, started, release] = [signal(), signal(), signal()];
   const app = Fastify();
@@ -228,7 +228,7 @@ t.test('lets the secret function destructure its request', async (t) => {
   }
 });
 
-t.test('closing the app waits for running handlers', async (t) => {
+t.test('waits for running handlers when the app closes', async (t) => {
   const app = Fastify();
   const [started, release] = [signal(), signal()];
   app.register(receiver, {
@@ -251,7 +251,7 @@ t.test('closing the app waits for running handlers', async (t) => {
   await closed;
 });
 
-t.test('a missing secret stops the app from starting', async (t) => {
+t.test('stops the app from starting if a secret is missing', async (t) => {
   const app = Fastify();
   app.register(receiver, { path: '/hooks', secret: '', on: {} });
   await t.rejects(async () => app.ready(), { message: /secret/ });

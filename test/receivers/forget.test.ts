@@ -93,7 +93,7 @@ for (const [name, open] of Object.entries(fixtures)) {
     for (const user of ['back', 'stays']) t.match(await send(membership('vips', user, true, 4)), { stale: true });
   });
 
-  t.test(`${name}: a tenant's deletion notice forgets nothing of another tenant`, async (t) => {
+  t.test(`${name}: forgets nothing of another tenant on a tenant's deletion notice`, async (t) => {
     const fixture = await open(t);
     const send = start({ secret: () => ['a', 'b'], store: fixture.store });
     for (const tenant of ['a', 'b']) await send(membership('vips', 'u1', true, 5), tenant);
@@ -103,7 +103,7 @@ for (const [name, open] of Object.entries(fixtures)) {
     t.same(await send(membership('vips', 'u1', true, 3), 'a'), { received: true, unhandled: true });
   });
 
-  t.test(`${name}: a deletion notice that fails forgets nobody`, async (t) => {
+  t.test(`${name}: forgets nobody if a deletion notice fails`, async (t) => {
     const fixture = await open(t);
     const on = { delete: () => Promise.reject(new Error('not today')) };
     const send = start({ secret: 's', store: fixture.store, on });

@@ -78,7 +78,7 @@ const rude: Record<string, Host> = {
 };
 
 for (const [name, host] of Object.entries(rude)) {
-  t.test(`node: ${name} does not end the process, and is reported to on.error`, async (t) => {
+  t.test(`node: survives ${name}, and reports to on.error`, async (t) => {
     const { options, next } = faults({ on: { any: async () => {} } });
     const hooks = createReceiver(options);
     const url = await serve(t, (request, response) => host(hooks, request, response));
@@ -92,7 +92,7 @@ for (const [name, host] of Object.entries(rude)) {
   });
 }
 
-t.test('node: a sender that hangs up is no fault of the host, however often it does', async (t) => {
+t.test('node: does not blame the host for a sender that hangs up, however often', async (t) => {
   const failures: Failure[] = [];
   const hooks = createReceiver({ secret, log: silent, on: { error: (_, failure) => void failures.push(failure) } });
   const closed: Promise<unknown>[] = [];
@@ -107,7 +107,7 @@ t.test('node: a sender that hangs up is no fault of the host, however often it d
   t.same(failures, []);
 });
 
-t.test('node: a response whose writeHead returns nothing is answered, as function platforms have it', async (t) => {
+t.test('node: answers through a response whose writeHead returns nothing, as on function platforms', async (t) => {
   const hooks = createReceiver({ secret, on: {}, log: silent });
   const url = await serve(t, (request, response) => {
     const { writeHead } = response;
@@ -117,7 +117,7 @@ t.test('node: a response whose writeHead returns nothing is answered, as functio
   t.equal((await post(url, body('track'))).status, 200);
 });
 
-t.test('node: the bytes that a platform gives as rawBody are taken, whatever body is', async (t) => {
+t.test('node: takes the bytes that a platform gives as rawBody, whatever body is', async (t) => {
   const hooks = createReceiver({ secret, on: {}, log: silent });
   const url = await serve(t, (request, response) => {
     const parts: Buffer[] = [];
@@ -133,20 +133,17 @@ t.test('node: the bytes that a platform gives as rawBody are taken, whatever bod
     t.equal((await post(`${url}/${form}`, body('track'))).status, 200, form);
 });
 
-t.test(
-  'node: a body that another listener has begun to read is the fault of the host, not of the sender',
-  async (t) => {
-    const { options, next } = faults();
-    const hooks = createReceiver(options);
-    const url = await serve(t, (request, response) => {
-      request.once('data', () => hooks.node(request, response));
-    });
-    t.match(await post(url, body('track')), { status: 500, body: { code: 'body_already_read' } });
-    t.equal((await next()).stage, 'host');
-  },
-);
+t.test('node: blames the host, not the sender, for a body that another listener has begun to read', async (t) => {
+  const { options, next } = faults();
+  const hooks = createReceiver(options);
+  const url = await serve(t, (request, response) => {
+    request.once('data', () => hooks.node(request, response));
+  });
+  t.match(await post(url, body('track')), { status: 500, body: { code: 'body_already_read' } });
+  t.equal((await next()).stage, 'host');
+});
 
-t.test('node: a request of a framework does not end the process, and is answered 500', async (t) => {
+t.test('node: answers 500 to a request of a framework, and keeps the process alive', async (t) => {
   const { options, next } = faults();
   const hooks = createReceiver(options);
   const app = Fastify();
@@ -160,7 +157,7 @@ t.test('node: a request of a framework does not end the process, and is answered
   t.equal((await next()).stage, 'host');
 });
 
-t.test('request: a body that is locked or used is the fault of the host, not of the sender', async (t) => {
+t.test('request: blames the host, not the sender, for a body that is locked or used', async (t) => {
   const { options, next } = faults();
   const hooks = createReceiver(options);
   const { headers, body: bytes } = signed(body('track'), secret);
@@ -173,7 +170,7 @@ t.test('request: a body that is locked or used is the fault of the host, not of 
   }
 });
 
-t.test('request: a host whose request throws is answered 500, and handle does not reject', async (t) => {
+t.test("request: answers 500 if the host's request throws, and does not reject", async (t) => {
   const { options, next } = faults();
   const hooks = createReceiver(options);
   const broken = new Proxy(new Request('http://localhost/hooks', { method: 'POST' }), {
@@ -187,7 +184,7 @@ t.test('request: a host whose request throws is answered 500, and handle does no
 });
 
 for (const [name, create] of Object.entries({ createReceiver, createEdgeReceiver })) {
-  t.test(`${name}: handle mounted in place of node is answered 500, and says what to mount`, async (t) => {
+  t.test(`${name}: answers 500 if handle is mounted in place of node, and says what to mount`, async (t) => {
     const said: unknown[] = [];
     const hooks = create({ secret, log: silent, on: { error: (error) => void said.push(error) } });
     const mounted = hooks.handle as (...given: unknown[]) => Promise<Response>;
@@ -201,7 +198,7 @@ for (const [name, create] of Object.entries({ createReceiver, createEdgeReceiver
 
 for (const [edge, host] of Object.entries(hosts)) {
   t.test(
-    `${edge}: what nobody foresaw between store and handlers is 500, and not the end of the process`,
+    `${edge}: answers 500 to an unexpected failure between store and handlers, and keeps the process alive`,
     async (t) => {
       const { options, next } = faults({
         store: { ...memoryStore(), begin: () => 'busy' },
@@ -243,7 +240,7 @@ for (const [when, fail] of Object.entries({
   },
   later: () => Promise.reject(new Error('disk full')),
 })) {
-  t.test(`a log that fails ${when} changes no answer to anyone, and does not end the process`, async (t) => {
+  t.test(`changes no answer if a log fails ${when}, and keeps the process alive`, async (t) => {
     const options = { secret, on: { track: fail }, log: { warn: fail, error: fail } };
     for (const [key, status] of [
       ['another', 401],
@@ -274,7 +271,7 @@ function idleUpload(url: string): { readonly answer: Promise<string> } {
 
 for (const [edge, host] of Object.entries(hosts)) {
   t.test(
-    `${edge}: a body that does not arrive by the deadline is answered 408, and its connection closed`,
+    `${edge}: answers 408 to a body that does not arrive by the deadline, and closes its connection`,
     async (t) => {
       const running = await host({ secret, on: {}, deadline: 50 } as StandaloneOptions);
       t.after(running.close);
@@ -284,7 +281,7 @@ for (const [edge, host] of Object.entries(hosts)) {
   );
 }
 
-t.test('fastify: an upload that idles does not keep the app from closing', async (t) => {
+t.test('fastify: closes the app despite an idle upload', async (t) => {
   const app = Fastify({ forceCloseConnections: false });
   app.register(receiver, { secret, on: {}, path: '/hooks', deadline: 600_000 });
   const url = `${await listen(app)}/hooks`;

@@ -21,7 +21,7 @@ function start(options: Partial<StandaloneOptions>) {
 
 type Receiver = ReturnType<typeof start>;
 
-t.test('receivers that share a file handle their own messages, in one process or in several', async (t) => {
+t.test("handles only a receiver's own messages in a shared file, in one process or in several", async (t) => {
   const file = `${t.testdir()}/in.db`;
   const shared = sqliteStore(file);
   const apart = sqliteStore(file);
@@ -40,7 +40,7 @@ t.test('receivers that share a file handle their own messages, in one process or
   for (const each of [shared, apart]) each.close();
 });
 
-t.test('sqlite: of what is kept, each receiver has an owner of its own, and crashes of its own', async (t) => {
+t.test('sqlite: gives each receiver its own owner and its own crashes in a shared file', async (t) => {
   const file = `${t.testdir()}/in.db`;
   let time = 0;
   const store = sqliteStore(file, { lease: 100, now: () => time });
@@ -57,7 +57,7 @@ t.test('sqlite: of what is kept, each receiver has an owner of its own, and cras
   t.match(await other.due(10, [], 'billing'), [{ key: 'billing', crashes: 0 }]);
 });
 
-t.test("a tenant's failing handler keeps no user of another tenant waiting who has the same id", async (t) => {
+t.test("keeps no user of another tenant with the same id waiting for a tenant's failing handler", async (t) => {
   const store = sqliteStore(':memory:');
   const seen: string[] = [];
   const { send, close } = start({
@@ -97,7 +97,7 @@ const works: Record<string, () => unknown> = {
 };
 
 for (const [what, work] of Object.entries(works)) {
-  t.test(`however much waits for a handler that ${what}, others get their turn meanwhile`, async (t) => {
+  t.test(`gives others their turn, however much waits for a handler that ${what}`, async (t) => {
     const store = sqliteStore(':memory:');
     store.keep(Array.from({ length: 500 }, (_, index) => kept(`k${index}`)));
     const app = Fastify();
@@ -153,7 +153,7 @@ const step = fc.record({
   working: fc.array(among(12), { maxLength: 2 }),
 });
 
-t.test('sqlite: in any history, what is due is the oldest of each user who is not at work', async (t) => {
+t.test('sqlite: finds due the oldest of each user who is not at work, in any history', async (t) => {
   const history = fc.property(fc.array(step, { minLength: 10, maxLength: 40 }), (steps) => {
     let now = 0;
     const store = sqliteStore(':memory:', { now: () => now });

@@ -15,7 +15,7 @@ for (const [edge, host] of Object.entries(hosts)) {
     return running.url;
   };
 
-  t.test(`${edge}: each kind reaches its handler, alias with readable names`, async (t) => {
+  t.test(`${edge}: passes each kind to its handler, alias with readable names`, async (t) => {
     const seen: Message[] = [];
     const keep = (message: Message) => void seen.push(message);
     const on = { identify: keep, track: keep, page: keep, screen: keep, group: keep, alias: keep, delete: keep };
@@ -28,7 +28,7 @@ for (const [edge, host] of Object.entries(hosts)) {
     t.match(seen.pop(), { type: 'alias', previousId: 'anon', userId: 'u1' });
   });
 
-  t.test(`${edge}: a handler that throws is 500, and the same bytes are handled again`, async (t) => {
+  t.test(`${edge}: answers 500 if a handler throws, and handles the same bytes again`, async (t) => {
     let calls = 0;
     const errors: unknown[] = [];
     const track = async () => {
@@ -43,7 +43,7 @@ for (const [edge, host] of Object.entries(hosts)) {
     t.equal(calls, 2);
   });
 
-  t.test(`${edge}: a body without announced length is cut off at the limit`, async (t) => {
+  t.test(`${edge}: cuts off a body without announced length at the limit`, async (t) => {
     const url = await start(t, { bodyLimit: 1000, on: { any: () => t.fail('it must not be handled') } });
     const sender = createSender({ url, secret });
     const large = webhook('track', { properties: { text: 'x'.repeat(2000) } });
@@ -51,7 +51,7 @@ for (const [edge, host] of Object.entries(hosts)) {
     t.equal((await sender.send(large)).status, 413);
   });
 
-  t.test(`${edge}: a second secret is taken while secrets are rotated, and reported`, async (t) => {
+  t.test(`${edge}: accepts a second secret during rotation, and reports it`, async (t) => {
     const places: unknown[] = [];
     const url = await start(t, { secret: ['new', 'old'], on: { any: (_, d) => void places.push(d.secret) } });
     for (const each of ['new', 'old']) {
@@ -61,7 +61,7 @@ for (const [edge, host] of Object.entries(hosts)) {
   });
 }
 
-t.test('node: behind a body parser, Buffers are taken and anything else is our own failure', async (t) => {
+t.test('node: takes Buffers from a body parser, and fails as the host on anything else', async (t) => {
   const hooks = createReceiver({ secret, on: {}, log: silent });
   const app = async (request: IncomingMessage & { body?: unknown }, response: ServerResponse) => {
     const bytes = await buffer(request);

@@ -62,13 +62,13 @@ for (const [platform, event] of Object.entries(events)) {
   });
 }
 
-t.test('lambda: a body that a mapping template has parsed is not the fault of the sender', async (t) => {
+t.test('lambda: does not blame the sender for a body that a mapping template has parsed', async (t) => {
   const handler = lambdaHandler(createReceiver({ secret, log: silent, on: {} }));
   const { headers, body } = signed(webhook('track'), secret);
   t.match(await handler({ headers, body: JSON.parse(body) }), { statusCode: 500, body: /body_already_read/ });
 });
 
-t.test('lambda: an event that is no request is answered, whatever it has', async (t) => {
+t.test('lambda: answers an event that is no request, whatever it has', async (t) => {
   const handler = lambdaHandler(createReceiver({ secret, log: silent, on: {} }));
   for (const event of [
     undefined,
@@ -86,7 +86,7 @@ t.test('lambda: an event that is no request is answered, whatever it has', async
   }
 });
 
-t.test('lambda: options in place of a receiver are refused at once', async (t) => {
+t.test('lambda: refuses options in place of a receiver at once', async (t) => {
   for (const given of [undefined, { secret, on: {} }])
     t.throws(() => lambdaHandler(given as never), { name: 'TypeError', message: 'give what createReceiver has made' });
 });

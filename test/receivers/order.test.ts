@@ -41,7 +41,7 @@ const trait = (key: string, userId: string, traits: Record<string, unknown>, seq
     },
   });
 
-t.test('changes of computed traits reach their handlers in order, and late ones reach none', async (t) => {
+t.test('passes changes of computed traits to their handlers in order, and no late ones', async (t) => {
   const seen: unknown[] = [];
   const { send } = start({
     on: {
@@ -62,7 +62,7 @@ t.test('changes of computed traits reach their handlers in order, and late ones 
   t.same(seen, ['identify', ['u1', 10], 'identify', ['u1', 'gone'], 'identify', ['u2', 5]]);
 });
 
-t.test('a wildcard takes the audiences and traits that are not named, and no names of prototypes', async (t) => {
+t.test('passes unnamed audiences and traits to a wildcard, but no names of prototypes', async (t) => {
   const seen: unknown[] = [];
   const keep =
     (what: string) =>
@@ -88,7 +88,7 @@ t.test('a wildcard takes the audiences and traits that are not named, and no nam
   ]);
 });
 
-t.test('order is kept for identify handlers too, and a sequence that is none orders nothing', async (t) => {
+t.test('keeps order for identify handlers too, and ignores an invalid sequence', async (t) => {
   const seen: unknown[] = [];
   const { send } = start({ on: { identify: ({ traits }) => void seen.push(traits['vips']) } });
   await send(membership('vips', 'u1', true, 5));
@@ -103,7 +103,7 @@ const stores: Record<string, (t: { testdir(): string }) => ReceiverStore> = {
 };
 
 for (const [name, open] of Object.entries(stores)) {
-  t.test(`${name}: a tenant can't silence the changes of another, whatever sequence it sends`, async (t) => {
+  t.test(`${name}: lets no tenant silence the changes of another, whatever sequence it sends`, async (t) => {
     const seen: string[] = [];
     const tenants = ['secret of a', 'secret of b'];
     const options: Partial<StandaloneOptions> = {
@@ -117,7 +117,7 @@ for (const [name, open] of Object.entries(stores)) {
     t.same(seen, ['0', '1']);
   });
 
-  t.test(`${name}: receivers of different names share a store and nothing else`, async (t) => {
+  t.test(`${name}: shares only the store between receivers of different names`, async (t) => {
     const store = open(t);
     const body = membership('vips', 'u1', true, 5);
     const on = { any: () => {} };
@@ -127,7 +127,7 @@ for (const [name, open] of Object.entries(stores)) {
   });
 }
 
-t.test('a handler that never returns is given up, and the next change of its user gets its turn', async (t) => {
+t.test('gives up a handler that never returns, and runs the next change of its user', async (t) => {
   const clock = manualClock();
   const failures: Failure[] = [];
   const seen: number[] = [];
@@ -162,7 +162,7 @@ t.test('a handler that never returns is given up, and the next change of its use
   t.same(seen, [2]);
 });
 
-t.test('postgres: changes of one user keep their order over three processes, however slow a handler is', async (t) => {
+t.test('postgres: keeps changes of one user in order over three processes, however slow a handler is', async (t) => {
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();
@@ -235,7 +235,7 @@ t.test("ack 'stored': handles a user's requests in order, concurrently with thos
   store.close();
 });
 
-t.test('a lost lease aborts the signal of its handler and is reported to on.error', async (t) => {
+t.test('aborts the signal of a handler that lost its lease, and reports to on.error', async (t) => {
   const clock = manualClock();
   const failures: Failure[] = [];
   const begun = signal<AbortSignal>();
@@ -261,7 +261,7 @@ t.test('a lost lease aborts the signal of its handler and is reported to on.erro
   await answer;
 });
 
-t.test('a renewal that the end of its handler has overtaken reports no lost lease', async (t) => {
+t.test('reports no lost lease if the handler ends before its renewal does', async (t) => {
   const clock = manualClock();
   const failures: Failure[] = [];
   const begun = signal();
@@ -323,7 +323,7 @@ function expire(file: string): void {
   db.close();
 }
 
-t.test("ack 'stored': what ends the process is found and set aside, and its neighbours are handled", async (t) => {
+t.test("ack 'stored': sets aside the request that ends the process, and handles its neighbours", async (t) => {
   const file = `${t.testdir()}/inbox.db`;
   const store = sqliteStore(file);
   const keep = (key: string) =>

@@ -17,12 +17,12 @@ Fastify().register(receiver, { secret: 's', on: { track: ({ event }) => event.le
 createReceiver({ secret: 's', on: { trak() {} } });
 `;
 
-t.test('the README needs no file that is not in the package', async (t) => {
+t.test('names no file in the README that is not in the package', async (t) => {
   const text = (await readFile(join(root, 'receivers', 'README.md'), 'utf8')).replaceAll(/https:\S+/g, '');
   t.notMatch(text, /docs\/|repository/);
 });
 
-t.test('the package works when it is packed and installed in an empty app', async (t) => {
+t.test('works when it is packed and installed in an empty app', async (t) => {
   // Outside the checkout, whose node_modules would be found otherwise.
   const dir = await mkdtemp(join(tmpdir(), 'receivers-'));
   t.after(() => rm(dir, { recursive: true }));
@@ -35,7 +35,7 @@ t.test('the package works when it is packed and installed in an empty app', asyn
     return t.pass('skipped: npm has no network', { skip: 'npm has no network' });
   }
 
-  t.test('and every export answers as it should', async (t) => {
+  t.test('answers correctly from every export', async (t) => {
     const result = await runPacked(dir);
     t.same(result.wrong, []);
     t.same(result.twice, [], 'one class of each name, also for require');
@@ -43,19 +43,19 @@ t.test('the package works when it is packed and installed in an empty app', asyn
     t.equal(result.status, 200);
   });
 
-  t.test('and a copy of the example of deletions runs with it', async (t) => {
+  t.test('runs a copy of the example of deletions', async (t) => {
     const copy = join(dir, 'deletion-automation');
     await cp(join(root, 'examples/deletion-automation'), copy, { recursive: true });
     const { stdout } = await clean(process.execPath, ['demo.ts'], copy);
     t.match(stdout, /^confirmed: \{\s+user_id: 'u2',/m);
   });
 
-  t.test('and its types are found, and right also without skipLibCheck', async (t) => {
+  t.test('finds correct types, also without skipLibCheck', async (t) => {
     await writeFile(join(dir, 'typed.ts'), typed);
     t.equal(await typeErrors(dir, 'typed.ts'), '');
   });
 
-  t.test('and they are found where TypeScript knows nothing of exports, those of every entry', async (t) => {
+  t.test('finds the types of every entry if TypeScript does not know exports', async (t) => {
     const { exports } = JSON.parse(await readFile(join(root, 'receivers', 'package.json'), 'utf8'));
     const entries = Object.keys(exports).filter((name) => name.startsWith('./') && !/json|postgres/.test(name));
     const imports = entries.map((name, index) => `export * as e${index} from '@rollcall/receivers/${name.slice(2)}';`);
@@ -63,7 +63,7 @@ t.test('the package works when it is packed and installed in an empty app', asyn
     t.equal(await oldTypeErrors(dir, 'old.ts'), '');
   });
 
-  t.test('and it is about as large as the documentation says', async (t) => {
+  t.test('is about as large as the documentation says', async (t) => {
     const text = await readFile(join(root, 'docs', 'receivers.md'), 'utf8');
     const [, packed, unpacked] = /about (\d+) kB to\s+download and (\d+) kB unpacked/.exec(text)?.map(Number) ?? [];
     const home = join(dir, 'node_modules', '@rollcall', 'receivers');
@@ -79,7 +79,7 @@ t.test('the package works when it is packed and installed in an empty app', asyn
     }
   });
 
-  t.test('and publint and are-the-types-wrong find nothing', async (t) => {
+  t.test('passes publint and are-the-types-wrong', async (t) => {
     await t.resolves(clean(bin('publint'), ['--strict', tarball]));
     await t.resolves(clean(bin('attw'), [tarball, '--profile', 'node16']));
   });

@@ -16,7 +16,7 @@ function start(options: Partial<StandaloneOptions>) {
   return { ...hooks, send };
 }
 
-t.test('the example of the standard is signed as its libraries sign it', async (t) => {
+t.test('signs the example of the standard as its libraries do', async (t) => {
   const headers = signStandard('{"test": 2432232314}', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', {
     id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
     at: 1_614_265_330_000,
@@ -38,7 +38,7 @@ t.test('recognises a repetition by its id, though each attempt has a new signatu
   t.equal(calls, 2);
 });
 
-t.test('one tenant can not have the messages of another taken for repetitions by choosing their ids', async (t) => {
+t.test("keeps tenants' ids apart, so that none can pass another's messages off as repetitions", async (t) => {
   const { send } = start({ secret: ['secret of a', 'secret of b'], signing: 'standard', on: { any() {} } });
   const how = { signing: 'standard', id: 'the-same' } as const;
   for (const key of ['secret of a', 'secret of b']) {
@@ -77,7 +77,7 @@ t.test('rejects signatures that are stale, in the future or undated', async (t) 
   }
 });
 
-t.test('maxAge without a signed time is a mistake of the configuration', async (t) => {
+t.test('refuses maxAge without a signed time as a configuration mistake', async (t) => {
   for (const options of [{ maxAge: 1 }, { maxAge: 1, signing: 'x-signature' }, { maxAge: 0, signing: 'standard' }]) {
     t.throws(() => createReceiver({ secret, on: {}, ...options } as StandaloneOptions), TypeError);
   }

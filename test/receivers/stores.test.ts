@@ -107,7 +107,7 @@ for (const [name, open] of Object.entries(transactions)) {
   }
 }
 
-t.test('times that are no numbers, as those of a configuration, are refused at once', async (t) => {
+t.test('refuses times that are no numbers, as those of a configuration, at once', async (t) => {
   const pool = appPool(url);
   t.teardown(() => pool.end());
   const made = {
@@ -124,7 +124,7 @@ t.test('times that are no numbers, as those of a configuration, are refused at o
   }
 });
 
-t.test('a store that is given no pool, or no file, is refused at once', async (t) => {
+t.test('refuses a store without a pool or a file at once', async (t) => {
   const pool = appPool(url);
   t.teardown(() => pool.end());
   for (const given of [undefined, {}, pool, { pool: url }, { pool: {} }])
@@ -133,7 +133,7 @@ t.test('a store that is given no pool, or no file, is refused at once', async (t
     t.throws(() => sqliteStore(given as never), { name: 'TypeError', message: /^give the file of the store/ });
 });
 
-t.test('sqlite: a transaction whose work returns a promise is refused and writes nothing', async (t) => {
+t.test('sqlite: refuses a transaction whose work returns a promise, and writes nothing', async (t) => {
   const store = sqliteStore(':memory:');
   t.teardown(() => store.close());
   store.transaction({ opening: undefined }, (db) => db.exec('create table written (text text)'));
@@ -165,7 +165,7 @@ const advance = (store: ReceiverStore, name: string, sequence: number) => {
   return state;
 };
 
-t.test('memory: the oldest are forgotten beyond the limit', async (t) => {
+t.test('memory: forgets the oldest beyond the limit', async (t) => {
   const store = memoryStore({ max: 2 });
   for (const key of ['a', 'b', 'c']) done(store, key);
   t.equal(store.begin(opening('a')), 'new');
@@ -173,7 +173,7 @@ t.test('memory: the oldest are forgotten beyond the limit', async (t) => {
   t.equal(store.begin(opening('c')), 'done');
 });
 
-t.test('memory: far beyond the limit still the latest are known, and what is used again counts as late', async (t) => {
+t.test('memory: keeps the latest far beyond the limit, and counts what is used again as late', async (t) => {
   const store = memoryStore({ max: 100 });
   for (let i = 0; i < 5000; i += 1) {
     done(store, `k${i}`);
@@ -189,7 +189,7 @@ t.test('memory: far beyond the limit still the latest are known, and what is use
   t.equal(advance(store, 'n4899', 4), 'new');
 });
 
-t.test('sqlite: handled requests are forgotten after a while', async (t) => {
+t.test('sqlite: forgets handled requests after a while', async (t) => {
   let time = 0;
   const store = sqliteStore(':memory:', { keep: 10, lease: 10, now: () => time });
   t.teardown(() => store.close());
@@ -199,7 +199,7 @@ t.test('sqlite: handled requests are forgotten after a while', async (t) => {
   t.equal(store.begin(opening('old')), 'new');
 });
 
-t.test('sqlite: only the owner of its file may read it', { skip: process.platform === 'win32' }, async (t) => {
+t.test('sqlite: lets only the owner of its file read it', { skip: process.platform === 'win32' }, async (t) => {
   const file = `${t.testdir()}/receiver.db`;
   const store = sqliteStore(file);
   t.teardown(() => store.close());
@@ -207,7 +207,7 @@ t.test('sqlite: only the owner of its file may read it', { skip: process.platfor
   for (const suffix of ['', '-wal', '-shm']) t.equal(statSync(file + suffix).mode & 0o777, 0o600, suffix);
 });
 
-t.test('postgres: a table may have another name and schema, and nothing else may be put there', async (t) => {
+t.test('postgres: accepts another name and schema for a table, and nothing else', async (t) => {
   const pool = appPool(url);
   t.teardown(() => pool.end());
   await pool.query('create schema if not exists crm');
@@ -219,7 +219,7 @@ t.test('postgres: a table may have another name and schema, and nothing else may
     t.throws(() => postgresStore({ pool, table }), TypeError);
 });
 
-t.test('postgres: handled requests are forgotten after a while, sequences are not', async (t) => {
+t.test('postgres: forgets handled requests after a while, but not sequences', async (t) => {
   const pool = appPool(url);
   t.teardown(() => pool.end());
   const store = postgresStore({ pool, table: 'pruned', keep: 0 });
@@ -270,7 +270,7 @@ t.test('sqlite: retries given-up requests on demand', async (t) => {
   t.same(await store.givenUp(10), []);
 });
 
-t.test('sqlite: of each user the oldest is due, unless it is at work, and others are not kept waiting', async (t) => {
+t.test('sqlite: finds the oldest of each user due unless it is at work, and keeps others from waiting', async (t) => {
   const store = sqliteStore(':memory:', { now: () => 0 });
   t.teardown(() => store.close());
   for (const [key, user] of [
@@ -291,7 +291,7 @@ t.test('sqlite: of each user the oldest is due, unless it is at work, and others
   t.same(await keys([]), ['a2', 'none'], 'what came later waits for the next try of what came first');
 });
 
-t.test('sqlite: one process works on what is kept, and another takes over after its lease', async (t) => {
+t.test('sqlite: works on stored requests in one process, and in another after its lease', async (t) => {
   const file = `${t.testdir()}/receiver.db`;
   let time = 0;
   const [one, two] = [0, 1].map(() => sqliteStore(file, { lease: 100, now: () => time })) as [
@@ -381,7 +381,7 @@ t.test("sqlite: frees a killed process's requests at once", async (t) => {
   if (process.platform !== 'win32') t.equal(statSync(`${file}-owner`).mode & 0o777, 0o600);
 });
 
-t.test('postgres: connections that break, idle or at work, do not end the process', async (t) => {
+t.test('postgres: survives broken connections, idle or at work', async (t) => {
   const application_name = 'breaks';
   const pool = appPool(url, { application_name });
   const admin = appPool(url);
@@ -406,7 +406,7 @@ t.test('postgres: connections that break, idle or at work, do not end the proces
   t.equal(await store.begin({ key: 'after', change: undefined, holder: 'h' }), 'new');
 });
 
-t.test('postgres: requests of a database that is serializable by default get in no other way', async (t) => {
+t.test('postgres: accepts concurrent requests in a database that is serializable by default', async (t) => {
   const pool = appPool(url, { options: '-c default_transaction_isolation=serializable' });
   t.teardown(() => pool.end());
   const store = postgresStore({ pool, table: 'serial' });

@@ -53,7 +53,7 @@ const handler = lambdaHandler(createEdgeReceiver({ secret: 's', on: {} }));
 export const handlers: [(event: Rest, context: object) => Promise<unknown>, (event: Balancer) => Promise<unknown>] = [handler, handler];
 `;
 
-t.test('right uses compile; a wrong name or a missing secret does not', async (t) => {
+t.test('compiles right uses, but not a wrong name or a missing secret', async (t) => {
   const lines = wrong.map((line) => `// @ts-expect-error must not compile\n${line}\n`);
   const dir = t.testdir({
     'uses.ts': `${head}${right}${lines.join('')}`,

@@ -18,7 +18,7 @@ t.test('verifies and parses a request, and does nothing else', async (t) => {
   t.match(await verifyAndParse(request('[]')), { ok: true, messages: [{ ok: false, reason: 'array_body' }] });
 });
 
-t.test('a batch is its messages, in their order', async (t) => {
+t.test('returns the messages of a batch in their order', async (t) => {
   const verifyAndParse = createVerifyAndParse({ secret, log: silent });
   const bodies = [webhook('track'), {}, webhook('delete')];
   t.match(await verifyAndParse(request(envelope(bodies, { keys: ['a', 'b', 'c'] }))), {

@@ -419,7 +419,7 @@ await t.test('scans no table in statements that were planned while the queue was
   t.ok(after.read - before.read < 3_000, `${after.read - before.read} index entries read for 200 changes`);
 });
 
-await t.test('scans no growing table for a page or a scrape', async (t) => {
+await t.test('serves pages and metrics without scanning a growing table', async (t) => {
   const url = await server.database();
   await migratePostgres(url);
   const store = await open(t, url);
