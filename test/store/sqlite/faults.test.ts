@@ -92,7 +92,7 @@ t.test('finds rows by an index in everyday statements', async (t) => {
   database.close();
 });
 
-t.test('scans no growing table for a page or a scrape', async (t) => {
+t.test('serves pages and metrics without scanning a growing table', async (t) => {
   const { store, path } = await open(t);
   await accept(store, message());
   await store.close();
