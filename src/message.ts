@@ -161,11 +161,10 @@ export function deletionNotice(userId: string, messageId: string, at: number): M
   return { type: 'delete', messageId, userId, integrations: null, body };
 }
 
-/** Fields that Rollcall writes itself, or that describe the transport and not the event. */
-const OWN_FIELDS = new Set([
-  ...['type', 'version', 'messageId', 'timestamp', 'originalTimestamp', 'receivedAt', 'context', 'integrations'],
-  ...['writeKey', 'sentAt', '_metadata', '__proto__'],
-]);
+/** Fields of the input that no body takes over: they describe the transport, or Rollcall writes its own. */
+const LEFT_OUT = ['version', 'originalTimestamp', 'receivedAt', 'sentAt', 'writeKey', '_metadata', '__proto__'];
+/** Fields that Rollcall writes itself, or leaves out. */
+const OWN_FIELDS = new Set(['type', 'messageId', 'timestamp', 'context', 'integrations', ...LEFT_OUT]);
 /** An alias has the ids under names of its own (docs/wire.md). */
 const OWN_FIELDS_OF_ALIAS = new Set([...OWN_FIELDS, 'userId', 'previousId', 'User ID', 'Previous ID']);
 const IDS = new Set(['userId', 'anonymousId', 'groupId', 'previousId']);
@@ -308,9 +307,10 @@ export function withoutTraps(json: string): string {
   return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
 }
 
-/** Measures the input only if its body, which has nearly all of it, comes near the limit. */
+/** Measures the input only if its body, with what the body leaves out, comes near the limit. */
 function isTooLarge(input: Record<string, unknown>, body: string): boolean {
-  if (body.length < MAX_MESSAGE_BYTES / 4) return false;
+  const leftOut = toJson(LEFT_OUT.map((name) => input[name]))?.length ?? MAX_MESSAGE_BYTES;
+  if (body.length + leftOut < MAX_MESSAGE_BYTES / 4) return false;
   const json = toJson(input);
   return json === null || Buffer.byteLength(json) > MAX_MESSAGE_BYTES;
 }

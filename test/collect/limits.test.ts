@@ -164,9 +164,14 @@ t.test('rejects only the message over 32 KB of a batch', async (t) => {
     JSON.parse(sized(track, CALL)),
     JSON.parse(sized({ ...track, messageId: 'big' } as object, CALL + 1)),
   ];
-  const answer = await app.inject({ ...post, url: '/v1/batch', payload: { batch: [track, over, full] } });
+  const hidden = { ...track, messageId: 'hidden', _metadata: { text: 'x'.repeat(CALL) } };
+  const answer = await app.inject({ ...post, url: '/v1/batch', payload: { batch: [track, over, full, hidden] } });
   t.equal(answer.statusCode, 200);
-  t.match(answer.json(), { success: true, rejected: [{ index: 1, messageId: 'big', code: 'too_large' }] });
+  const rejected = [
+    { index: 1, messageId: 'big', code: 'too_large' },
+    { index: 3, messageId: 'hidden', code: 'too_large' },
+  ];
+  t.match(answer.json(), { success: true, rejected });
   t.equal(accepted[0]?.messages.length, 2);
 });
 
