@@ -66,7 +66,7 @@ const PACED_SECONDS = 12;
 interface Conditions {
   /** Size of the bodies. */
   readonly kb: number;
-  /** Whether the sink serves HTTPS. */
+  /** True if the sink serves HTTPS. */
   readonly isSecure?: boolean;
   /** Messages to take in each second; without one, as many as are delivered. */
   readonly rate?: number;

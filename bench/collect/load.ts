@@ -11,7 +11,7 @@ export interface LoadResult {
   readonly latencies: readonly number[];
 }
 
-/** What is sent, and over how many connections. */
+/** The requests of a load, and the number of its connections. */
 export interface Requests {
   /** Messages in each; one message is a single call. */
   readonly messages: number;
