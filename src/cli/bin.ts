@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net';
 import { complaintAbout } from './node-version.ts';
 
 /*
@@ -10,6 +11,8 @@ if (complaint !== null) {
   console.error(complaint);
   process.exitCode = 1;
 } else {
+  setDefaultAutoSelectFamilyAttemptTimeout(2_500);
+  // Drivers connect on their own. Node would give up each address of a name after 250 ms, too soon for a distant host.
   const { emitWarning } = process;
   // Node 22 warns that its SQLite is experimental, which does not help users of a command.
   process.emitWarning = (warning, ...rest: unknown[]) => {

@@ -28,7 +28,13 @@ export class HttpTransport implements Transport {
     this.#timeout = settings.requestTimeout;
     const { Agent, request } = url.protocol === 'https:' ? https : http;
     this.#request = request;
-    this.#agent = new Agent({ keepAlive: true, maxSockets: 1, timeout: IDLE_TIMEOUT });
+    this.#agent = new Agent({
+      keepAlive: true,
+      maxSockets: 1,
+      timeout: IDLE_TIMEOUT,
+      // Node gives an address of a name 250 ms, too little for a distant service.
+      autoSelectFamilyAttemptTimeout: this.#timeout / 2,
+    });
     this.#options = {
       ...urlToHttpOptions(url),
       auth: `${writeKey}:`,

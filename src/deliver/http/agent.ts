@@ -1,9 +1,10 @@
 import type { LookupAddress } from 'node:dns';
-import { isIP, type LookupFunction } from 'node:net';
+import { isIP } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { buildConnector, type Dispatcher } from 'undici';
 import { ATTEMPT_TIMEOUT } from '../../kernel/retry.ts';
 import { type AddressGuard, addressRefused, createAddressGuard } from './address-guard.ts';
+import { connectAny } from './connect-any.ts';
 import { Connections } from './connections.ts';
 import { withoutInterim } from './interim.ts';
 import { createProxyAgent } from './proxy.ts';
@@ -43,27 +44,14 @@ export function createAgent(options: AgentOptions): Dispatcher {
   return new Connections({ ...pool, connect: guardedConnector(guard, resolve, tls) });
 }
 
-/** Connects to the very address that was vetted, so that a name can't change its meaning in between. */
+/** Connects to the very addresses that were vetted, so that a name can't change its meaning in between. */
 function guardedConnector(
   guard: AddressGuard,
   resolve: Resolve,
   tls: { readonly secureContext?: SecureContext },
 ): buildConnector.connector {
-  const lookup: LookupFunction = (hostname, options, callback) => {
-    resolve(hostname).then(
-      (addresses) => {
-        const vetted = addresses.filter(({ address }) => guard(address));
-        const first = vetted[0];
-        if (!first) callback(addressRefused(hostname), '', 0);
-        else if (options.all) callback(null, vetted as LookupAddress[]);
-        else callback(null, first.address, first.family);
-      },
-      (error) => callback(error, '', 0),
-    );
-  };
-  const connect = buildConnector({
+  const secure = buildConnector({
     ...tls,
-    lookup,
     timeout: ATTEMPT_TIMEOUT,
     allowH2: false,
     // A resumed session would be trusted without checking its certificate again.
@@ -71,13 +59,27 @@ function guardedConnector(
     rejectUnauthorized: true,
   });
   return (options, callback) => {
-    const host = options.hostname.replace(/^\[|\]$/g, '');
-    // A literal address is connected to without a lookup.
-    if (isIP(host) !== 0 && !guard(host)) callback(addressRefused(host), null);
-    else {
-      connect(options, (...[error, socket]) =>
-        error ? callback(error, null) : callback(null, withoutInterim(socket)),
-      );
-    }
+    const { protocol, hostname } = options;
+    const isSecure = protocol === 'https:';
+    const port = Number(options.port || (isSecure ? 443 : 80));
+    const done: buildConnector.Callback = (...[error, socket]) =>
+      error ? callback(error, null) : callback(null, withoutInterim(socket));
+    vetted(hostname.replace(/^\[|\]$/g, ''), guard, resolve).then(
+      (addresses) =>
+        connectAny(addresses, port, ATTEMPT_TIMEOUT, (...[error, socket]) => {
+          if (error) callback(error, null);
+          else if (isSecure) secure({ ...options, httpSocket: socket }, done);
+          else done(null, socket);
+        }),
+      (error) => callback(error, null),
+    );
   };
+}
+
+async function vetted(host: string, guard: AddressGuard, resolve: Resolve): Promise<readonly LookupAddress[]> {
+  const family = isIP(host);
+  const addresses = family === 0 ? await resolve(host) : [{ address: host, family }];
+  const allowed = addresses.filter(({ address }) => guard(address));
+  if (allowed.length === 0) throw addressRefused(host);
+  return allowed;
 }

@@ -1,25 +1,56 @@
-import { Client, Dispatcher } from 'undici';
+import type { Socket } from 'node:net';
+import { type buildConnector, Client, Dispatcher } from 'undici';
+import { isUnanswered } from './interim.ts';
+
+interface ConnectionsOptions extends Client.Options {
+  /** Its sockets have passed `withoutInterim`. */
+  readonly connect: buildConnector.connector;
+}
+
+/** Errors of a connection that the other side has closed. */
+const CLOSED: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 /**
  * One connection per request in flight. The last used is reused first, so that surplus ones become idle and are closed.
  * undici's own pool considers a connection busy for one more pass of the event loop, and so opens up to twice as many.
  */
 export class Connections extends Dispatcher {
-  private readonly options: Client.Options;
-  private readonly clients = new Set<Client>();
+  private readonly options: ConnectionsOptions;
+  /** Each connection's socket, once it has one. */
+  private readonly clients = new Map<Client, Socket | null>();
   /** Idle connections by origin, last used at the end. */
   private readonly idle = new Map<string, Client[]>();
 
-  constructor(options: Client.Options) {
+  constructor(options: ConnectionsOptions) {
     super();
     this.options = options;
   }
 
   override dispatch(request: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const origin = String(request.origin);
-    const client = this.idle.get(origin)?.pop() ?? this.open(origin);
+    const reused = this.idle.get(origin)?.pop();
+    if (!reused) return this.dispatchOn(this.open(origin), request, handler);
+    // Servers may close after any answer without saying so. A reused connection that ends without a byte is replaced.
+    return this.dispatchOn(reused, request, handler, () => {
+      this.dispatchOn(this.open(origin), request, handler);
+    });
+  }
+
+  private dispatchOn(
+    client: Client,
+    request: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    onClosed: (() => void) | null = null,
+  ): boolean {
+    const onEnd = (error: Error | null) => {
+      const { code } = (error ?? {}) as NodeJS.ErrnoException;
+      const isClosed = onClosed !== null && CLOSED.has(code) && isUnanswered(this.clients.get(client));
+      this.take(String(request.origin), client, error === null);
+      if (isClosed) onClosed();
+      return isClosed;
+    };
     try {
-      return client.dispatch(request, new EndHandler(handler, (isUsable) => this.take(origin, client, isUsable)));
+      return client.dispatch(request, new EndHandler(handler, onEnd));
     } catch (error) {
       this.drop(client);
       throw error;
@@ -29,19 +60,26 @@ export class Connections extends Dispatcher {
   override close(): Promise<void>;
   override close(callback: () => void): void;
   override close(callback?: () => void): Promise<void> | undefined {
-    const closed = Promise.all([...this.clients].map((client) => client.close())).then(() => {});
+    const closed = Promise.all([...this.clients.keys()].map((client) => client.close())).then(() => {});
     if (!callback) return closed;
     closed.then(callback, callback);
     return undefined;
   }
 
   override async destroy(): Promise<void> {
-    await Promise.all([...this.clients].map((client) => client.destroy()));
+    await Promise.all([...this.clients.keys()].map((client) => client.destroy()));
   }
 
   private open(origin: string): Client {
-    const client = new Client(origin, this.options);
-    this.clients.add(client);
+    const client = new Client(origin, {
+      ...this.options,
+      connect: (options, callback) =>
+        this.options.connect(options, (...result) => {
+          if (this.clients.has(client)) this.clients.set(client, result[1]);
+          callback(...result);
+        }),
+    });
+    this.clients.set(client, null);
     // A connection in use reconnects automatically, or its request fails.
     client.on('disconnect', () => this.forget(origin, client));
     return client;
@@ -70,13 +108,13 @@ export class Connections extends Dispatcher {
   }
 }
 
-/** Forwards everything, and reports once when a request has ended, with true if its connection is still usable. */
+/** Forwards everything, and reports once when a request has ended. An error that `onEnd` takes is not forwarded. */
 class EndHandler implements Dispatcher.DispatchHandler {
   private readonly handler: Dispatcher.DispatchHandler;
-  private readonly onEnd: (isUsable: boolean) => void;
+  private readonly onEnd: (error: Error | null) => boolean;
   private ended = false;
 
-  constructor(handler: Dispatcher.DispatchHandler, onEnd: (isUsable: boolean) => void) {
+  constructor(handler: Dispatcher.DispatchHandler, onEnd: (error: Error | null) => boolean) {
     this.handler = handler;
     this.onEnd = onEnd;
   }
@@ -94,19 +132,18 @@ class EndHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(...end: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseEnd']>>): void {
-    this.end(true);
+    this.end(null);
     this.handler.onResponseEnd?.(...end);
   }
 
   onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
-    this.end(false);
-    this.handler.onResponseError?.(controller, error);
+    if (!this.end(error)) this.handler.onResponseError?.(controller, error);
   }
 
   /** A connection returned twice would carry two requests at once. */
-  private end(isUsable: boolean): void {
-    if (this.ended) return;
+  private end(error: Error | null): boolean {
+    if (this.ended) return false;
     this.ended = true;
-    this.onEnd(isUsable);
+    return this.onEnd(error);
   }
 }

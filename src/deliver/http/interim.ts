@@ -15,6 +15,7 @@ const END = Buffer.from('\r\n\r\n');
  */
 export function withoutInterim<S extends Socket>(socket: S): S {
   const interim = new Interim();
+  INTERIMS.set(socket, interim);
   const { read } = socket;
   const write = socket.write as Write;
   socket.read = (size?: number) => {
@@ -28,10 +29,17 @@ export function withoutInterim<S extends Socket>(socket: S): S {
   };
   // Called twice per request: spread arguments would double the cost.
   socket.write = ((chunk, encoding, callback) => {
-    interim.isExpected = true;
+    interim.expect();
     return write.call(socket, chunk, encoding, callback);
   }) as Write;
   return socket;
+}
+
+const INTERIMS = new WeakMap<Socket, Interim>();
+
+/** True if no byte of an answer arrived since the last request was written. */
+export function isUnanswered(socket: Socket | null | undefined): boolean {
+  return (socket && INTERIMS.get(socket)?.isUnanswered) ?? false;
 }
 
 type Write = (this: Socket, chunk: unknown, encoding?: unknown, callback?: unknown) => boolean;
@@ -39,11 +47,18 @@ type Write = (this: Socket, chunk: unknown, encoding?: unknown, callback?: unkno
 class Interim {
   /** True if the next bytes begin a head. */
   isExpected = false;
+  isUnanswered = false;
   /** Beginning of a head that may be an interim one or is incomplete. */
   private held: Buffer = NOTHING;
 
+  expect(): void {
+    this.isExpected = true;
+    this.isUnanswered = true;
+  }
+
   /** Returns the part of a chunk that undici may see. */
   strip(chunk: Buffer): Buffer {
+    this.isUnanswered = false;
     let bytes = this.held.length > 0 ? Buffer.concat([this.held, chunk]) : chunk;
     this.held = NOTHING;
     for (;;) {

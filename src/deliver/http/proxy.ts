@@ -2,6 +2,7 @@ import type { SecureContext } from 'node:tls';
 import { type buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { ATTEMPT_TIMEOUT } from '../../kernel/retry.ts';
 import { type AddressGuard, addressRefused, mayBeAskedFor } from './address-guard.ts';
+import { Connections } from './connections.ts';
 import { withoutInterim } from './interim.ts';
 
 interface ProxyOptions {
@@ -20,16 +21,19 @@ export function createProxyAgent({ url, guard, tls, pool }: ProxyOptions): Dispa
   const { origin: proxyOrigin } = new URL(url);
   // A resumed session would be trusted without checking its certificate again.
   const strict = { ...tls, timeout: ATTEMPT_TIMEOUT, maxCachedSessions: 0, rejectUnauthorized: true };
-  const poolOf = (origin: string | URL, options: object) => {
+  const optionsOf = (origin: string | URL, options: object) => {
     const { connect } = options as { connect: buildConnector.connector };
     const isProxy = new URL(origin).origin === proxyOrigin;
-    return new Pool(origin, { ...pool, ...options, connect: named(connect, isProxy ? proxyFailure : tunnelFailure) });
+    return { ...pool, ...options, connect: named(connect, isProxy ? proxyFailure : tunnelFailure) };
   };
+  const poolOf = (origin: string | URL, options: object) => new Pool(origin, optionsOf(origin, options));
   const agent = new ProxyAgent({
     uri: url,
     requestTls: strict,
     proxyTls: strict,
-    factory: poolOf,
+    // undici sends plain requests to the proxy itself, through a private interface that only its own classes have.
+    factory: (origin, options) =>
+      new URL(origin).origin === proxyOrigin ? poolOf(origin, options) : new Connections(optionsOf(origin, options)),
     // A tunnel that is never granted must not outlive its attempt.
     clientFactory: (origin, options) => poolOf(origin, { ...options, headersTimeout: ATTEMPT_TIMEOUT }),
   });
