@@ -46,7 +46,7 @@ const TABLE = {
     incident: 'An endpoint is dead',
   },
   endpointRefusing: {
-    when: 'An endpoint refuses everything: its URL or secret seems to be wrong.',
+    when: 'An endpoint refuses everything: its URL, certificate or secret seems to be wrong.',
     after: 0,
     one: 'An endpoint refuses everything',
     many: 'endpoints refuse everything',

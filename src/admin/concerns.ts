@@ -61,7 +61,8 @@ const RULE_CHECKS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]
     endpointsIn(
       'refusing',
       look,
-      ({ destination, url }) => `${destination} refuses everything at ${url}: its URL or secret seems to be wrong.`,
+      ({ destination, url }) =>
+        `${destination} refuses everything at ${url}: its URL, certificate or secret seems to be wrong.`,
     ),
   endpointPaused: (look) =>
     endpointsIn('paused', look, ({ destination, url }) => `${destination} is paused at ${url} until it is resumed.`),

@@ -10,8 +10,7 @@ const UNSENT = [
 
 interface Shown {
   readonly destination: string;
-  /** Set for an attempt; absent for a dead letter. */
-  readonly endpoint?: string;
+  readonly endpoint: string;
   readonly why: string;
 }
 
@@ -24,7 +23,7 @@ export function noteUnsent(
   for (const [wanted, fault] of UNSENT) {
     const found = shown.filter(({ why }) => why === wanted);
     const isShown = (name: string, id: string) =>
-      found.some(({ destination, endpoint = id }) => destination === name && endpoint === id);
+      found.some(({ destination, endpoint }) => destination === name && endpoint === id);
     const urls = destinations.flatMap(({ name, endpoints }) =>
       endpoints.filter(({ id }) => isShown(name, id)).map(shownUrl),
     );

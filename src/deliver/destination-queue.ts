@@ -334,7 +334,7 @@ export class DestinationQueue {
     try {
       // An untried delivery is tried once, however long it was held back.
       const settlement =
-        claimed.firstAt !== null && isExpired(claimed, this.hooks.clock.now())
+        claimed.firstAt !== null && isExpired(claimed, this.hooks.clock.now()) && !this.spares(claimed)
           ? expired(claimed)
           : await this.begin(this.startClock(claimed), generation);
       if (generation === this.generation) this.hooks.onSettled(settlement);
@@ -345,6 +345,11 @@ export class DestinationQueue {
       this.finished(claimed);
       this.hooks.onRoom(this);
     }
+  }
+
+  /** True for a deletion notice that waits for an endpoint to be trusted. */
+  private spares({ type }: Claim): boolean {
+    return type === 'delete' && this.outlets.mayBeUntrusted;
   }
 
   /** Only tries of claims held at an abnormal end are recorded: nothing else is written before a post. */

@@ -76,7 +76,7 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
 /**
  * The four hours continue for deliveries that are held back; for untried ones they count from when the endpoints died.
  * Nothing ends before an endpoint has been tried: after a downtime, which may be a clock step, it may be up again.
- * Deletion notices wait as long as the destination is disabled.
+ * Deletion notices wait as long as the destination is disabled or not trusted.
  */
 async function expire(
   { store, clock, giveBack }: HousekeepingOptions,
@@ -86,10 +86,11 @@ async function expire(
   const heldSince = queue.heldBackSince;
   if (queue.enabled && (heldSince === null || !queue.hasProbed)) return 0;
   await giveBack(name);
-  if (!queue.enabled) await inSteps(() => store.restNotices(name, STEP));
+  const sparesNotices = !queue.enabled || queue.outlets.mayBeUntrusted;
+  if (sparesNotices) await inSteps(() => store.restNotices(name, STEP));
   const before = clock.now() - RETRY_WINDOW;
   const untriedToo = queue.enabled && heldSince !== null && heldSince <= before;
-  return inSteps(() => store.expire(name, before, untriedToo, STEP));
+  return inSteps(() => store.expire(name, before, untriedToo, STEP, sparesNotices));
 }
 
 async function inSteps(step: () => Promise<number>): Promise<number> {

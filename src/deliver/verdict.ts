@@ -1,6 +1,6 @@
-import type { DeadReason } from '../kernel/dead-reasons.ts';
 import { BACKOFF_CAP, nextTry, RETRY_WINDOW } from '../kernel/retry.ts';
 import type { Claim, EndpointMarks, Settlement, Verdict } from '../store/port.ts';
+import { isUntrusted } from './endpoint/refusals.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Why an endpoint was not posted to: it is closed, or the try was cut short by us (stop, reload, lease). */
@@ -38,22 +38,32 @@ export function judge({ claim, require, endpoints, results, now, random }: TryIn
   const marks = newMarks(claim.marks, results);
   const posted = results.flatMap((result) => ('exchange' in result ? [result.exchange] : []));
   const begun = results.flatMap((result) => ('exchange' in result ? [result.at] : []));
-  const firstAt = Math.min(claim.firstAt ?? Math.min(...begun, now), now);
+  const begunAt = Math.min(claim.firstAt ?? Math.min(...begun, now), now);
   const isCut = results.some((result) => 'skipped' in result && result.skipped === 'cut');
   if (posted.length === 0 && results.length > 0)
     return { kind: 'release', dueAt: isCut ? null : nextChance(claim, results, now) };
   if (succeeded(require, marks, endpoints)) {
     // The endpoint that was cut short still gets its first attempt.
-    return isCut ? { kind: 'retry', dueAt: now, firstAt, marks } : { kind: 'delivered' };
+    return isCut ? { kind: 'retry', dueAt: now, firstAt: begunAt, marks } : { kind: 'delivered' };
   }
   const denied = deniedBy(results);
   const isOver = (endpoint: string) => marks[endpoint] !== undefined || denied.get(endpoint) === 'in a row';
   if (endpoints.every(isOver)) {
     const others = Object.entries(marks).filter(([endpoint]) => !denied.has(endpoint));
     const again = denied.size > 0 ? { marks: Object.fromEntries(others) } : {};
-    return { kind: 'dead', ...refusal(posted), firstAt: posted.length > 0 ? firstAt : null, ...again, answers: marks };
+    const status = lastStatus(posted.filter(({ outcome }) => outcome !== 'success'));
+    return {
+      kind: 'dead',
+      reason: 'refused',
+      status,
+      firstAt: posted.length > 0 ? begunAt : null,
+      ...again,
+      answers: marks,
+    };
   }
   const notBefore = now + Math.max(0, ...posted.map(({ retryAfter }) => retryAfter ?? 0));
+  // The four hours of a deletion notice begin once the endpoint can be trusted.
+  const firstAt = claim.type === 'delete' && posted.some(isUntrusted) ? now : begunAt;
   const dueAt = nextTry({ tries: claim.tries + 1, firstAt, now, notBefore, random });
   if (dueAt === null) return { kind: 'dead', reason: 'expired', status: lastStatus(posted), firstAt, answers: marks };
   return { kind: 'retry', dueAt, firstAt, marks };
@@ -102,15 +112,6 @@ function succeeded(require: 'any' | 'all', marks: EndpointMarks, endpoints: read
   return endpoints.every((endpoint) => marks[endpoint] === 'ok');
 }
 
-/** The most severe refusal gives the reason. */
-function refusal(posted: readonly Exchange[]): { reason: DeadReason; status: number | null } {
-  const refused = posted.filter(({ outcome }) => outcome !== 'success');
-  for (const reason of ['tls_untrusted', 'address_refused'] as const) {
-    if (refused.some(({ outcome }) => outcome === reason)) return { reason, status: lastStatus(refused) };
-  }
-  return { reason: 'refused', status: lastStatus(refused) };
-}
-
 function lastStatus(posted: readonly Exchange[]): number | null {
   return posted.findLast(({ status }) => status !== null)?.status ?? null;
 }
@@ -123,7 +124,9 @@ function nextChance({ firstAt }: Claim, results: readonly EndpointResult[], now:
   const until = Math.min(...results.map((result) => ('until' in result ? result.until : now)));
   const patience = firstAt === null ? 0 : Math.min(BACKOFF_CAP, Math.ceil((now - firstAt) / 4));
   const at = Math.max(until, now + Math.max(1_000, patience));
-  return firstAt === null ? at : Math.max(now, Math.min(at, firstAt + RETRY_WINDOW));
+  // Only a notice that waits for a trusted endpoint is older.
+  const end = firstAt === null ? now : firstAt + RETRY_WINDOW;
+  return end > now ? Math.min(at, end) : at;
 }
 
 /** The settlement of an untried claim. @param dueAt - when it may be claimed again; null for at once */

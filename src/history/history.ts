@@ -229,8 +229,8 @@ export class History {
       const grown = this.grown(tally, [...tally.outcomes, ...tally.took.counts]);
       if (grown === null) return [];
       const of = (outcome: (typeof OUTCOMES)[number]) => grown[OUTCOMES.indexOf(outcome)] ?? 0;
-      const dead = of('refused') + of('tls_untrusted') + of('address_refused');
-      const counts = { delivered: of('success'), retried: of('retry'), dead };
+      const retried = of('retry') + of('tls_untrusted') + of('address_refused');
+      const counts = { delivered: of('success'), retried, dead: of('refused') };
       return [{ subject: 'endpoint', name, counts, took: grown.slice(OUTCOMES.length) } satisfies HistoryEntry];
     });
   }

@@ -14,19 +14,9 @@ export const DEAD_LETTER_REASONS = {
     look: '`rollcall attempts --outcome refused`: what does the endpoint answer?',
   },
   expired: {
-    meaning: 'No attempt succeeded within four hours.',
+    meaning: 'No attempt succeeded within four hours, or the endpoint could not be trusted for that long.',
     remedy: 'Repair the endpoint, then replay.',
     look: '`rollcall endpoints list`, `rollcall attempts --outcome retry`',
-  },
-  tls_untrusted: {
-    meaning: 'The certificate is self-signed, expired or otherwise not trusted. Nothing was sent.',
-    remedy: 'Install a trusted one, or name its authority in `network.ca`. Then replay.',
-    look: '`rollcall doctor`, `rollcall test DESTINATION`',
-  },
-  address_refused: {
-    meaning: 'The URL resolves to an address that is not public. Nothing was sent.',
-    remedy: 'If the address is yours, allow its range in `network.allow`. Then replay.',
-    look: '`rollcall doctor`: it names the address',
   },
   destination_removed: {
     meaning: 'No process has known the destination for `delivery.removedAfter`, or a person dropped it.',

@@ -194,9 +194,15 @@ export interface Queue {
 
   /**
    * Expires deliveries first held back or tried before `before`; resolves to their number, at most `limit`. With
-   * `untriedToo` also those never tried, including held-out ones.
+   * `untriedToo` also those never tried, including held-out ones; with `sparesNotices` no deletion notices.
    */
-  expire(destination: string, before: number, untriedToo: boolean, limit: number): Promise<number>;
+  expire(
+    destination: string,
+    before: number,
+    untriedToo: boolean,
+    limit: number,
+    sparesNotices?: boolean,
+  ): Promise<number>;
   /**
    * Restarts the four hours of a destination's deletion notices with their next try, because nobody serves it. Resolves
    * to the number of notices that had been tried, at most `limit`.

@@ -19,7 +19,7 @@ t.test('completes commands, subcommands, options and their choices in bash', asy
   t.same(await offered(script, 'rollcall', 'aud'), ['audiences', 'audit']);
   t.same(await offered(script, 'rollcall', 'dead-letters', 'r'), ['replay']);
   t.match(await offered(script, 'rollcall', 'dead-letters', 'list', '--re'), ['--reason']);
-  t.ok((await offered(script, 'rollcall', 'dead-letters', 'list', '--reason', '')).includes('tls_untrusted'));
+  t.ok((await offered(script, 'rollcall', 'dead-letters', 'list', '--reason', '')).includes('expired'));
   t.same(await offered(script, 'rollcall', 'completion', ''), ['bash', 'zsh', 'fish', '--json', '-h', '--help']);
   t.same(await offered(script, 'rollcall', 'sync', '-c', 'package.j'), ['package.json']);
   t.same(await offered(script, 'rollcall', 'types', '--output', 'package.j'), ['package.json']);
@@ -32,7 +32,7 @@ const OFFERED: readonly (readonly [string, readonly string[]])[] = [
   ['rollcall aud', ['audiences', 'audit']],
   ['rollcall dead-letters r', ['replay']],
   ['rollcall dead-letters list --rea', ['--reason']],
-  ['rollcall dead-letters list --reason tls', ['tls_untrusted']],
+  ['rollcall dead-letters list --reason exp', ['expired']],
   ['rollcall completion z', ['zsh']],
 ];
 

@@ -211,14 +211,12 @@ t.test('signs and posts a test event like a delivery, and explains the answer', 
   const attempts = await rollcall(['attempts', '-c', config]);
   t.match(attempts, { stderr: /no such attempts.*rollcall endpoints/ }, 'none is in the attempt log');
   t.match(await rollcall(['sync', '--once', '-c', config]), { code: 4 });
-  for (const command of ['attempts', 'dead-letters']) {
-    const said = new RegExp(
-      `^address_refused: ${listener.url}\\S* resolves to .*network\\.allow.* rollcall doctor -c `,
-      'm',
-    );
-    t.match(await rollcall([command, '-c', config]), { stdout: /address_refused/, stderr: said }, command);
-    t.notMatch((await rollcall([command, '--json', '-c', config])).stderr, /address_refused/);
-  }
+  const said = new RegExp(
+    `^address_refused: ${listener.url}\\S* resolves to .*network\\.allow.* rollcall doctor -c `,
+    'm',
+  );
+  t.match(await rollcall(['attempts', '-c', config]), { stdout: /address_refused/, stderr: said });
+  t.notMatch((await rollcall(['attempts', '--json', '-c', config])).stderr, /address_refused/);
 });
 
 t.test('shows that a 2xx has rejected the test event of a batch', async (t) => {

@@ -46,7 +46,7 @@ export const letterCases: Cases = {
     const first = await claimOne(store, owner);
     await settle(store, owner, [first], { kind: 'retry', dueAt: START, firstAt: START - 5, marks: {} });
     await fixture.advance(1_000);
-    const verdict = { kind: 'dead', reason: 'tls_untrusted', status: null, firstAt: START - 5 } as const;
+    const verdict = { kind: 'dead', reason: 'refused', status: null, firstAt: START - 5 } as const;
     await store.settle(owner, [settlement(await claimOne(store, owner), verdict, [attempt()])]);
     t.same(await letters(store), [
       {
@@ -56,7 +56,7 @@ export const letterCases: Cases = {
         type: 'group',
         userId: 'ü',
         messageId: given.messageId,
-        reason: 'tls_untrusted',
+        reason: 'refused',
         status: null,
         attempts: 2,
         firstAt: START - 5,

@@ -74,10 +74,9 @@ for (const [form, host] of Object.entries(literals)) {
     await rig.send(1);
     await rig.settled(1);
     t.same(rig.outcomes, [['address_refused', 'address_refused']]);
-    t.same(rig.verdicts, ['dead'], 'and not retried');
+    t.same(rig.verdicts, ['retry'], 'and holds it');
     t.equal(receiver.connections, 0);
-    await rig.calm();
-    t.equal((await rig.deadLetters())[0]?.reason, 'address_refused');
+    t.match(await rig.store.endpoints(), [{ refusal: { takenAt: null } }]);
   });
 }
 
@@ -147,4 +146,22 @@ t.test('retries a name that DNS does not know', async (t) => {
   await rig.send(1);
   await rig.settled(1);
   t.same(rig.outcomes, [['retry', 'ENOTFOUND']]);
+});
+
+t.test('holds an endpoint while its name resolves to nothing allowed, and then sends everything', async (t) => {
+  const receiver = await Receiver.start(t);
+  let address = '10.0.0.1';
+  const resolve = async () => [{ address, family: 4 }];
+  const { port } = new URL(receiver.url);
+  const rig = await Rig.start(t, {
+    destinations: [destination(`http://moved.example:${port}/`)],
+    network: { resolve },
+  });
+  await rig.send(60);
+  await rig.passUntil(() => rig.outcomes.length >= 30);
+  t.equal(receiver.connections, 0);
+  address = '127.0.0.1';
+  await rig.passUntil(() => rig.delivered() === 60);
+  t.same(await rig.deadLetters(), []);
+  t.same(await rig.store.endpoints(), []);
 });

@@ -30,7 +30,9 @@ for (const [order, addresses] of [
 
 const connected = (addresses: readonly LookupAddress[], port: number, timeout = 5_000) =>
   new Promise<Socket | Error>((resolve) => {
-    connectAny(addresses, port, timeout, (...[error, socket]) => resolve(error ?? socket));
+    connectAny({ host: 'any.example', port, lookup: async () => addresses, timeout, tls: null }, (...[error, socket]) =>
+      resolve(error ?? socket),
+    );
   });
 
 t.test('takes the second address while the first is silent', async (t) => {

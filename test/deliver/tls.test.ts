@@ -1,6 +1,8 @@
 import t, { type Test } from 'tap';
+import { ManualClock } from '../helpers/clock.ts';
+import { testDatabase } from '../helpers/database.ts';
 import { Authority, type Pair } from './helpers/certificates.ts';
-import { destination, Rig, type RigOptions } from './helpers/rig.ts';
+import { destination, message, Rig, type RigOptions } from './helpers/rig.ts';
 import { noticesChange, secureEndpoint } from './helpers/secure-endpoint.ts';
 
 const authority = new Authority();
@@ -40,18 +42,17 @@ const untrusted: Record<string, { pair: () => Pair; cause: string }> = {
 };
 
 for (const [name, { pair, cause }] of Object.entries(untrusted)) {
-  t.test(`refuses ${name} as ${cause} before sending any byte, every time`, async (t) => {
-    const { rig, seen } = await start(t, pair());
-    for (let round = 1; round <= 3; round += 1) {
-      await rig.send(1);
-      await rig.settled(round);
-    }
-    t.same(rig.outcomes, Array(3).fill(['tls_untrusted', cause]));
-    t.same(rig.verdicts, ['dead', 'dead', 'dead'], 'and not retried');
+  t.test(`refuses ${name} as ${cause} before sending any byte, and sends all once it is trusted`, async (t) => {
+    const { rig, seen, server } = await start(t, pair());
+    await rig.send(60);
+    await rig.passUntil(() => rig.outcomes.length >= 30);
+    t.same(rig.outcomes, Array(rig.outcomes.length).fill(['tls_untrusted', cause]));
     t.match(seen, { requests: 0, bytes: 0 });
-    await rig.calm();
-    const reasons = (await rig.deadLetters()).map(({ reason }) => reason);
-    t.same(reasons, Array(3).fill('tls_untrusted'));
+    t.match(await rig.store.endpoints(), [{ refusal: { takenAt: null } }]);
+    server.setSecureContext(good);
+    await rig.passUntil(() => rig.delivered() === 60);
+    t.equal(seen.requests, 60);
+    t.same(await rig.deadLetters(), []);
   });
 }
 
@@ -73,4 +74,51 @@ t.test('treats the same certificate as unknown without it', async (t) => {
 t.test('checks the certificate on every connection, and notices a bad new one', async (t) => {
   const { rig, seen, server } = await start(t, good);
   await noticesChange(t, rig, { server, seen }, authority.issue('DNS:other.example'));
+});
+
+const HOUR = 3_600_000;
+
+t.test(
+  'keeps deletion notices for as long as the certificate is not trusted, and other messages for four hours',
+  async (t) => {
+    const database = await testDatabase(t, new ManualClock());
+    const { server, port, seen } = await secureEndpoint(t, authority.issue('DNS:good.example', past));
+    const network = { ca: [authority.cert], resolve: async () => [{ address: '127.0.0.1', family: 4 }] };
+    const options = { destinations: [destination(`https://good.example:${port}/hook`)], network, database };
+    const rig = await Rig.start(t, options);
+    const notices = Array.from({ length: 30 }, () => message({ type: 'delete' }));
+    await rig.accept('shop', notices);
+    await rig.accept('shop', [message({ value: 1 })]);
+    await rig.passUntil(() => rig.verdicts.includes('retry'));
+    await rig.passQuickly(6 * HOUR);
+    await rig.stopInTime();
+    const later = await Rig.start(t, options);
+    await later.passQuickly(6 * HOUR);
+    t.same(
+      (await later.deadLetters()).map(({ type, reason }) => [type, reason]),
+      [['track', 'expired']],
+    );
+    server.setSecureContext(good);
+    await later.passUntil(() => later.delivered() === notices.length);
+    t.equal(seen.requests, notices.length);
+  },
+);
+
+t.test('holds the endpoint in all processes that share it, and opens it in all', async (t) => {
+  const database = await testDatabase(t, new ManualClock());
+  const { server, port, seen } = await secureEndpoint(t, authority.issue('DNS:good.example', past));
+  const network = { ca: [authority.cert], resolve: async () => [{ address: '127.0.0.1', family: 4 }] };
+  const options = { destinations: [destination(`https://good.example:${port}/hook`)], network, database };
+  const rigs = [await Rig.start(t, options), await Rig.start(t, options)];
+  for (const rig of rigs) await rig.pass(10_000);
+  for (const rig of rigs) await rig.send(50);
+  const [first, second] = rigs;
+  if (!first || !second) throw new Error('two were started');
+  await first.pass(120_000);
+  const tried = first.outcomes.length + second.outcomes.length;
+  t.ok(tried < 100, `${tried} attempts in two minutes`);
+  server.setSecureContext(good);
+  await first.passUntil(() => first.delivered() + second.delivered() === 100);
+  t.equal(seen.requests, 100);
+  t.same(await first.deadLetters(), []);
 });

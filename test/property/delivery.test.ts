@@ -7,8 +7,8 @@ import { destination, message, Rig } from '../deliver/helpers/rig.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { type TestDatabase, testDatabase } from '../helpers/database.ts';
 
-/** An endpoint's behaviour at a request: it takes it or not, and answers in time or not. */
-const BEHAVIOURS = ['accept', 'accept late', 'fail', 'drop', 'refuse', 'hang'] as const;
+/** An endpoint's behaviour at a request: it takes it or not, answers in time or not, or moves to a private address. */
+const BEHAVIOURS = ['accept', 'accept late', 'fail', 'drop', 'refuse', 'hang', 'move'] as const;
 type Behaviour = (typeof BEHAVIOURS)[number];
 
 /** Steps of the clock, in milliseconds: hours, and as little as drift. */
@@ -41,7 +41,7 @@ class Model {
 
   take(user: string, value: number, key: string): void {
     this.keys.set(value, (this.keys.get(value) ?? new Set()).add(key));
-    const isTaken = this.behaviour === 'accept' || this.behaviour === 'accept late';
+    const isTaken = ['accept', 'accept late', 'move'].includes(this.behaviour);
     if (isTaken) this.accepted.set(user, [...(this.accepted.get(user) ?? []), value]);
   }
 }
@@ -52,6 +52,9 @@ class World {
   private readonly database: TestDatabase;
   private readonly store: Store;
   private readonly destinations: readonly Destination[];
+  private readonly network = {
+    resolve: async () => [{ address: this.model.behaviour === 'move' ? '10.0.0.1' : '127.0.0.1', family: 4 }],
+  };
   private rig!: Rig;
   private readonly retired: Rig[] = [];
   private sequence = 0;
@@ -59,14 +62,15 @@ class World {
   private constructor(database: TestDatabase, store: Store, receiver: Receiver) {
     this.database = database;
     this.store = store;
-    this.destinations = [destination(receiver.url)];
+    this.destinations = [destination(receiver.url.replace('127.0.0.1', 'moving.example'))];
     receiver.answer = (response, { body, headers }) => {
       const { userId, properties } = JSON.parse(body.toString()) as { userId: string; properties: { value: number } };
       const { behaviour } = this.model;
       this.model.take(userId, properties.value, String(headers['idempotency-key']));
       if (behaviour === 'drop') response.destroy();
       else if (behaviour !== 'hang' && behaviour !== 'accept late') {
-        response.writeHead({ accept: 200, fail: 503, refuse: 400 }[behaviour]).end();
+        // A connection from before its move is still good.
+        response.writeHead({ accept: 200, fail: 503, refuse: 400, move: 200 }[behaviour]).end();
       }
     };
   }
@@ -79,7 +83,7 @@ class World {
   }
 
   async start(t: Test): Promise<void> {
-    this.rig = await Rig.start(t, { destinations: this.destinations, database: this.database });
+    this.rig = await Rig.start(t, { destinations: this.destinations, database: this.database, network: this.network });
   }
 
   async perform(t: Test, step: Step): Promise<void> {

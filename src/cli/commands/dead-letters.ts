@@ -10,7 +10,6 @@ import type { DeadLetter, DeadLetterFilter, Records } from '../../store/port.ts'
 import { asUser } from '../as-user.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { eachPage } from '../each-page.ts';
-import { noteUnsent } from '../note-unsent.ts';
 import { instantOption, placeOption, wholeNumber } from '../options.ts';
 import { letterTable } from '../output/letter-table.ts';
 import { createProgress } from '../output/progress.ts';
@@ -132,8 +131,6 @@ async function list(options: ListOptions, { terminal }: CliContext): Promise<voi
       note(terminal, Object.keys(filter).length > 0 ? 'No dead letters match.' : 'There are no dead letters.');
     if (isMore) note(terminal, `There are more: --after ${last}, or a higher --limit.`);
     if (shown === 0) noteUnknown(terminal, config, options);
-    const dead = letters.map(({ destination, reason }) => ({ destination, why: reason }));
-    noteUnsent(terminal, options, app.destinations(), dead);
   });
 }
 

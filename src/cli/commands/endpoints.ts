@@ -30,8 +30,9 @@ const LIST_HELP = `
 States:
   open      it gets deliveries
   dead      it does not answer; Rollcall probes it, and opens it once it does
-  refusing  it refused its last 20 attempts with 3xx, 401, 403, 404, 405 or 407: correct its URL or secret;
-            once it accepts one, Rollcall sends what it refused again
+  refusing  it refused its last 20 attempts with 3xx, 401, 403, 404, 405 or 407, or its certificate
+            or address is not allowed: correct its URL, secret or certificate; once it accepts one, Rollcall sends what
+            it refused again
   paused    it answered 410, or a person paused it: rollcall endpoints resume
   disabled  its destination is disabled in the configuration
 

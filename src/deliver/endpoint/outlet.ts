@@ -7,7 +7,7 @@ import type { Exchange } from '../exchange.ts';
 import type { PreparedEndpoint } from '../request.ts';
 import type { Denial, SkipCause } from '../verdict.ts';
 import type { EndpointFailure } from './answers.ts';
-import { isDenial, Refusals } from './refusals.ts';
+import { isDenial, isUntrusted, Refusals } from './refusals.ts';
 import type { Window, WindowMoment } from './window.ts';
 
 /** Delay of a delivery that waits only for a paused endpoint, in milliseconds. */
@@ -22,6 +22,8 @@ export class Outlet {
   batcher: Batcher | null = null;
   /** End of this process's last attempt, in store time. */
   triedAt: number | null = null;
+  /** True if the last attempt found a certificate or an address that is not allowed; null before the first attempt. */
+  private isUntrusted: boolean | null = null;
   private readonly clock: Clock;
   /** Resolvers of waiting attempts; true if a place was taken for them. */
   private readonly queue: ((hasPlace: boolean) => void)[] = [];
@@ -40,6 +42,11 @@ export class Outlet {
   stateIn(destination: string): EndpointState {
     const { pausedAt, deadSince } = this.window;
     return { endpoint: this.id, destination, pausedAt, deadSince, refusal: this.refusals.state };
+  }
+
+  /** True if it may be closed because of its certificate or address. */
+  get mayBeUntrusted(): boolean {
+    return this.window.refusingSince !== null && this.isUntrusted !== false;
   }
 
   get waiting(): number {
@@ -92,6 +99,7 @@ export class Outlet {
     const { pausedAt, deadSince } = window;
     const { state } = refusals;
     this.triedAt = clock.now();
+    this.isUntrusted = isUntrusted(exchange);
     const failure = failureOf(exchange);
     if (isDenial(exchange)) this.denied(exchange, begun, id);
     else {
@@ -109,6 +117,7 @@ export class Outlet {
   private denied(exchange: Exchange, begun: number, message: string): void {
     const { window, clock, refusals } = this;
     refusals.denied(message);
+    if (this.isUntrusted && window.refusingSince === null) this.refuse();
     if (window.refusingSince !== null) window.refused(begun, clock.monotonic(), clock.random());
     else {
       window.succeeded(exchange.ms);

@@ -86,6 +86,11 @@ export class Outlets {
     return !this.list.some(({ window }) => window.open);
   }
 
+  /** True if an endpoint may be closed because of its certificate or address. */
+  get mayBeUntrusted(): boolean {
+    return this.list.some(({ mayBeUntrusted }) => mayBeUntrusted);
+  }
+
   /** True if a probe should be an untried message, so that each probe is a different one. */
   get probeUntried(): boolean {
     return this.list.some(({ window }) => window.refusingSince !== null);

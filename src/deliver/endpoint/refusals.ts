@@ -5,8 +5,14 @@ export const REFUSALS = 20;
 /** Statuses that are about the endpoint (its address, its secret) rather than a message's body; redirects are, too. */
 const DENIALS: ReadonlySet<number> = new Set([401, 403, 404, 405, 407]);
 
-/** True for an answer that may mean that the endpoint refuses everything. */
+/** True if no request was sent because of the endpoint's certificate or address: no message is at fault. */
+export function isUntrusted({ outcome }: Pick<Attempt, 'outcome'>): boolean {
+  return outcome === 'tls_untrusted' || outcome === 'address_refused';
+}
+
+/** True for a result that may mean that the endpoint refuses everything, and for one that does. */
 export function isDenial({ outcome, status }: Pick<Attempt, 'outcome' | 'status'>): boolean {
+  if (isUntrusted({ outcome })) return true;
   if (outcome !== 'refused' || status === null) return false;
   return DENIALS.has(status) || (status >= 300 && status < 400);
 }

@@ -1,7 +1,7 @@
 import type { LookupAddress } from 'node:dns';
 import { isIP } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { buildConnector, type Dispatcher } from 'undici';
+import type { buildConnector, Dispatcher } from 'undici';
 import { ATTEMPT_TIMEOUT } from '../../kernel/retry.ts';
 import { type AddressGuard, addressRefused, createAddressGuard } from './address-guard.ts';
 import { connectAny } from './connect-any.ts';
@@ -50,36 +50,22 @@ function guardedConnector(
   resolve: Resolve,
   tls: { readonly secureContext?: SecureContext },
 ): buildConnector.connector {
-  const secure = buildConnector({
-    ...tls,
-    timeout: ATTEMPT_TIMEOUT,
-    allowH2: false,
-    // A resumed session would be trusted without checking its certificate again.
-    maxCachedSessions: 0,
-    rejectUnauthorized: true,
-  });
   return (options, callback) => {
-    const { protocol, hostname } = options;
-    const isSecure = protocol === 'https:';
+    const host = options.hostname.replace(/^\[|\]$/g, '');
+    // A literal address is connected to without a lookup.
+    if (isIP(host) !== 0 && !guard(host)) return callback(addressRefused(host), null);
+    const isSecure = options.protocol === 'https:';
     const port = Number(options.port || (isSecure ? 443 : 80));
-    const done: buildConnector.Callback = (...[error, socket]) =>
-      error ? callback(error, null) : callback(null, withoutInterim(socket));
-    vetted(hostname.replace(/^\[|\]$/g, ''), guard, resolve).then(
-      (addresses) =>
-        connectAny(addresses, port, ATTEMPT_TIMEOUT, (...[error, socket]) => {
-          if (error) callback(error, null);
-          else if (isSecure) secure({ ...options, httpSocket: socket }, done);
-          else done(null, socket);
-        }),
-      (error) => callback(error, null),
+    const lookup = () => vetted(host, guard, resolve);
+    return connectAny(
+      { host, port, lookup, timeout: ATTEMPT_TIMEOUT, tls: isSecure ? tls : null },
+      (...[error, socket]) => (error ? callback(error, null) : callback(null, withoutInterim(socket))),
     );
   };
 }
 
 async function vetted(host: string, guard: AddressGuard, resolve: Resolve): Promise<readonly LookupAddress[]> {
-  const family = isIP(host);
-  const addresses = family === 0 ? await resolve(host) : [{ address: host, family }];
-  const allowed = addresses.filter(({ address }) => guard(address));
+  const allowed = (await resolve(host)).filter(({ address }) => guard(address));
   if (allowed.length === 0) throw addressRefused(host);
   return allowed;
 }

@@ -1,31 +1,46 @@
 import type { LookupAddress } from 'node:dns';
-import { connect, type Socket } from 'node:net';
+import { connect, isIP, type Socket, type TcpNetConnectOpts } from 'node:net';
+import { connect as connectSecurely, type SecureContext } from 'node:tls';
 import { TIMEOUT } from '../classify.ts';
 
 /** Head start of each address over the next, in milliseconds (RFC 8305 section 5). */
 const HEAD_START = 250;
-/** As undici sets it on the sockets it makes. */
+/** As undici sets it on the sockets that it makes. */
 const KEEP_ALIVE_DELAY = 60_000;
 
-type Connected = (...[error, socket]: [null, Socket] | [Error, null]) => void;
+export type Connected = (...[error, socket]: [null, Socket] | [Error, null]) => void;
+
+interface ConnectOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Addresses of the host, at least one. */
+  readonly lookup: () => Promise<readonly LookupAddress[]>;
+  /** Milliseconds for everything. */
+  readonly timeout: number;
+  /** Set for TLS, whose handshake belongs to the race. */
+  readonly tls: { readonly secureContext?: SecureContext } | null;
+}
 
 /**
- * Connects to whichever address answers first, IPv4 and IPv6 in turns. A slow one goes on while the next is tried: Node's
- * own `autoSelectFamily` gives it up after its head start, and so never reaches a distant endpoint
+ * Connects to whichever address of a host answers first, IPv4 and IPv6 in turns. A slow one goes on while the next is
+ * tried: Node's own `autoSelectFamily` gives it up after its head start, and so never reaches a distant endpoint
  * (https://github.com/nodejs/node/issues/54359).
  *
- * @param timeout - milliseconds for all of them together
- * @param done - called once; after a failure with the errors of all, in their order
+ * @param done - called once; after a failure with the errors of all addresses, in their order
  */
-export function connectAny(addresses: readonly LookupAddress[], port: number, timeout: number, done: Connected): void {
-  const waiting = inTurns(addresses);
+export function connectAny({ host, port, lookup, timeout, tls }: ConnectOptions, done: Connected): void {
   const sockets = new Set<Socket>();
-  const errors = new Map<string, Error>();
+  const errors: Error[] = [];
+  let addresses: Promise<readonly LookupAddress[]> | null = null;
+  let count = 1;
+  let begun = 0;
+  let isOver = false;
   let headStart: NodeJS.Timeout | undefined;
   const end = (...result: Parameters<Connected>) => {
+    if (isOver) return;
+    isOver = true;
     clearTimeout(headStart);
     clearTimeout(deadline);
-    waiting.length = 0;
     for (const socket of sockets) if (socket !== result[1]) socket.destroy();
     done(...result);
   };
@@ -34,33 +49,57 @@ export function connectAny(addresses: readonly LookupAddress[], port: number, ti
   }, timeout);
   const next = () => {
     clearTimeout(headStart);
-    const address = waiting.shift();
-    if (!address) {
-      if (sockets.size === 0) end(allOf(addresses, errors), null);
-      return;
-    }
-    const { address: host, family } = address;
-    const socket = connect({
+    if (isOver || begun === count) return;
+    const place = begun;
+    begun += 1;
+    const options = {
       host,
-      family,
       port,
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_DELAY,
-    });
+      autoSelectFamily: false,
+      lookup: (_host, _options, callback) => {
+        addresses ??= lookup().then(inTurns);
+        addresses.then(
+          (found) => {
+            count = found.length;
+            if (begun < count && !isOver) headStart = setTimeout(next, HEAD_START);
+            const { address = '', family = 0 } = found[place] ?? {};
+            callback(null, address, family);
+          },
+          (error) => callback(error, ''),
+        );
+      },
+    } satisfies TcpNetConnectOpts;
+    const socket = tls ? secured(options, tls) : connect(options);
     sockets.add(socket);
     const failed = (error: Error) => {
       sockets.delete(socket);
-      errors.set(host, error);
-      next();
+      errors[place] = error;
+      if (begun < count) next();
+      else if (sockets.size === 0)
+        end(errors.length > 1 ? new AggregateError(errors, errors[0]?.message) : error, null);
     };
-    socket.once('error', failed).once('connect', () => {
+    socket.once('error', failed).once(tls ? 'secureConnect' : 'connect', () => {
       socket.off('error', failed);
       end(null, socket);
     });
-    headStart = setTimeout(next, HEAD_START);
   };
   next();
+}
+
+function secured(
+  options: TcpNetConnectOpts & { readonly host: string },
+  tls: NonNullable<ConnectOptions['tls']>,
+): Socket {
+  return connectSecurely({
+    ...options,
+    ...tls,
+    servername: isIP(options.host) === 0 ? options.host : '',
+    ALPNProtocols: ['http/1.1'],
+    rejectUnauthorized: true,
+  });
 }
 
 /** The first of each family, the second of each, and so on; the family that came first stays first. */
@@ -70,11 +109,4 @@ function inTurns(addresses: readonly LookupAddress[]): LookupAddress[] {
   return Array.from({ length: Math.max(first.length, others.length) }, (_, index) => [first[index], others[index]])
     .flat()
     .filter((address) => address !== undefined);
-}
-
-function allOf(addresses: readonly LookupAddress[], errors: ReadonlyMap<string, Error>): Error {
-  const inOrder = addresses.flatMap(({ address }) => errors.get(address) ?? []);
-  return inOrder.length === 1 && inOrder[0]
-    ? inOrder[0]
-    : new AggregateError(inOrder, 'No address accepts a connection.');
 }

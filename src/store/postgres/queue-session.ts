@@ -29,8 +29,9 @@ export function queueSessionOf(
     skipLocked: raw('SKIP LOCKED'),
     ready: (destination, of, limit, condition) =>
       readyOnes(cursors, destination, of === 'all' ? ALL : TRIED, limit, condition),
-    waiting: (destination, before) => {
-      const isOld = (column: string) => sql`${raw(column)} <= ${raw(db.now)} + ${db.fromNow(before)}::bigint`;
+    waiting: (destination, before, condition) => {
+      const isOld = (column: string) =>
+        sql`${raw(column)} <= ${raw(db.now)} + ${db.fromNow(before)}::bigint AND ${condition}`;
       const first = UNTRIED.filter((rank) => !isAgain(rank));
       return [
         (limit) => readyOnes(cursors, destination, first, limit, isOld('due_at')),

@@ -15,14 +15,16 @@ export function expire(
   before: number,
   untriedToo: boolean,
   limit: number,
+  sparesNotices = false,
 ): Promise<number> {
   return session.transaction(async (session) => {
     const { time } = session;
     const changes = new CounterChanges<Name>();
-    const isOver = sql`due_at <= ${time.now} AND first_at <= ${time.at(before)}`;
+    const ends = raw(sparesNotices ? `type <> ${NOTICE}` : 'true');
+    const isOver = sql`due_at <= ${time.now} AND first_at <= ${time.at(before)} AND ${ends}`;
     const tried = (limit: number) => session.ready(destination, 'tried', limit, isOver);
     let ended = 0;
-    for (const query of untriedToo ? [tried, ...session.waiting(destination, before)] : [tried]) {
+    for (const query of untriedToo ? [tried, ...session.waiting(destination, before, ends)] : [tried]) {
       if (ended < limit) ended += await buryAll(session, query(limit - ended), 'expired', changes);
     }
     if (untriedToo && ended < limit) {

@@ -20,7 +20,7 @@ export interface QueueSession extends Session {
   /** Query for ids of ready deliveries, all or tried ones, and locks them. */
   ready(destination: string, of: 'all' | 'tried', limit: number, condition?: Sql): Sql;
   /** Queries for untried deliveries that have waited since before a time; each takes a limit. */
-  waiting(destination: string, before: number): readonly ((limit: number) => Sql)[];
+  waiting(destination: string, before: number, condition: Sql): readonly ((limit: number) => Sql)[];
   /** New delivery ids, never reused. */
   newIds(count: number): Promise<number[]>;
   /** Removes changes of these keys that are not in flight: newer ones replace them. */

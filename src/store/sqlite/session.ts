@@ -90,8 +90,8 @@ export class SqliteSession implements QueueSession {
     return readyOnes(destination, of === 'all' ? '(tries > 0) IN (0, 1)' : '(tries > 0) = 1', condition, limit);
   }
 
-  waiting(destination: string, before: number): readonly ((limit: number) => Sql)[] {
-    return [(limit) => readyOnes(destination, '(tries > 0) = 0', sql`due_at <= ${before}`, limit)];
+  waiting(destination: string, before: number, condition: Sql): readonly ((limit: number) => Sql)[] {
+    return [(limit) => readyOnes(destination, '(tries > 0) = 0', sql`due_at <= ${before} AND ${condition}`, limit)];
   }
 
   async newIds(count: number): Promise<number[]> {
