@@ -145,7 +145,7 @@ export function readMessage(
     type,
     messageId,
     userId: idText(input['userId']),
-    event: type === 'track' ? (input['event'] as string) : undefined,
+    event: type === 'track' ? (input['event'] as string).toWellFormed() : undefined,
     integrations: integrations && Object.keys(integrations).length > 0 ? integrations : null,
     body,
   };
@@ -301,10 +301,17 @@ export function isShallow(value: unknown, levels = MAX_DEPTH): boolean {
   return levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1));
 }
 
-/** JSON text without keys named `__proto__`, which are a trap for receivers; as JSON.stringify writes it. */
+/** A backslash, so that what follows it is read as text, or half of a surrogate pair, which JSON.stringify escapes. */
+const HALF = /\\\\|\\ud[89a-f][\da-f]{2}/g;
+
+/**
+ * JSON text, as JSON.stringify writes it, without what is a trap for receivers: keys named `__proto__`, and halves of
+ * surrogate pairs, which PHP, Ruby, jq and Postgres refuse (U+FFFD stands in their place).
+ */
 export function withoutTraps(json: string): string {
-  if (!json.includes('__proto__')) return json;
-  return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
+  if (!json.includes('__proto__') && !json.includes('\\ud')) return json;
+  const whole = json.replaceAll(HALF, (match) => (match === '\\\\' ? match : '\ufffd'));
+  return JSON.stringify(JSON.parse(whole, (key, value) => (key === '__proto__' ? undefined : value)));
 }
 
 /** Measures the input only if its body, with what the body leaves out, comes near the limit. */
@@ -362,7 +369,7 @@ function isLongId(id: string | number): boolean {
 /** Null if the id is absent or blank. */
 function idText(value: unknown): string | null {
   if (typeof value === 'number') return String(value);
-  return typeof value === 'string' && value.trim() !== '' ? value : null;
+  return typeof value === 'string' && value.trim() !== '' ? value.toWellFormed() : null;
 }
 
 function isEmptyList(value: unknown): boolean {

@@ -315,6 +315,22 @@ t.test('refuses nesting so deep that receivers would fail', async (t) => {
   t.equal(codeOf({ type: 'alias', userId: 'u', previousId: 'p', junk: nested(200_000) }), 'too_deep');
 });
 
+t.test('puts U+FFFD in place of halves of surrogate pairs, wherever they stand', (t) => {
+  const given = String.raw`{"type":"track","userId":"u\ud83d","event":"\ude00e","messageId":"m\udfff","properties":{"\ud83d":1,"\ud83e":2,"whole":"\ud83d\ude00","text":"\\ud83d","backslash":"\\\ud800","deep":[{"a":"x\uDBFFy"}]}}`;
+  const { body, userId, event, messageId } = accepted(JSON.parse(given));
+  t.same([userId, event, messageId], ['u\ufffd', '\ufffde', 'm\ufffd']);
+  t.match(JSON.parse(body), {
+    userId,
+    event,
+    messageId,
+    properties: { '\ufffd': 2, whole: '😀', text: '\\ud83d', backslash: '\\\ufffd', deep: [{ a: 'x\ufffdy' }] },
+  });
+  t.ok(body.isWellFormed());
+  t.notMatch(body, /[^\\]\\ud/);
+  t.equal(JSON.stringify(JSON.parse(body)), body, 'receivers may verify the text that they write themselves');
+  t.end();
+});
+
 t.test('leaves keys named __proto__ out, at every level', async (t) => {
   const hostile =
     '{"type":"track","userId":"u","event":"__proto__","__proto__":{"x":1},"properties":{"__proto__":{"y":1},"a":[{"__proto__":1,"b":2}]}}';

@@ -116,11 +116,17 @@ export function serialize(type: MessageKind, message: AnyMessage, { clock, byteL
   return limited(type, stringify(type, fields), byteLength);
 }
 
+/** Puts U+FFFD in place of halves of surrogate pairs, as cut emoji leave them: many parsers refuse them. */
+function wellFormed(json: string): string {
+  if (!json.includes('\\ud')) return json;
+  return json.replaceAll(/\\\\|\\ud[89a-f][\da-f]{2}/g, (match) => (match === '\\\\' ? match : '\ufffd'));
+}
+
 function stringify(type: MessageKind, fields: object): string {
   try {
-    const text = JSON.stringify(fields);
+    const text = wellFormed(JSON.stringify(fields));
     // A Map or a Set becomes `{}`. A message without this text has none, and most have no such text.
-    return text.includes('{}') ? JSON.stringify(fields, (_, value) => plain(value)) : text;
+    return text.includes('{}') ? wellFormed(JSON.stringify(fields, (_, value) => plain(value))) : text;
   } catch (cause) {
     if (cause instanceof ClientError) throw cause;
     const why = cause instanceof Error ? cause.message : textOf(cause);

@@ -72,7 +72,7 @@ export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, o
 
   const file = async (request: FastifyRequest, sources: readonly string[] | null) => {
     const { regulationType, subjectIds: given } = checkedPart(requestBody, request.body, 'body');
-    const userIds = [...new Set(given)];
+    const userIds = [...new Set(given.map((id) => id.toWellFormed()))];
     const filed = { type: regulationType, sources, userIds };
     return { data: { regulateId: await options.fileRegulation(filed, request) } };
   };

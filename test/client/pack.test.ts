@@ -4,6 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { compile, compilers, packed, root } from './packed.ts';
+import { service } from './service.ts';
 
 /** Without the scripts of npm: `prepack` would write what other tests are reading. */
 const run = (command: string, args: string[], cwd: string) =>
@@ -29,6 +30,24 @@ t.test('packs the licence, the README and both entry points', async (t) => {
     [],
     'no sources',
   );
+});
+
+t.test('runs in bundles of esbuild, as an ES module and as CommonJS', async (t) => {
+  const { endpoint, events } = await service(t);
+  const source = `import { Client } from '@rollcall/client';
+    const client = new Client('KEY', { endpoint: '${endpoint}' });
+    client.track({ userId: 'u', event: 'e' });
+    client.close();`;
+  writeFileSync(path.join(app, 'bundled.mjs'), source);
+  for (const [format, outfile] of [
+    ['esm', 'bundle.mjs'],
+    ['cjs', 'bundle.cjs'],
+  ] as const) {
+    const options = ['--bundle', '--platform=node', `--format=${format}`, `--outfile=${outfile}`];
+    await run(bin('esbuild'), ['bundled.mjs', ...options], app);
+    await run(process.execPath, [outfile], app);
+  }
+  t.equal(events().length, 2);
 });
 
 t.test('gives the same classes to import and require', async (t) => {

@@ -1,4 +1,11 @@
-import debug from 'debug';
+import { format } from 'node:util';
 
-/** Prints to stderr when the environment variable DEBUG is `analytics`. */
-export const log = debug('analytics');
+const enabled = (process.env['DEBUG'] ?? '').split(/[\s,]+/).some((name) => name === 'analytics' || name === '*');
+
+/** Prints to stderr when the environment variable DEBUG names `analytics`. */
+export const log = Object.assign(
+  (text: string, ...values: readonly unknown[]) => {
+    if (enabled) process.stderr.write(`${new Date().toISOString()} analytics ${format(text, ...values)}\n`);
+  },
+  { enabled },
+);
