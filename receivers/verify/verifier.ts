@@ -64,7 +64,9 @@ function headReply(request: RequestHead, bodyLimit: number): Reply | undefined {
   const encoding = request.header('content-encoding');
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return encoded;
   const type = request.header('content-type');
-  if (type !== undefined && !jsonType.test(type)) return unsupportedType;
+  const hasBody =
+    Number(request.header('content-length') ?? 0) > 0 || request.header('transfer-encoding') !== undefined;
+  if (type === undefined ? hasBody : !jsonType.test(type)) return unsupportedType;
   return Number(request.header('content-length') ?? 0) > bodyLimit ? tooLarge : undefined;
 }
 

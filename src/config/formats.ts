@@ -268,7 +268,9 @@ const SSL_MODES = ['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 've
 /** Does not show the value, which may have a password. */
 function postgresFault(value: string): string | null {
   if (urlFault(value, ['postgres:', 'postgresql:'])) {
-    return 'must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %23 for #, %2F for / and %3F for ? in a password';
+    return value.includes('@/')
+      ? 'must name a host: postgres://USER:PASSWORD@localhost/DATABASE?host=/FOLDER for the socket in a folder'
+      : 'must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %23 for #, %2F for / and %3F for ? in a password';
   }
   const { searchParams } = new URL(value);
   const mode = searchParams.get('sslmode');

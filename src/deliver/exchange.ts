@@ -10,7 +10,7 @@ export interface Exchange {
   readonly outcome: Exclude<Outcome, 'skipped'>;
   readonly status: number | null;
   readonly error: string | null;
-  /** Start of a failed endpoint's response. */
+  /** Start of a failed endpoint's response, after the target of a redirect. */
   readonly response: string | null;
   /** JSON answer to a successful batch; null if it could not be read whole, absent if there was none. */
   readonly answer?: string | null;
@@ -70,6 +70,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   private ms = 0;
   private retryAfter: number | null = null;
   private encoding: string | undefined;
+  private location: string | undefined;
   private isJson = false;
   private isWhole = false;
   private readonly chunks: Buffer[] = [];
@@ -103,6 +104,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     const wait = single(headers['retry-after']);
     if (wait !== undefined) this.retryAfter = retryAfter(wait, single(headers['date']), this.clock.now());
     this.encoding = joined(headers['content-encoding']);
+    this.location = status >= 300 && status < 400 ? single(headers['location']) : undefined;
     if (!this.request.readsAnswer) return;
     this.isJson = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(single(headers['content-type']) ?? '');
   }
@@ -150,12 +152,12 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     if (outcome === 'success' && this.keepsResponse()) {
       const text = this.isWhole ? wholeText(Buffer.concat(this.chunks), this.encoding) : Promise.resolve(null);
       void text.then((answer) => this.end({ ...result, response: null, answer }));
-    } else if (!this.keepsResponse() || this.chunks.length === 0) this.end({ ...result, response: null });
-    else {
-      const text = responseText(Buffer.concat(this.chunks), this.encoding);
-      text.then(
-        (response) => this.end({ ...result, response: withoutSecrets(response, this.request.secrets) }),
-        () => this.end({ ...result, response: null }),
+    } else if (!this.keepsResponse() || (this.chunks.length === 0 && !this.location)) {
+      this.end({ ...result, response: null });
+    } else {
+      const head = this.location ? `Location: ${this.location}\n\n` : '';
+      void responseText(Buffer.concat(this.chunks), this.encoding).then((text) =>
+        this.end({ ...result, response: withoutSecrets(head + text, this.request.secrets) }),
       );
     }
   }

@@ -83,7 +83,7 @@ function testBody(messageId: string, at: string): Buffer {
   return Buffer.from(JSON.stringify(event));
 }
 
-function adviceOn({ url, outcome, status, error, signatures }: Omit<TestResult, 'response' | 'advice'>): string | null {
+function adviceOn({ url, outcome, status, error, signatures, response }: Omit<TestResult, 'advice'>): string | null {
   if (outcome === 'success') return null;
   if (outcome === 'address_refused')
     return 'It resolves to an address that is not public: name its range in network.allow if it is yours';
@@ -94,11 +94,13 @@ function adviceOn({ url, outcome, status, error, signatures }: Omit<TestResult, 
   if (error?.startsWith('rejected_'))
     return outcome === 'retry' ? 'Its answer asks for the event once more' : 'Its answer rejects the event itself';
   if (status === 410) return 'It answers 410 (gone): a delivery would pause the endpoint until a person resumes it';
+  if (status === 401 && response?.includes('webhook_too_old'))
+    return 'The receiver takes the request for too old: compare the clocks of both machines';
   if (status === 401 || status === 403)
     return `The receiver refuses the ${signatures.length > 0 ? 'signature: compare sharedSecret with its secret' : 'request, which is not signed: set sharedSecret'}`;
   if (status === 404 || status === 405) return 'Nothing takes a POST at this path: compare the URL with the receiver';
   if (status !== null && status >= 300 && status < 400)
-    return 'It redirects, which is not followed: name the URL that it redirects to';
+    return 'It redirects, which is not followed: name the URL of its Location';
   if (status !== null)
     return outcome === 'retry' ? 'A delivery would be retried' : 'The receiver refuses the event itself';
   return adviceOnSilence(String(error), url);

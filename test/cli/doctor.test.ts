@@ -177,6 +177,14 @@ t.test('checks that certificates are trusted, and when they expire', async (t) =
   t.equal(seen.requests, 0, 'and sends nothing');
 });
 
+t.test('warns of a header that nginx drops', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  await edit(config, /webhookUrl: ("[^"]*")/, 'webhooks: [{ url: $1, headers: { x_env: a, x-team: b } }]');
+  const { stdout } = await rollcall(['doctor', '-c', config]);
+  t.match(stdout, /crm: sends x_env: nginx drops headers with an underscore/);
+  t.notMatch(stdout, /sends x-team/);
+});
+
 t.test('signs and posts a test event like a delivery, and explains the answer', async (t) => {
   const listener = await listen(t, '--secret', 's3cret');
   const { config } = await workspace(t, listener.url);

@@ -146,6 +146,9 @@ t.test('does not follow redirects', async (t) => {
     await rig.settled(1);
     t.same(rig.outcomes, [['refused', `status_${code}`]]);
     t.same(rig.verdicts, ['dead']);
+    await rig.calm();
+    const [attempt] = await rig.store.attempts({ limit: 1 });
+    t.equal(attempt?.response, `Location: ${goal.url}\n\n`, 'the log shows where it led to');
   }
   t.equal(goal.requests.length, 0);
 });

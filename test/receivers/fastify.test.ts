@@ -83,6 +83,21 @@ t.test('passes every conformance case inside a busy host', async (t) => {
   }
 });
 
+t.test('answers 415 to a body without content-type, whatever the host makes of errors', async (t) => {
+  const app = Fastify();
+  app.setErrorHandler((_, __, reply) => reply.code(500).send());
+  app.register(async (scope) => {
+    await scope.register(signature, { secret });
+    scope.post('/hooks', async () => ({}));
+  });
+  t.after(() => app.close());
+  const { headers, body } = signed(webhook('track'), secret);
+  const { 'content-type': _, ...untyped } = headers;
+  const url = await listen(app);
+  const response = await fetch(`${url}/hooks`, { method: 'POST', headers: untyped, body: Buffer.from(body) });
+  t.equal(response.status, 415);
+});
+
 t.test("keeps the status of the host's own refusals, whatever its error handler does", async (t) => {
   const app = Fastify();
   app.setErrorHandler((_, __, reply) => reply.code(500).send());

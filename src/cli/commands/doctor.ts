@@ -188,8 +188,13 @@ function* connections({ destinations, sources, audiences, traits, alerts }: Conf
   }
   if (alerts.isOn && alerts.hooks.length === 0)
     yield warning('alerts', 'go nowhere: alerts.notify names no webhook, so that they are shown on the pages only');
-  for (const { name, secrets } of destinations) {
+  for (const { name, secrets, endpoints } of destinations) {
     if (secrets.length === 0) yield warning(name, 'has no sharedSecret: its receiver cannot know who sends');
+    const dropped = new Set(
+      endpoints.flatMap(({ headers }) => Object.keys(headers).filter((key) => key.includes('_'))),
+    );
+    for (const header of dropped)
+      yield warning(name, `sends ${header}: nginx drops headers with an underscore in silence, so write it with -`);
   }
 }
 
