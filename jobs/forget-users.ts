@@ -50,7 +50,7 @@ export async function toldUsers(
 ): Promise<readonly ToldUser[]> {
   const told: ToldUser[] = [];
   for (const [name, audiences] of await byEngine(place, sources)) {
-    const asked = place.withEngine(name, true, async (engine) => {
+    const asked = place.withEngine(name, false, async (engine) => {
       for (const { key, source, destinations, lapsed } of audiences) {
         for (const user of (await engine.lookup(key, users)).keys()) {
           for (const destination of new Set([...destinations, ...lapsed])) told.push({ source, destination, user });

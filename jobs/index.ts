@@ -6,7 +6,7 @@ export type { LiveStepReport as LiveStep } from './live/loop.ts';
 export { type ChangePage, type ChangePlace, FIRST_CHANGE } from './run/run-changes.ts';
 export type { AcceptChanges, JobLog, Progress } from './run/run-context.ts';
 export type { SyncOptions, SyncReport } from './run/runner.ts';
-export { createSync, type Sync, type SyncTime } from './sync.ts';
+export { createSync, type PlanTime, type Sync, type SyncTime } from './sync.ts';
 export type { AudienceStatus, Todo } from './view/audience-status.ts';
 export type { SyncPlan } from './view/plan.ts';
 export type { ComputedType } from './view/previews.ts';

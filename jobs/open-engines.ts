@@ -2,22 +2,46 @@ import type { EngineConfig } from '../src/config/config.ts';
 import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import type { Remark } from '../src/kernel/remark.ts';
+import { Slots } from '../src/kernel/slots.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './audience-or-trait.ts';
 import { asRollcallError } from './engine-errors.ts';
-import { EngineSlots } from './engine-slots.ts';
+import type { FileUse } from './engines/duckdb/files.ts';
 import { type HiddenValues, hidingValues } from './engines/hidden-values.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
 import { eventLogFor } from './event-log-access.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
 import { liveEngine } from './live/engine.ts';
+import type { JobLog } from './run/run-context.ts';
 
-/** Slots for people's queries and deletions, which don't wait for runs. */
-const ASIDE = 2;
+/** Work in an engine. Each kind has slots of its own, so that none waits for another. */
+type Kind = 'run' | 'own' | 'look' | 'plan';
+
+/**
+ * Slots of an engine beside those of runs: for deletions, live audiences and replays; for people's look-ups; for
+ * people's plans, which may take minutes.
+ */
+const SLOTS = { own: 1, look: 2, plan: 1 } as const;
+const BESIDE_RUNS = SLOTS.own + SLOTS.look + SLOTS.plan;
+/** The most look-ups, and plans, that wait for a slot. */
+const MOST_WAITING = 8;
+/** Milliseconds to wait for a file that another process has open. */
+const PATIENCE = { writer: 3_600_000, reader: 10_000, command: 60_000 } as const;
 const NOTHING: HiddenValues = new Map();
 
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
+
+/**
+ * Opens an engine for a person's query, which ends with the signal or the process.
+ *
+ * @throws RollcallError `engine_busy` if too many wait already
+ */
+export type ReadEngine = <T>(
+  name: string,
+  work: (engine: Engine, signal: AbortSignal) => Promise<T>,
+  signal?: AbortSignal,
+) => Promise<T>;
 
 /** The configured engines. Each is open only while in use, with limited concurrency. */
 export interface OpenEngines {
@@ -29,65 +53,104 @@ export interface OpenEngines {
    * @param timeout - milliseconds that a statement may take
    * @throws RollcallError `engine_unreachable`
    */
-  open(name: string, timeout?: number): Promise<Engine>;
-  /** Opens an engine for a short task without waiting for runs. */
+  open(name: string, signal: AbortSignal, timeout?: number): Promise<Engine>;
+  /** Opens an engine for a short task of the process, such as a deletion, in a slot that no reader takes. */
   aside: WithEngine;
+  look: ReadEngine;
+  /** As `look`, for queries that may take as long as a run. */
+  plan: ReadEngine;
   /** The engine's report on itself. @throws RollcallError `engine_unreachable` */
   examine(name: string): Promise<readonly Remark[]>;
 }
 
-interface OpenEnginesOptions {
+export interface OpenEnginesOptions {
   readonly config: () => SyncConfig;
   readonly store: Store;
   readonly clock: Clock;
+  readonly log: Pick<JobLog, 'info'>;
   readonly openEngine?: OpenEngine | undefined;
+  /**
+   * Given for a command, which may run beside the service: its readers share a file with those of other commands, and
+   * it waits a minute for the service. Called with what it waits for.
+   */
+  readonly onWait?: ((message: string) => void) | undefined;
   readonly signal: AbortSignal;
 }
 
-export function createOpenEngines({
-  config,
-  store,
-  clock,
-  signal,
-  openEngine = openConfigured,
-}: OpenEnginesOptions): OpenEngines {
-  const runs = new Map<string, EngineSlots>();
-  const others = new Map<string, EngineSlots>();
+export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
+  const { config, store, clock, log, onWait, signal: stopping, openEngine = openConfigured } = options;
+  const known = new Map<string, Slots>();
 
-  function open(name: string, readOnly: boolean, timeout?: number): Promise<Engine> {
+  function slots(kind: Kind, name: string): Slots {
+    // A query in DuckDB holds one of the four threads that the whole process has for them.
+    const isInProcess = kind === 'plan' && configured(name, config())?.type === 'duckdb';
+    const place = isInProcess ? 'plan' : `${kind} ${name}`;
+    const isQueued = kind === 'look' || kind === 'plan';
+    const limit = () => (kind === 'run' ? concurrencyOf(name, config()) : SLOTS[kind]);
+    const found =
+      known.get(place) ?? new Slots(limit, isQueued ? { most: MOST_WAITING, full: () => busy(name) } : null);
+    known.set(place, found);
+    return found;
+  }
+
+  function fileUse(isPatient: boolean): FileUse {
+    if (onWait) return { sharesReading: true, patience: PATIENCE.command, onWait };
+    const patience = isPatient ? PATIENCE.writer : PATIENCE.reader;
+    return { sharesReading: false, patience, onWait: (message) => log.info({ event: 'engine_wait' }, message) };
+  }
+
+  function open(name: string, readOnly: boolean, signal: AbortSignal, timeout?: number): Promise<Engine> {
     if (name === LIVE_ENGINE) return Promise.resolve(liveEngine({ store, config, clock }));
     const engine = configured(name, config());
     if (engine) {
+      const access = { readOnly, signal, timeout, file: fileUse(!readOnly) };
       const log = eventLogFor(engine, config(), store);
-      const opening = openEngine(engine, { folder: config().folder, clock, readOnly, timeout, ...log });
+      const opening = openEngine(engine, { folder: config().folder, clock, ...access, ...log });
       return opening.then((opened) => hidingValues(opened, config().hiddenValues ?? NOTHING));
     }
     const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
     throw new RollcallError('engine_unreachable', message);
   }
 
-  const aside: WithEngine = async (name, readOnly, work) => {
-    const leave = await placesOf(others, name, () => ASIDE).take(signal);
-    try {
-      const engine = await open(name, readOnly);
-      return await work(engine).finally(() => engine.close());
-    } finally {
-      leave();
-    }
-  };
+  function inSlot<T>(
+    kind: Kind,
+    name: string,
+    readOnly: boolean,
+    signal: AbortSignal,
+    work: (engine: Engine) => Promise<T>,
+  ): Promise<T> {
+    return slots(kind, name).during(signal, async () => {
+      const engine = await open(name, readOnly, signal);
+      return work(engine).finally(() => engine.close());
+    });
+  }
+
+  const reading =
+    (kind: 'look' | 'plan'): ReadEngine =>
+    (name, work, signal) => {
+      const until = signal ? AbortSignal.any([signal, stopping]) : stopping;
+      return inSlot(kind, name, true, until, (engine) => work(engine, until));
+    };
+  const look = reading('look');
 
   return {
-    enter: (name, signal) => placesOf(runs, name, () => concurrencyOf(name, config())).take(signal),
-    open: async (name, timeout) => open(name, false, timeout),
-    aside,
+    enter: (name, signal) => slots('run', name).take(signal),
+    open: async (name, signal, timeout) => open(name, false, signal, timeout),
+    aside: (name, readOnly, work) => inSlot('own', name, readOnly, stopping, work),
+    look,
+    plan: reading('plan'),
     examine: (name) =>
-      aside(name, true, async (engine): Promise<readonly Remark[]> => {
-        const connections = concurrencyOf(name, config()) + ASIDE;
+      look(name, async (engine): Promise<readonly Remark[]> => {
+        const connections = concurrencyOf(name, config()) + BESIDE_RUNS;
         return engine.examine ? engine.examine(connections) : [{ state: 'ok', message: 'it opens' }];
       }).catch((error: unknown) => {
         throw asRollcallError(error);
       }),
   };
+}
+
+function busy(name: string): RollcallError {
+  return new RollcallError('engine_busy', `Too many queries wait for the engine ${name}. Try again in a moment.`);
 }
 
 /** True for configured engines and for the engine of live audiences. */
@@ -104,10 +167,4 @@ function concurrencyOf(name: string, config: SyncConfig): number {
 
 function configured(name: string, { engines }: SyncConfig): EngineConfig | undefined {
   return Object.hasOwn(engines, name) ? engines[name] : undefined;
-}
-
-function placesOf(places: Map<string, EngineSlots>, name: string, limit: () => number): EngineSlots {
-  const known = places.get(name) ?? new EngineSlots(limit);
-  places.set(name, known);
-  return known;
 }

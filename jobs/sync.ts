@@ -23,6 +23,11 @@ export interface SyncTime {
   readonly renames?: boolean | undefined;
 }
 
+export interface PlanTime extends Pick<SyncTime, 'now'> {
+  /** Cancels the query. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** The audience sync (docs/audiences.md). */
 export interface Sync extends Queries {
   /**
@@ -33,8 +38,11 @@ export interface Sync extends Queries {
   run(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** Throws what `run` would throw, without running anything. */
   check(keys: readonly string[], time: SyncTime): void;
-  /** The changes that `run` would send, also for named but paused audiences. Writes nothing. Throws as `run` does. */
-  plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
+  /**
+   * The changes that `run` would send, also for named but paused audiences. Writes nothing. Throws as `run` does, and
+   * `engine_busy`.
+   */
+  plan(keys?: readonly string[], time?: PlanTime): Promise<readonly SyncPlan[]>;
   /** The configured audiences and traits with the JSON types of their values. Checks definitions but runs none. */
   types(): Promise<readonly ComputedType[]>;
   /** The engine's report on itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
@@ -81,17 +89,18 @@ export function createSync(options: SyncOptions): Sync {
   const previews = createPreviews({ store, clock, config, runner, subjects });
   const pauses = createPauses(store, log);
   const background = createBackground({ options, runner, orders, subjects, pauses });
-  const { withEngine, generations } = runner;
+  const { engines, generations } = runner;
+  const withEngine = engines.aside;
   const parts = { config, log, runner, orders, subjects, pauses, background };
 
   return {
     run: (keys, time = {}) => runAll(parts, keys, time),
     check: (keys, time) => void chosen(subjects, keys, time),
-    async plan(keys, time = {}) {
+    async plan(keys, { signal, ...time } = {}) {
       const plans: SyncPlan[] = [];
       const named = subjects.named(keys);
       refuseOtherTimes(named, time);
-      for (const subject of named) plans.push(await previews.plan(subject, time.now));
+      for (const subject of named) plans.push(await previews.plan(subject, time.now, signal));
       return plans;
     },
     async types() {
@@ -100,7 +109,7 @@ export function createSync(options: SyncOptions): Sync {
         types.push(await previews.type(configured(computation, config())));
       return types;
     },
-    examine: runner.examine,
+    examine: engines.examine,
     async resync(key, { now } = {}) {
       const subject = await subjects.find(key);
       refuseOtherTimes([subject], { now });
@@ -109,7 +118,7 @@ export function createSync(options: SyncOptions): Sync {
     retire: async (key, { now } = {}) => orders.order(await subjects.findWhereItLies(key), { action: 'retire', now }),
     approve: orders.approve,
     reject: orders.reject,
-    ...createQueries({ store, clock, config, log, subjects, withEngine }),
+    ...createQueries({ store, clock, config, log, subjects, look: engines.look }),
     orphans: subjects.orphans,
     ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>

@@ -35,6 +35,8 @@ interface AppOptions {
   /** Reads the configuration file again, for a reload; throws `bad_configuration`. */
   readonly readConfig?: () => Config;
   readonly onProgress?: (progress: Progress) => void;
+  /** Given for a command beside the service; called with what it waits for. */
+  readonly onWait?: (message: string) => void;
 }
 
 interface StartOptions {
@@ -145,9 +147,9 @@ export class App {
 
   private createSync(): Sync {
     const { store, accept, clock } = this;
-    const { log, onProgress } = this.options;
+    const { log, onProgress, onWait } = this.options;
     return createSync({
-      ...{ store, accept, clock, log },
+      ...{ store, accept, clock, log, onWait },
       config: () => this.config,
       ...(onProgress ? { onProgress } : {}),
       onReport: (report) => {

@@ -1,6 +1,7 @@
 import type { EngineConfig } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { LoggedEvents } from '../event-log-access.ts';
+import type { FileUse } from './duckdb/files.ts';
 import type { Engine } from './port.ts';
 
 interface OpenEngineOptions {
@@ -14,6 +15,9 @@ interface OpenEngineOptions {
   readonly readOnly?: boolean;
   /** Milliseconds after which the database itself should cancel a statement, since our process may be gone. */
   readonly timeout?: number | undefined;
+  /** Ends the wait for a file. If only reading, it also cancels what runs in the database. */
+  readonly signal?: AbortSignal | undefined;
+  readonly file?: FileUse | undefined;
 }
 
 /** Opens the configured engine for one task. Each kind is loaded only if it is used. */

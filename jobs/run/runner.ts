@@ -1,26 +1,23 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { type Lease, waitForLease } from '../../src/kernel/keep-lease.ts';
-import type { Remark } from '../../src/kernel/remark.ts';
 import type { Fence, Run, Store } from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
 import { asRollcallError, naming } from '../engine-errors.ts';
-import type { OpenEngine } from '../engines/open.ts';
 import type { Engine } from '../engines/port.ts';
 import type { LiveStepReport } from '../live/loop.ts';
-import { createOpenEngines, type OpenEngines, type WithEngine } from '../open-engines.ts';
+import { createOpenEngines, type OpenEngines, type OpenEnginesOptions } from '../open-engines.ts';
 import { createGenerations, type Generations } from './config-generation.ts';
 import type { AcceptChanges, JobLog, LeasedContext, OnRun, Progress, RunContext, Subject } from './run-context.ts';
 import { createRunLog, type RunLog } from './run-log.ts';
 
-export interface SyncOptions {
+export interface SyncOptions extends Pick<OpenEnginesOptions, 'openEngine' | 'onWait'> {
   readonly store: Store;
   readonly accept: AcceptChanges;
   /** Called for every run, so that a reloaded configuration takes effect. */
   readonly config: () => SyncConfig;
   readonly clock: Clock;
   readonly log: JobLog;
-  readonly openEngine?: OpenEngine;
   readonly onProgress?: (progress: Progress) => void;
   /** Called with the result of every order of a person or schedule. */
   readonly onReport?: (report: SyncReport) => void;
@@ -45,29 +42,24 @@ const LEASE_RETRY = 250;
 
 /** Gives every kind of run its engine slot, lease, open engine and report. */
 export class Runner {
-  /** Opens an engine for a short task without waiting for runs. */
-  readonly withEngine: WithEngine;
-  readonly examine: (engine: string) => Promise<readonly Remark[]>;
+  readonly engines: OpenEngines;
   readonly generations: Generations;
   readonly runLog: RunLog;
   /** Aborts when the process stops. */
   readonly signal: AbortSignal;
   private readonly options: SyncOptions;
-  private readonly engines: OpenEngines;
   private readonly stopping = new AbortController();
   private readonly working = new Set<Promise<unknown>>();
   /** Waiters of this process for each lease, in order of arrival. */
   private readonly queues = new Map<string, symbol[]>();
 
   constructor(options: SyncOptions) {
-    const { store, config, clock, log, openEngine } = options;
+    const { store, config, log } = options;
     this.options = options;
     this.signal = this.stopping.signal;
     this.generations = createGenerations({ store, config, log });
     this.runLog = createRunLog(store, log);
-    this.engines = createOpenEngines({ config, store, clock, signal: this.signal, openEngine });
-    this.withEngine = this.engines.aside;
-    this.examine = this.engines.examine;
+    this.engines = createOpenEngines({ ...options, signal: this.signal });
   }
 
   /**
@@ -151,7 +143,8 @@ export class Runner {
           return work(second.withEngine(engine));
         }),
     });
-    const open = async () => withEngine(await this.engines.open(subject.engine, subject.definition?.timeout));
+    const { engine, definition } = subject;
+    const open = async () => withEngine(await this.engines.open(engine, context.signal, definition?.timeout));
     return work({ ...context, withEngine, open }).finally(() => lease.release());
   }
 

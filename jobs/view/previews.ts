@@ -20,7 +20,7 @@ export interface ComputedType {
 
 /** Previews for people. Nothing is written. */
 interface Previews {
-  plan(subject: Subject, now?: number): Promise<SyncPlan>;
+  plan(subject: Subject, now?: number, signal?: AbortSignal): Promise<SyncPlan>;
   type(subject: Subject): Promise<ComputedType>;
 }
 
@@ -33,23 +33,28 @@ interface PreviewsOptions {
 }
 
 export function createPreviews({ store, clock, config, runner, subjects }: PreviewsOptions): Previews {
-  /** Works within the definition's time limit, and until the process stops. */
-  async function look<T>(subject: Subject, work: (engine: Engine, signal: AbortSignal) => Promise<T>): Promise<T> {
+  /** Works within the definition's time limit. */
+  async function look<T>(
+    subject: Subject,
+    work: (engine: Engine, signal: AbortSignal) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     const { timeout = Number.POSITIVE_INFINITY } = subject.definition ?? {};
-    const done = runner.withEngine(subject.engine, true, (engine) =>
-      withinTime(clock, timeout, runner.signal, (signal) => work(engine, signal)),
-    );
+    const within = (engine: Engine, until: AbortSignal) =>
+      withinTime(clock, timeout, until, (limited) => work(engine, limited));
+    const done = runner.engines.plan(subject.engine, within, signal);
     return runner.during(done).catch((error) => {
       throw naming(subject.key, asRollcallError(error));
     });
   }
 
   return {
-    async plan(subject, now = clock.now()) {
-      const former = await subjects.formerSelf(subject);
-      return look(subject, (engine, signal) =>
-        planOf({ store, engine, clock, subject, former, asOf: now, config, signal }),
-      );
+    plan(subject, now = clock.now(), signal) {
+      const plan = async (engine: Engine, signal: AbortSignal) => {
+        const former = await subjects.formerSelf(subject);
+        return planOf({ store, engine, clock, subject, former, asOf: now, config, signal });
+      };
+      return look(subject, plan, signal);
     },
     async type(subject) {
       const { key, kind, definition } = subject;

@@ -3,7 +3,7 @@ import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Run, Store } from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
 import type { Engine, MemberBatch, RunChange } from '../engines/port.ts';
-import type { WithEngine } from '../open-engines.ts';
+import type { ReadEngine } from '../open-engines.ts';
 import type { Subjects } from '../run/audience-subjects.ts';
 import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds } from '../run/run-changes.ts';
 import type { JobLog, Subject } from '../run/run-context.ts';
@@ -11,7 +11,7 @@ import { missing } from '../run/snapshot-version.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
 import { type Story, tellPast, tellStory } from './why.ts';
 
-/** Reads audiences, members and changes. Writes nothing. */
+/** Reads audiences, members and changes. Writes nothing. What reads from an engine throws `engine_busy` too. */
 export interface Queries {
   /** The status of each audience and trait, orphans last. */
   audiences(): Promise<readonly AudienceStatus[]>;
@@ -24,15 +24,20 @@ export interface Queries {
   /**
    * At most `limit` members after this user ('' for the first), ordered by id.
    *
+   * @param signal - cancels the query
    * @throws RollcallError `unknown_audience`, `snapshot_lost`, `engine_changed`
    */
-  memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
+  memberPage(key: string, after: string, limit: number, signal?: AbortSignal): Promise<MemberBatch>;
   /** Passes the changes made by a run, or planned by an unfinished one. @throws RollcallError `unknown_run` */
   changes(run: string, each: (changes: readonly RunChange[]) => Promise<void>): Promise<void>;
   /** A page of them after a place, ordered by user id. @throws RollcallError `unknown_run` */
-  changePage(run: string, after: ChangePlace, limit: number): Promise<ChangePage>;
+  changePage(run: string, after: ChangePlace, limit: number, signal?: AbortSignal): Promise<ChangePage>;
   /** One user's story in one audience, retired or not. @throws RollcallError `unknown_audience` */
-  why(key: string, user: string, time?: { readonly at?: number | undefined }): Promise<Story>;
+  why(
+    key: string,
+    user: string,
+    asked?: { readonly at?: number | undefined; readonly signal?: AbortSignal },
+  ): Promise<Story>;
 }
 
 interface QueriesOptions {
@@ -41,44 +46,45 @@ interface QueriesOptions {
   readonly config: () => SyncConfig;
   readonly log: JobLog;
   readonly subjects: Subjects;
-  readonly withEngine: WithEngine;
+  readonly look: ReadEngine;
 }
 
-export function createQueries({ store, clock, config, log, subjects, withEngine }: QueriesOptions): Queries {
+export function createQueries({ store, clock, config, log, subjects, look }: QueriesOptions): Queries {
   const parts = { store, config, subjects };
   return {
     audiences: async () => audienceStatuses({ store, clock, config, log }, await subjects.orphans()),
     async members(key, each) {
       const subject = await subjects.findWhereItLies(key);
-      await withEngine(subject.engine, true, async (engine) => {
+      await look(subject.engine, async (engine) => {
         await checkSnapshot(parts, engine, subject);
         for await (const batch of engine.members(key)) await each(batch);
       });
     },
-    async memberPage(key, after, limit) {
+    async memberPage(key, after, limit, signal) {
       const subject = await subjects.findWhereItLies(key);
-      return withEngine(subject.engine, true, async (engine) => {
+      const page = async (engine: Engine) => {
         await checkSnapshot(parts, engine, subject);
         return engine.memberPage(key, after, limit);
-      });
+      };
+      return look(subject.engine, page, signal);
     },
     async changes(id, each) {
       const run = await theRun(store, id);
       for (const name of await enginesOf(parts, run.key)) {
-        await withEngine(name, true, async (engine) => {
+        await look(name, async (engine) => {
           for await (const changes of changesOf(engine, run)) await each(changes);
         });
       }
     },
-    async changePage(id, after, limit) {
+    async changePage(id, after, limit, signal) {
       const run = await theRun(store, id);
       const pages: ChangePage[] = [];
       for (const name of await enginesOf(parts, run.key)) {
-        pages.push(await withEngine(name, true, (engine) => changePageOf(engine, run, after, limit)));
+        pages.push(await look(name, (engine) => changePageOf(engine, run, after, limit), signal));
       }
       return merged(pages, limit);
     },
-    async why(key, user, { at } = {}) {
+    async why(key, user, { at, signal } = {}) {
       const asOf = at ?? null;
       const subject = await subjects.findWhereItLies(key).catch(async (error) => {
         // It is no longer known, but ran before.
@@ -86,11 +92,10 @@ export function createQueries({ store, clock, config, log, subjects, withEngine 
         throw error;
       });
       if (subject) {
-        return withEngine(subject.engine, true, (engine) => tellStory({ store, engine, subject, config }, user, asOf));
+        return look(subject.engine, (engine) => tellStory({ store, engine, subject, config }, user, asOf), signal);
       }
-      return withEngines(Object.keys(config().engines), withEngine, (engines) =>
-        tellPast(store, engines, key, user, asOf),
-      );
+      const names = Object.keys(config().engines);
+      return withEngines(names, look, signal, (engines) => tellPast(store, engines, key, user, asOf));
     },
   };
 }
@@ -131,11 +136,12 @@ function merged(pages: readonly ChangePage[], limit: number): ChangePage {
 
 async function withEngines<T>(
   names: readonly string[],
-  withEngine: WithEngine,
+  look: ReadEngine,
+  signal: AbortSignal | undefined,
   work: (engines: readonly Engine[]) => Promise<T>,
   opened: readonly Engine[] = [],
 ): Promise<T> {
   const [name, ...rest] = names;
   if (name === undefined) return work(opened);
-  return withEngine(name, true, (engine) => withEngines(rest, withEngine, work, [...opened, engine]));
+  return look(name, (engine) => withEngines(rest, look, signal, work, [...opened, engine]), signal);
 }

@@ -6,7 +6,7 @@ import type { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { configOption, jsonOption } from './options.ts';
-import type { Terminal } from './output/terminal.ts';
+import { note, type Terminal } from './output/terminal.ts';
 import { isUnmade, noStore } from './unmade-store.ts';
 
 export interface AppCommandOptions {
@@ -24,8 +24,8 @@ export function addAppOptions(command: Command): Command {
 
 export interface OpenAppOptions {
   readonly terminal: Terminal;
-  /** Logs at the configured level even without --verbose. */
-  readonly talkative?: boolean;
+  /** Runs until it is stopped: a service, which logs at the configured level even without --verbose. */
+  readonly serves?: boolean;
   /** Events that are logged only with --verbose, because the command reports them itself. */
   readonly untold?: readonly string[];
   /** Creates a missing store. Other commands fail. */
@@ -45,14 +45,7 @@ export interface OpenedApp {
 /** Read the configuration, build the service, do the work, and always close what was opened. */
 export async function withApp<T>(
   options: AppCommandOptions,
-  {
-    terminal,
-    talkative = false,
-    untold = [],
-    makesStore = false,
-    adapt = (config) => config,
-    onProgress,
-  }: OpenAppOptions,
+  { terminal, serves = false, untold = [], makesStore = false, adapt = (config) => config, onProgress }: OpenAppOptions,
   work: (opened: OpenedApp) => Promise<T>,
 ): Promise<T> {
   // Loaded only here: commands that need no service start in half the time.
@@ -66,10 +59,14 @@ export async function withApp<T>(
   if (!makesStore && isUnmade(config)) throw noStore(config);
   // Files named in SQL resolve as all paths of the configuration do.
   process.chdir(config.folder);
-  const asked = talkative || options.verbose || config.logLevel === 'silent';
+  const asked = serves || options.verbose || config.logLevel === 'silent';
   const log = asked ? createLogger(config.logLevel, terminal) : createLogger('error', terminal, untold);
   const readConfig = () => adapt(loadConfig(file));
-  const app = await App.create(config, { log, readConfig, ...(onProgress ? { onProgress } : {}) });
+  const app = await App.create(config, {
+    ...{ log, readConfig },
+    ...(onProgress ? { onProgress } : {}),
+    ...(serves ? {} : { onWait: (message: string) => note(terminal, message) }),
+  });
   let closing: Promise<void> | null = null;
   const close = () => {
     closing ??= app.close();

@@ -24,7 +24,7 @@ const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
 };
 
 /** Logged elsewhere, or no fault. */
-const UNLOGGED: ReadonlySet<ErrorCode> = new Set(['overloaded', 'stopping']);
+const UNLOGGED: ReadonlySet<ErrorCode> = new Set(['engine_busy', 'overloaded', 'stopping']);
 
 /** Seconds after which a client may retry, if nothing better is known. */
 const RETRY_AFTER = 5;

@@ -90,7 +90,7 @@ export const HTTP_CODES = {
   request_timeout: code(408, 'The request took too long to arrive.', 'Try again.'),
   overloaded: code(
     503,
-    'Too many requests are in progress, from this source or without a write key.',
+    'Too many requests are in progress, from this source, without a write key, or to the management API.',
     'Clients try again. If it stays, add a process or raise its CPU (docs/deployment.md#sizing).',
     '`process_cpu_seconds_total`, `nodejs_eventloop_lag_p99_seconds`',
   ),
@@ -233,6 +233,12 @@ export const SYNC_CODES = {
     'The database of the engine cannot be opened, or the configuration no longer has the engine.',
     'Check the database, and `engines` in the configuration.',
     '`rollcall doctor`',
+  ),
+  engine_busy: code(
+    503,
+    'Too many people ask the engine at once, or a deletion needed it and ended the query.',
+    'Try again after `Retry-After`.',
+    '`rollcall runs KEY`: how long does its SQL take?',
   ),
   engine_failed: code(
     500,

@@ -26,6 +26,7 @@ interface ClickhouseOptions {
   readonly clock: Pick<Clock, 'token'>;
   readonly readOnly?: boolean;
   readonly timeout?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -36,9 +37,10 @@ interface ClickhouseOptions {
  */
 export async function openClickhouse(
   config: ClickhouseConfig,
-  { folder, clock, timeout, readOnly = false }: ClickhouseOptions,
+  { folder, clock, timeout, readOnly = false, signal }: ClickhouseOptions,
 ): Promise<Engine> {
-  const session = await openSession(config, { folder, timeout, token: () => clock.token(12) });
+  const until = readOnly ? signal : undefined;
+  const session = await openSession(config, { folder, timeout, signal: until, token: () => clock.token(12) });
   let prepared: Promise<boolean> | null = null;
   /** Resolves to true if our tables exist. A read-only engine doesn't create them. */
   const prepare = () => {

@@ -88,6 +88,8 @@ export interface ClickHouse {
 interface SessionOptions {
   readonly folder: string;
   readonly timeout?: number | undefined;
+  /** Kills statements that have no signal of their own. */
+  readonly signal?: AbortSignal | undefined;
   /** Makes ids of queries. */
   readonly token: () => string;
 }
@@ -115,7 +117,7 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
   const host = URL.parse(url)?.host ?? 'the server';
 
   /** Kills a statement by its id once the signal aborts, whatever its state. */
-  async function killable<T>(signal: AbortSignal | undefined, work: (id: string) => Promise<T>): Promise<T> {
+  async function killable<T>(signal = options.signal, work: (id: string) => Promise<T>): Promise<T> {
     const id = `rollcall-${options.token()}`;
     const told = () =>
       work(id).catch((error) => {
@@ -143,7 +145,10 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
       );
       const rows = result.stream();
       try {
-        for await (const batch of rows) if (batch.length > 0) yield batch.map(toRow);
+        for await (const batch of rows) {
+          options.signal?.throwIfAborted();
+          if (batch.length > 0) yield batch.map(toRow);
+        }
       } catch (error) {
         throw meaningOf(error, host);
       } finally {

@@ -6,17 +6,17 @@ import type { Remark } from '../../../src/kernel/remark.ts';
 import type { LoggedEvents } from '../../event-log-access.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
-import type { SqlSession } from '../sql/session.ts';
+import { cancelledBy, type SqlSession } from '../sql/session.ts';
 import { createRegistry, hasRegistry } from '../sql/tables.ts';
 import { duckdbDialect } from './dialect.ts';
 import { emptyFile } from './empty-files.ts';
 import { eventsOf } from './event-log.ts';
 import { withFileLock, withLock } from './file-lock.ts';
+import type { FileUse } from './files.ts';
 import { scrubFile } from './scrub.ts';
 import { openSession } from './session.ts';
 
-/** Milliseconds that a run waits for another process that has the file open. */
-const PATIENCE = 10_000;
+const USUAL: FileUse = { sharesReading: true, patience: 10_000 };
 
 interface DuckdbOptions {
   /** The folder against which relative paths in SQL are resolved. */
@@ -26,8 +26,8 @@ interface DuckdbOptions {
   readonly readOnly?: boolean;
   /** The event log, if definitions may read it through views such as `events`. */
   readonly eventLog?: LoggedEvents | null;
-  /** Milliseconds to wait for another process to close the file. */
-  readonly patience?: number;
+  readonly file?: FileUse | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -38,13 +38,14 @@ interface DuckdbOptions {
  */
 export async function openDuckdb(
   config: DuckdbConfig,
-  { folder, clock, readOnly = false, eventLog = null, patience = PATIENCE }: DuckdbOptions,
+  { folder, clock, readOnly = false, eventLog = null, file = USUAL, signal }: DuckdbOptions,
 ): Promise<Engine> {
   // A preview of what a first sync would do must not create the file.
   const nothingYet = readOnly && config.path !== ':memory:' && !existsSync(config.path);
-  const session = await openSession({
+  const opened = await openSession({
+    ...file,
     path: nothingYet ? ':memory:' : config.path,
-    readOnly: readOnly && !nothingYet && config.path !== ':memory:',
+    readOnly: readOnly && file.sharesReading && !nothingYet && config.path !== ':memory:',
     settings: {
       // A comma-separated list. If empty, it is the working directory, which commands set to that folder.
       file_search_path: folder.includes(',') ? '' : folder,
@@ -55,9 +56,10 @@ export async function openDuckdb(
       ...(config.memoryLimit === null ? {} : { memory_limit: config.memoryLimit }),
       ...(config.threads === null ? {} : { threads: String(config.threads) }),
     },
-    patience,
     clock,
+    signal,
   });
+  const session = readOnly ? cancelledBy(signal, opened) : opened;
   const shared = config.path !== ':memory:';
   // DuckDB fails all but one of the sessions that create a table at once. A separate lock doesn't wait for other work.
   if (shared && !readOnly && !(await hasRegistry(session))) {

@@ -6,13 +6,26 @@ import { RollcallError } from '../../../src/kernel/errors.ts';
 
 const LOCK_RETRY = 200;
 
-export interface OpenFileOptions {
+/** How a process shares its engines' files with other processes. */
+export interface FileUse {
+  /**
+   * True if readers open a file read-only, so that those of other processes may have it open too. Then a writer of this
+   * process has to wait for them.
+   */
+  readonly sharesReading: boolean;
+  /** Milliseconds to wait until another process closes the file. */
+  readonly patience: number;
+  /** Called once if it has to wait. */
+  readonly onWait?: (message: string) => void;
+}
+
+export interface OpenFileOptions extends Omit<FileUse, 'sharesReading'> {
   readonly path: string;
   readonly readOnly: boolean;
   readonly settings: DuckdbSettings;
-  /** Milliseconds to wait for another process to release the file. */
-  readonly patience: number;
   readonly clock: Clock;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** A file held open until `release`, which is idempotent. */
@@ -40,29 +53,35 @@ const files = new Map<string, Shared>();
  *
  * @throws RollcallError `engine_unreachable`, naming the process that holds the file
  */
-export async function holdFile({ path, readOnly, settings, patience, clock }: OpenFileOptions): Promise<HeldFile> {
-  for (const start = clock.monotonic(); ; ) {
-    try {
-      if (path === ':memory:') return await share(path, begin(path, readOnly, settings));
-      const open = files.get(path);
-      if (open?.closed) {
-        await open.closed;
-        continue;
-      }
-      // A session that only reads may use a file that others write to.
-      const fits = !open || ((readOnly || !open.readOnly) && differingSettings(open.settings, settings).length === 0);
-      if (fits) {
-        const shared = open ?? begin(path, readOnly, settings);
-        files.set(path, shared);
-        return await share(path, shared);
-      }
-      if (clock.monotonic() - start >= patience) throw new Error('it is open here with other settings');
-    } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      const mayPass = message.includes('Could not set lock');
-      if (!mayPass || clock.monotonic() - start >= patience) throw unreachable(path, message, error);
-    }
-    await clock.sleep(LOCK_RETRY);
+export async function holdFile(options: OpenFileOptions): Promise<HeldFile> {
+  const { path, patience, clock, signal, onWait = () => {} } = options;
+  const start = clock.monotonic();
+  for (let tries = 0; ; tries += 1) {
+    const found = await tryToHold(options);
+    if (typeof found !== 'string') return found;
+    if (clock.monotonic() - start >= patience) throw unreachable(path, found);
+    if (tries === 0) onWait(`Waiting for ${path}: ${found}.`);
+    await clock.sleep(LOCK_RETRY, signal);
+  }
+}
+
+/** Resolves to the reason if others have it open. */
+async function tryToHold({ path, readOnly, settings }: OpenFileOptions): Promise<HeldFile | string> {
+  try {
+    if (path === ':memory:') return await share(path, begin(path, readOnly, settings));
+    while (files.get(path)?.closed) await files.get(path)?.closed;
+    const open = files.get(path);
+    // A session that only reads may use a file that others write to.
+    const fits = !open || ((readOnly || !open.readOnly) && differingSettings(open.settings, settings).length === 0);
+    if (!fits) return 'it is open here with other settings';
+    const shared = open ?? begin(path, readOnly, settings);
+    files.set(path, shared);
+    return await share(path, shared);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    if (!message.includes('Could not set lock')) throw unreachable(path, message, error);
+    const holder = /lock is held in (.+? \(PID \d+\))/.exec(message)?.[1];
+    return holder ? `it is in use by ${holder}` : message;
   }
 }
 
@@ -111,8 +130,6 @@ function databaseName(path: string): string {
   return TAKEN.has(stem.toLowerCase()) ? `${stem}_db` : stem;
 }
 
-function unreachable(path: string, message: string, cause: unknown): RollcallError {
-  const holder = /lock is held in (.+? \(PID \d+\))/.exec(message)?.[1];
-  const reason = holder ? `it is in use by ${holder}` : message;
+function unreachable(path: string, reason: string, cause?: unknown): RollcallError {
   return new RollcallError('engine_unreachable', `Can't open ${path}: ${reason}.`, { cause });
 }

@@ -2,6 +2,7 @@ import type { PostgresConfig } from '../../../src/config/config.ts';
 import { examineServer } from '../../../src/store/postgres-server.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
+import { cancelledBy } from '../sql/session.ts';
 import { postgresDialect } from './dialect.ts';
 import { openSession } from './session.ts';
 
@@ -12,6 +13,7 @@ interface PostgresOptions {
   readonly timeout?: number | undefined;
   /** True if the database is the store's and contains the event log. */
   readonly seesEvents?: boolean;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -22,9 +24,10 @@ interface PostgresOptions {
  */
 export async function openPostgres(
   { url }: PostgresConfig,
-  { readOnly = false, timeout, seesEvents = false }: PostgresOptions = {},
+  { readOnly = false, timeout, seesEvents = false, signal }: PostgresOptions = {},
 ): Promise<Engine> {
-  const session = await openSession(url, { timeout, seesEvents });
+  const opened = await openSession(url, { timeout, seesEvents });
+  const session = readOnly ? cancelledBy(signal, opened) : opened;
   const engine = createSqlEngine({
     dialect: postgresDialect,
     session,

@@ -55,6 +55,31 @@ export async function transaction<T>(session: SqlSession, work: () => Promise<T>
   }
 }
 
+/** A session that cancels its statement and starts no other once the signal aborts, for as long as it is open. */
+export function cancelledBy<S extends SqlSession>(signal: AbortSignal | undefined, session: S): S {
+  if (!signal) return session;
+  const until = <T>(work: () => Promise<T>) => interruptedBy(signal, () => session.interrupt(), work);
+  return {
+    ...session,
+    rows: (sql, texts) => until(() => session.rows(sql, texts)),
+    byColumn: (sql) => until(() => session.byColumn(sql)),
+    run: (sql) => until(() => session.run(sql)),
+    columns: (sql) => until(() => session.columns(sql)),
+    async *stream(sql) {
+      const batches = session.stream(sql);
+      try {
+        for (;;) {
+          const { value, done } = await until(() => batches.next());
+          if (done) return;
+          yield value;
+        }
+      } finally {
+        await batches.return(undefined);
+      }
+    },
+  };
+}
+
 /** Does the work with a session that cancels its statement and starts no other once the signal aborts. */
 export function interruptible<T>(
   session: SqlSession,

@@ -18,7 +18,7 @@ import { type LetterParts, letterRoutes } from './letters.ts';
 import { type MessageParts, messageRoutes } from './messages.ts';
 import { type OverviewParts, overviewRoutes } from './overview.ts';
 import { type RecordParts, recordRoutes } from './records.ts';
-import { type ApiRoutes, ordering } from './route.ts';
+import { type ApiRoutes, ordering, Readers } from './route.ts';
 import { type RunsApiParts, runRoutes } from './runs.ts';
 import { type SessionParts, sessionRoutes } from './session.ts';
 import { DONE, done } from './shapes.ts';
@@ -51,7 +51,7 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);
   await document(app, options);
-  const routes: ApiRoutes = { app, gate: options.gate, audit: options.audit };
+  const routes: ApiRoutes = { app, gate: options.gate, audit: options.audit, readers: new Readers() };
   sessionRoutes(routes, options);
   overviewRoutes(routes, options);
   alertRoutes(routes, options);

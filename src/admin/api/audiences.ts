@@ -58,8 +58,9 @@ export function audienceRoutes(routes: ApiRoutes, parts: AudienceParts): void {
     params,
     query: memberQuery,
     answer: pageOf(member),
-    handle: async ({ params: { key }, query: { limit, cursor } }) => {
-      const { userIds, values } = await sync.memberPage(key, userOf(cursor), limit + 1);
+    engine: 'look',
+    handle: async ({ params: { key }, query: { limit, cursor }, request: { signal } }) => {
+      const { userIds, values } = await sync.memberPage(key, userOf(cursor), limit + 1, signal);
       const data = userIds.slice(0, limit).map((userId, row) => {
         const value = values[row] ?? null;
         return { userId, ...(value === null ? {} : { traits: JSON.parse(value) }) };
@@ -73,7 +74,9 @@ export function audienceRoutes(routes: ApiRoutes, parts: AudienceParts): void {
     params,
     query: storyQuery,
     answer: story,
-    handle: async ({ params: { key }, query: { user, at } }) => storyLine(await sync.why(key, user, { at })),
+    engine: 'look',
+    handle: async ({ params: { key }, query: { user, at }, request: { signal } }) =>
+      storyLine(await sync.why(key, user, { at, signal })),
   });
   reading(routes, '/audiences/:key/plan', {
     summary: 'The changes that a sync would send; writes nothing',
@@ -81,8 +84,9 @@ export function audienceRoutes(routes: ApiRoutes, parts: AudienceParts): void {
     params,
     query: asOf,
     answer: plan,
-    handle: async ({ params: { key }, query: { now } }) => {
-      const [made] = await sync.plan([key], { now });
+    engine: 'plan',
+    handle: async ({ params: { key }, query: { now }, request: { signal } }) => {
+      const [made] = await sync.plan([key], { now, signal });
       if (!made) throw unknownAudience(key, keysOf(parts.config()));
       return planLine(made);
     },

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import type { Right } from '../../config/config.ts';
 import { checkedPart, documented, errorAnswer, jsonSchema } from '../../http/schemas.ts';
 import { RollcallError } from '../../kernel/errors.ts';
+import { Slots } from '../../kernel/slots.ts';
 import { suggestion } from '../../kernel/spelling.ts';
 import type { Audit } from '../audit.ts';
 import type { Caller, Gate } from '../guard.ts';
@@ -11,6 +12,28 @@ export interface ApiRoutes {
   readonly app: FastifyInstance;
   readonly gate: Gate;
   readonly audit: Audit;
+  readonly readers: Readers;
+}
+
+/** The most requests that read at once, and that wait. The store's connections, or its thread, are there for writers. */
+const READING = { atOnce: 3, waiting: 64 } as const;
+/** The same for the plans of one caller, so that others get their turn. */
+const PLANNING = { atOnce: 2, waiting: 2 } as const;
+
+/** Queues of requests that only read. */
+export class Readers {
+  readonly store = new Slots(() => READING.atOnce, {
+    most: READING.waiting,
+    full: () => new RollcallError('overloaded', 'Too many requests read at once. Try again in a moment.'),
+  });
+  private readonly plans = new Map<string, Slots>();
+
+  plansOf({ name }: Caller): Slots {
+    const full = () => new RollcallError('engine_busy', 'Your earlier plans are not finished. Try again after them.');
+    const slots = this.plans.get(name) ?? new Slots(() => PLANNING.atOnce, { most: PLANNING.waiting, full });
+    this.plans.set(name, slots);
+    return slots;
+  }
 }
 
 const NOTHING = z.object({});
@@ -41,6 +64,8 @@ interface RouteOptions<P extends z.ZodType, Q extends z.ZodType, B extends z.Zod
   readonly answer: A;
   /** Set if it may answer 202 in the same form, before the order is carried out. */
   readonly begins?: true;
+  /** Set if it queries an engine, which has a queue of its own. */
+  readonly engine?: 'look' | 'plan';
   readonly handle: (
     asked: Asked<z.output<P>, z.output<Q>, z.output<B>>,
   ) => Promise<Unchanged<z.input<A>>> | Unchanged<z.input<A>>;
@@ -56,12 +81,22 @@ export function reading<
   A extends z.ZodType,
   P extends z.ZodType = typeof NOTHING,
   Q extends z.ZodType = typeof NOTHING,
->({ app, gate }: ApiRoutes, path: string, options: RouteOptions<P, Q, typeof NOTHING, A>): void {
+>({ app, gate, readers }: ApiRoutes, path: string, options: RouteOptions<P, Q, typeof NOTHING, A>): void {
   const docs = documented(() => documentation(options, 'read'));
   app.get(path, { ...docs, onRequest: gate.guard('read') }, async (request, reply) => {
     reply.header('cache-control', 'no-store');
     refuseUnknown(options.query ?? NOTHING, request.query, 'query');
-    return options.handle({ ...asked(options, request), body: {}, caller: gate.caller(request), request, reply });
+    const caller = gate.caller(request);
+    const { signal } = request;
+    const given = { ...asked(options, request), body: {}, caller, request, reply };
+    const answer = async () => options.handle(given);
+    try {
+      if (options.engine === 'look') return await answer();
+      return await (options.engine === 'plan' ? readers.plansOf(caller) : readers.store).during(signal, answer);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      throw new RollcallError('request_timeout', 'The client closed the connection before the answer.');
+    }
   });
 }
 

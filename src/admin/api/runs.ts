@@ -54,8 +54,9 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunsApiParts): voi
     params,
     query: z.object(pagingByUser),
     answer: pageOf(change),
-    handle: async ({ params: { run: id }, query: { limit, cursor } }) => {
-      const { changes, next } = await sync.changePage(id, changePlaceOf(cursor), limit);
+    engine: 'look',
+    handle: async ({ params: { run: id }, query: { limit, cursor }, request: { signal } }) => {
+      const { changes, next } = await sync.changePage(id, changePlaceOf(cursor), limit, signal);
       return {
         data: changes.map(({ userId, change, value }) => ({
           userId,

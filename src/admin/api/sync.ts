@@ -5,6 +5,7 @@ import type {
   ChangePage,
   ChangePlace,
   MemberBatch,
+  PlanTime,
   Story,
   SyncPlan,
   SyncReport,
@@ -21,15 +22,19 @@ export interface Syncing {
   run(keys: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** Throws as `run` would, without running anything. */
   check(keys: readonly string[], time: SyncTime): void;
-  plan(keys: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
+  plan(keys: readonly string[], time?: PlanTime): Promise<readonly SyncPlan[]>;
   resync(key: string, time?: SyncTime): Promise<SyncReport>;
   retire(key: string, time?: SyncTime): Promise<SyncReport>;
   approve(run: string): Promise<SyncReport>;
   reject(run: string): Promise<SyncReport>;
   audiences(): Promise<readonly AudienceStatus[]>;
-  memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
-  changePage(run: string, after: ChangePlace, limit: number): Promise<ChangePage>;
-  why(key: string, user: string, time?: { readonly at?: number | undefined }): Promise<Story>;
+  memberPage(key: string, after: string, limit: number, signal?: AbortSignal): Promise<MemberBatch>;
+  changePage(run: string, after: ChangePlace, limit: number, signal?: AbortSignal): Promise<ChangePage>;
+  why(
+    key: string,
+    user: string,
+    asked?: { readonly at?: number | undefined; readonly signal?: AbortSignal },
+  ): Promise<Story>;
   /** Resolves once every delivery of these runs is delivered, dead, superseded or waiting for a retry. */
   delivered(runs: readonly string[]): Promise<RunProgress>;
   readonly log: Logger;

@@ -34,7 +34,8 @@ async function run(folder: string, options: AppCommandOptions, { terminal }: Cli
   await withApp(options, { terminal }, async ({ app, config }) => {
     const { backup } = await import('../../store/copy/backup.ts');
     const known = [...config.audiences, ...config.traits, ...(await app.store.audiences())].map(({ key }) => key);
-    const engines = await engineFiles(config);
+    const onWait = (what: string) => note(terminal, what);
+    const engines = await engineFiles(config, onWait);
     const files = await backup({
       url: config.store.url,
       engines,
@@ -44,17 +45,23 @@ async function run(folder: string, options: AppCommandOptions, { terminal }: Cli
       base: config.folder,
       folder,
       clock: systemClock,
-      onWait: (what) => note(terminal, `Waiting for ${what} to end.`),
+      onWait: (what) => onWait(`Waiting for ${what} to end.`),
     });
     if (options.json) printJson(terminal, { folder, files });
     else print(terminal, [`In ${folder}:`, ...files].join('\n  '));
   });
 }
 
+/** Milliseconds to wait for the service to close a file. Nothing keeps it open but people's queries: syncs wait. */
+const PATIENCE = 60_000;
+
 type Duckdb = Extract<EngineConfig, { type: 'duckdb' }>;
 
 /** The engines' DuckDB files. Whoever reads such a file keeps all other processes from writing to it. */
-async function engineFiles({ engines, folder }: Config): Promise<readonly EngineFile[]> {
+async function engineFiles(
+  { engines, folder }: Config,
+  onWait: (message: string) => void,
+): Promise<readonly EngineFile[]> {
   const { openEngine } = await import('../../../jobs/engines/open.ts');
   const embedded = Object.values(engines).filter((engine): engine is Duckdb => engine.type === 'duckdb');
   return embedded
@@ -62,7 +69,8 @@ async function engineFiles({ engines, folder }: Config): Promise<readonly Engine
     .map((engine) => ({
       path: engine.path,
       async hold(work) {
-        const reader = await openEngine(engine, { folder, clock: systemClock, readOnly: true });
+        const file = { sharesReading: true, patience: PATIENCE, onWait };
+        const reader = await openEngine(engine, { folder, clock: systemClock, readOnly: true, file });
         await work().finally(() => reader.close());
       },
     }));

@@ -100,7 +100,7 @@ async function serveUntilEnd(
   { terminal, hangUps }: CliContext & { readonly hangUps: HangUps },
   adapt: NonNullable<OpenAppOptions['adapt']>,
 ): Promise<void> {
-  await withApp(options, { terminal, makesStore: true, talkative: true, adapt }, async (opened) => {
+  await withApp(options, { terminal, makesStore: true, serves: true, adapt }, async (opened) => {
     const { app } = opened;
     await app.start({ ...roles, renames: options.yes ?? false }).catch(explainListenError);
     hangUps.answerWith(() => void reload(opened));

@@ -156,7 +156,7 @@ t.test('waits for a file that is open with other settings, unless it only reads'
   t.same(await reader.snapshot('club'), { version: 0, members: 0 });
   await reader.close();
   const changed = { ...config, memoryLimit: '300MB' };
-  await t.rejects(openDuckdb(changed, { folder, clock, patience: 0 }), {
+  await t.rejects(openDuckdb(changed, { folder, clock, file: { sharesReading: true, patience: 0 } }), {
     code: 'engine_unreachable',
     message: /a\.duckdb: it is open here with other settings/,
   });
@@ -207,11 +207,11 @@ t.test('waits for a file that another process holds, then names the holder', asy
   t.teardown(() => child.kill('SIGKILL'));
   await once(child.stdout, 'data');
   const config = { type: 'duckdb', path, memoryLimit: null, threads: 1 } as const;
-  await t.rejects(openDuckdb(config, { folder, clock, patience: 0 }), {
+  await t.rejects(openDuckdb(config, { folder, clock, file: { sharesReading: true, patience: 0 } }), {
     code: 'engine_unreachable',
     message: new RegExp(`PID ${child.pid}`),
   });
-  const waiting = openDuckdb(config, { folder, clock, patience: 30_000 });
+  const waiting = openDuckdb(config, { folder, clock, file: { sharesReading: true, patience: 30_000 } });
   child.kill('SIGKILL');
   const engine = await waiting;
   await settle(engine, { sql: usersSql('a') });
