@@ -24,8 +24,8 @@ type Kind = 'run' | 'own' | 'look' | 'plan';
  */
 const SLOTS = { own: 1, look: 2, plan: 1 } as const;
 const BESIDE_RUNS = SLOTS.own + SLOTS.look + SLOTS.plan;
-/** The most look-ups, and plans, that wait for a slot. */
-const MOST_WAITING = 8;
+/** The most queries that wait for a slot. Look-ups take milliseconds. */
+const MOST_WAITING = { look: 64, plan: 8 } as const;
 /** Milliseconds to wait for a file that another process has open. */
 const PATIENCE = { writer: 3_600_000, reader: 10_000, command: 60_000 } as const;
 const NOTHING: HiddenValues = new Map();
@@ -85,10 +85,9 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
     // A query in DuckDB holds one of the four threads that the whole process has for them.
     const isInProcess = kind === 'plan' && configured(name, config())?.type === 'duckdb';
     const place = isInProcess ? 'plan' : `${kind} ${name}`;
-    const isQueued = kind === 'look' || kind === 'plan';
+    const most = kind === 'look' || kind === 'plan' ? MOST_WAITING[kind] : null;
     const limit = () => (kind === 'run' ? concurrencyOf(name, config()) : SLOTS[kind]);
-    const found =
-      known.get(place) ?? new Slots(limit, isQueued ? { most: MOST_WAITING, full: () => busy(name) } : null);
+    const found = known.get(place) ?? new Slots(limit, most ? { most, full: () => busy(name) } : null);
     known.set(place, found);
     return found;
   }

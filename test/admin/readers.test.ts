@@ -1,25 +1,11 @@
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBConnection } from '@duckdb/node-api';
-import pg from 'pg';
 import t, { type Test } from 'tap';
-import { startFastPostgres } from '../helpers/postgres.ts';
-import { launch } from '../helpers/program.ts';
+import { appPool, startFastPostgres } from '../helpers/postgres.ts';
+import { launch, type Program } from '../helpers/program.ts';
 import { until } from '../helpers/until.ts';
-import type { Json } from './contract.ts';
-import { CONFIG, SECRETS, type Service, startService, V1 } from './service.ts';
-
-const MARK = 'takes_minutes';
-const PLAN = `${V1}/audiences/slow/plan`;
-const WHY = `${V1}/audiences/regulars/why?user=u1`;
-
-interface Warehouse {
-  readonly engine: object;
-  readonly slow: string;
-  readonly quick: string;
-  /** The number of slow queries in the engine. */
-  running(): Promise<number>;
-}
+import { MARK, planTimes, readersHoldNothing, start, synced, type Warehouse } from './readers.ts';
+import { V1 } from './service.ts';
 
 /** Counts the slow queries of this process. */
 function duckdb(t: Test): Warehouse {
@@ -47,7 +33,7 @@ async function postgres(t: Test): Promise<Warehouse> {
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();
-  const pool = new pg.Pool({ connectionString: url, max: 1 });
+  const pool = appPool(url, { max: 1 });
   t.teardown(() => pool.end());
   return {
     engine: { type: 'postgres', url },
@@ -63,95 +49,8 @@ async function postgres(t: Test): Promise<Warehouse> {
   };
 }
 
-async function start(t: Test, { engine, slow, quick }: Warehouse): Promise<Service & { readonly file: string }> {
-  const over = {
-    store: 'sqlite:./rollcall.db',
-    engines: { lake: engine },
-    audiences: [
-      { name: 'Regulars', source: 'shop', sql: quick },
-      { name: 'Others', source: 'shop', sql: quick },
-      { name: 'Slow', source: 'shop', sql: slow },
-    ],
-  };
-  const service = await startService(t, over);
-  const file = join(t.testdirName, 'rollcall.yaml');
-  await writeFile(file, JSON.stringify({ ...CONFIG, ...over, log: { level: 'info' } }));
-  await synced(t, service, 'regulars');
-  return { ...service, file };
-}
-
-async function synced(t: Test, { post }: Service, key: string): Promise<void> {
-  const response = await post(`${V1}/audiences/${key}/sync?wait=true`, {}, SECRETS.operator);
-  t.match(await response.json(), { runs: [{ key, state: 'done' }] }, `${key} is synced`);
-}
-
-async function deleted(t: Test, { post, json }: Service, userId: string): Promise<void> {
-  const filed = await post('/regulations', {
-    ...{ regulationType: 'DELETE_ONLY', subjectType: 'USER_ID' },
-    subjectIds: [userId],
-  });
-  const { data }: Json = await filed.json();
-  await until(async () => {
-    const { regulation } = (await json(`/regulations/${data.regulateId}`)).data;
-    return regulation.overallStatus === 'FINISHED';
-  });
-  t.pass(`${userId} is deleted`);
-}
-
-/** Asks for plans with a token that may only read. */
-function planTimes({ ask }: Service, times: number) {
-  const client = new AbortController();
-  const answers: Response[] = [];
-  const asked = Array.from({ length: times }, () =>
-    ask(PLAN, { token: SECRETS.reader, signal: client.signal }).then(
-      (response) => void answers.push(response),
-      () => {},
-    ),
-  );
-  return {
-    answers,
-    async hangUp() {
-      client.abort();
-      await Promise.all(asked);
-    },
-  };
-}
-
-for (const [name, open] of Object.entries({ DuckDB: duckdb, Postgres: postgres })) {
-  t.test(`syncs and deletes on ${name} while 400 clients ask for a plan of minutes`, async (t) => {
-    const warehouse = await open(t);
-    const service = await start(t, warehouse);
-    const plans = planTimes(service, 400);
-    await until(async () => plans.answers.length >= 396 && (await warehouse.running()) === 1);
-    for (const answer of plans.answers) {
-      t.match(answer, { status: 503 });
-      t.ok(Number(answer.headers.get('retry-after')) > 0);
-      t.match(await answer.json(), { code: 'engine_busy' });
-    }
-    t.match(await service.json(WHY, { token: SECRETS.reader }), { member: true });
-    await synced(t, service, 'others');
-    await deleted(t, service, 'u1');
-    t.match(await service.json(WHY, { token: SECRETS.reader }), { member: false });
-    await plans.hangUp();
-    await until(async () => (await warehouse.running()) === 0);
-    const plan = `${V1}/audiences/others/plan`;
-    await until(async () => (await service.ask(plan, { token: SECRETS.reader })).status === 200);
-    t.same(
-      service.lines.filter((line) => JSON.parse(line).msg === 'request failed'),
-      [],
-      'no refusal fills the log',
-    );
-  });
-
-  t.test(`cancels a query on ${name} whose client hangs up`, async (t) => {
-    const warehouse = await open(t);
-    const plans = planTimes(await start(t, warehouse), 3);
-    await until(async () => (await warehouse.running()) === 1);
-    await plans.hangUp();
-    await until(async () => (await warehouse.running()) === 0);
-    t.same(plans.answers, []);
-  });
-}
+readersHoldNothing(t, 'DuckDB', duckdb);
+readersHoldNothing(t, 'Postgres', postgres);
 
 t.test('gives other callers their turn', async (t) => {
   const warehouse = duckdb(t);
@@ -159,7 +58,7 @@ t.test('gives other callers their turn', async (t) => {
   const plans = planTimes(service, 10);
   await until(async () => plans.answers.length === 6);
   const client = new AbortController();
-  const other = service.ask(PLAN, { signal: client.signal });
+  const other = service.ask(`${V1}/audiences/slow/plan`, { signal: client.signal });
   await plans.hangUp();
   await until(async () => (await warehouse.running()) === 1);
   client.abort();
@@ -173,7 +72,7 @@ t.test('commands wait for a file that the service uses, and say so', async (t) =
   await until(async () => (await warehouse.running()) === 1);
   const why = launch(['why', 'regulars', 'u1', '-c', service.file]);
   const sync = launch(['sync', 'others', '--once', '-c', service.file]);
-  await Promise.all([why, sync].map(({ child }) => saysThatItWaits(child.stderr)));
+  await Promise.all([why, sync].map(saysThatItWaits));
   await plans.hangUp();
   t.match(await why.ended, {
     code: 0,
@@ -188,19 +87,33 @@ t.test('runs of the service wait for the file of a command', async (t) => {
   const plan = launch(['plan', 'slow', '-c', service.file]);
   t.teardown(() => plan.child.kill('SIGKILL'));
   const waits = () => service.lines.some((line) => /Waiting for .*audiences\.duckdb/.test(line));
-  await until(async () => {
-    await service.post(`${V1}/audiences/others/sync`, {}, SECRETS.operator);
-    return waits();
-  });
+  while (!waits()) await Promise.race([synced(t, service, 'others'), until(waits)]);
   plan.child.kill('SIGINT');
   await plan.ended;
   await synced(t, service, 'others');
   t.same(await service.app.store.runs({ key: 'others', states: ['failed'], limit: 10 }), []);
 });
 
-async function saysThatItWaits(stderr: NodeJS.ReadableStream | null): Promise<void> {
+t.test('approves a run once a backup has the file that a reader kept', async (t) => {
+  const warehouse = duckdb(t);
+  const service = await start(t, warehouse);
+  await service.app.sync.run(['guarded'], { now: Date.parse('2000-01-01') });
+  const [report] = await service.app.sync.run(['guarded']);
+  const [held] = report?.runs ?? [];
+  t.match(held, { state: 'held' });
+  const plans = planTimes(service, 1);
+  await until(async () => (await warehouse.running()) === 1);
+  const backup = launch(['backup', join(t.testdirName, 'copy'), '-c', service.file]);
+  await saysThatItWaits(backup);
+  const approved = service.post(`${V1}/runs/${held?.id}/approve?wait=true`);
+  await plans.hangUp();
+  t.match(await backup.ended, { code: 0, stdout: /audiences\.duckdb/ });
+  t.equal((await approved).status, 200);
+});
+
+async function saysThatItWaits({ child }: Program): Promise<void> {
   let said = '';
-  stderr?.on('data', (chunk) => {
+  child.stderr?.on('data', (chunk) => {
     said += chunk;
   });
   await until(() => said.includes('Waiting for'));

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
+import { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import t, { type Test } from 'tap';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
@@ -63,6 +63,27 @@ t.test("delays a scrub until another session's read ends", async (t) => {
   while (!(await reading.next()).done);
   await scrubbed;
   t.match(await engine.snapshot('k'), { members: 10_000 });
+});
+
+t.test('ends a plan for a deletion, which overwrites what the plan could still see', async (t) => {
+  const { engine, reopen } = await open(t);
+  await settle(engine, { key: 'k', sql: usersSql('gone', 'kept') });
+  const reader = await reopen({ readOnly: true });
+  const { run } = DuckDBConnection.prototype;
+  const begun = Promise.withResolvers<void>();
+  t.intercept(DuckDBConnection.prototype, 'run', {
+    value: function noted(this: DuckDBConnection, ...query: Parameters<typeof run>) {
+      if (query[0].startsWith('CREATE TEMPORARY TABLE')) begun.resolve();
+      return run.apply(this, query);
+    },
+  });
+  const sql = "select 'u' as user_id from range(1000000000000) as numbers(i) where hash(i) = 42";
+  const planned = t.rejects(reader.preview(request({ sql }), 1), { code: 'engine_busy' });
+  await begun.promise;
+  await engine.forget(['gone']);
+  await engine.scrub('all');
+  await planned;
+  t.match(await reader.preview(request({ sql: usersSql('a') }), 1), { entered: 1 }, 'and its session goes on');
 });
 
 t.test('leaves a closed file complete and free, and opens the next one in the same instance', async (t) => {

@@ -5,6 +5,7 @@ import { type EngineFixture, engineContract, request, settle, told, usersSql } f
 import { liesInOrder } from '../../contract/first-order.ts';
 import { readsLittleOfLongValues } from '../../contract/long-values.ts';
 import { startFastPostgres } from '../../helpers/postgres.ts';
+import { until } from '../../helpers/until.ts';
 
 const server = await startFastPostgres();
 t.teardown(() => server.stop());
@@ -48,6 +49,32 @@ t.test('compares ids by their bytes, whatever their collation', async (t) => {
     await settle(engine, { key: 'plan', kind: 'trait', sql: 'select user_id, plan as value from people' });
     t.match(await engine.snapshot('plan'), { members: 2 });
   }
+});
+
+t.test("cancels a reader's query once its signal aborts, whatever it asks", async (t) => {
+  const url = await server.database();
+  const engine = await openPostgres({ type: 'postgres', url });
+  t.teardown(() => engine.close());
+  await settle(engine, { sql: usersSql('a') });
+  const admin = new pg.Client({ connectionString: url });
+  await admin.connect();
+  t.teardown(() => admin.end());
+  await admin.query('BEGIN; LOCK TABLE rollcall.snapshots');
+  const stop = new AbortController();
+  const reader = await openPostgres({ type: 'postgres', url }, { readOnly: true, signal: stop.signal });
+  t.teardown(() => reader.close());
+  const asked = reader.memberPage('club', '', 10);
+  const waiting = async () => {
+    const { rows } = await admin.query(
+      "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'rollcall.snapshots'::regclass",
+    );
+    return rows.length;
+  };
+  await until(async () => (await waiting()) === 1);
+  stop.abort(new Error('enough'));
+  await t.rejects(asked, { message: 'enough' });
+  t.equal(await waiting(), 0);
+  await t.rejects(reader.snapshot('club'), { message: 'enough' });
 });
 
 t.test('reads freshness from text with an offset', async (t) => {
