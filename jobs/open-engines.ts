@@ -16,7 +16,7 @@ import { liveEngine } from './live/engine.ts';
 import type { JobLog } from './run/run-context.ts';
 
 /** Work in an engine. Each kind has slots of its own, so that none waits for another. */
-type Kind = 'run' | 'own' | 'look' | 'plan';
+type SlotKind = 'run' | 'own' | 'look' | 'plan';
 
 /**
  * Slots of an engine beside those of runs: for deletions, live audiences and replays; for people's look-ups; for
@@ -81,7 +81,7 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
   const { config, store, clock, log, onWait, signal: stopping, openEngine = openConfigured } = options;
   const known = new Map<string, Slots>();
 
-  function slots(kind: Kind, name: string): Slots {
+  function slots(kind: SlotKind, name: string): Slots {
     // A query in DuckDB holds one of the four threads that the whole process has for them.
     const isInProcess = kind === 'plan' && configured(name, config())?.type === 'duckdb';
     const place = isInProcess ? 'plan' : `${kind} ${name}`;
@@ -112,7 +112,7 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
   }
 
   function inSlot<T>(
-    kind: Kind,
+    kind: SlotKind,
     name: string,
     readOnly: boolean,
     signal: AbortSignal,

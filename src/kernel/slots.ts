@@ -1,6 +1,6 @@
 import type { RollcallError } from './errors.ts';
 
-interface Queue {
+interface WaitingLine {
   /** The most that wait at once. */
   readonly most: number;
   /** The error for more. */
@@ -11,14 +11,14 @@ interface Queue {
 export class Slots {
   private readonly waiting: { readonly begin: () => void }[] = [];
   private readonly limit: () => number;
-  private readonly queue: Queue | null;
+  private readonly queue: WaitingLine | null;
   private taken = 0;
 
   /**
    * @param limit - called each time, so that a reloaded configuration takes effect
    * @param queue - without it, any number may wait
    */
-  constructor(limit: () => number, queue: Queue | null = null) {
+  constructor(limit: () => number, queue: WaitingLine | null = null) {
     this.limit = limit;
     this.queue = queue;
   }
