@@ -8,7 +8,7 @@ const HEAD_START = 250;
 /** As undici sets it on the sockets that it makes. */
 const KEEP_ALIVE_DELAY = 60_000;
 
-export type Connected = (...[error, socket]: [null, Socket] | [Error, null]) => void;
+type OnConnection = (...[error, socket]: [null, Socket] | [Error, null]) => void;
 
 interface ConnectOptions {
   readonly host: string;
@@ -28,7 +28,7 @@ interface ConnectOptions {
  *
  * @param done - called once; after a failure with the errors of all addresses, in their order
  */
-export function connectAny({ host, port, lookup, timeout, tls }: ConnectOptions, done: Connected): void {
+export function connectAny({ host, port, lookup, timeout, tls }: ConnectOptions, done: OnConnection): void {
   const sockets = new Set<Socket>();
   const errors: Error[] = [];
   let addresses: Promise<readonly LookupAddress[]> | null = null;
@@ -36,7 +36,7 @@ export function connectAny({ host, port, lookup, timeout, tls }: ConnectOptions,
   let begun = 0;
   let isOver = false;
   let headStart: NodeJS.Timeout | undefined;
-  const end = (...result: Parameters<Connected>) => {
+  const end = (...result: Parameters<OnConnection>) => {
     if (isOver) return;
     isOver = true;
     clearTimeout(headStart);
