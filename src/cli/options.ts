@@ -24,6 +24,9 @@ export function inShell(word: string): string {
 
 export const jsonOption = () => new Option('--json', 'print one JSON object per line; logs stay on stderr');
 
+export const newStoreOption = () =>
+  new Option('--new-store', 'begin with an empty store, although the former one was lost or moved');
+
 export const tokenOption = () =>
   orVariable(new Option('--token <token>', 'admin token; that of the configuration unless given'), 'ROLLCALL_TOKEN');
 

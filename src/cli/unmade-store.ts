@@ -2,18 +2,23 @@ import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
-import { linked, markerOf } from '../store/sqlite/files.ts';
+import { forgetLost, linked, traceOf } from '../store/sqlite/files.ts';
 
-/** True if the next start creates the store. A log without its file, or an empty file that was in use, is data loss. */
+/** True if the next start creates the store. If there is a trace of one, it was lost or moved. */
 export function isUnmade({ store }: Pick<Config, 'store'>): boolean {
   if (!store.url.startsWith('sqlite:') || store.url === 'sqlite::memory:') return false;
   const path = linked(store.url.slice('sqlite:'.length));
-  return isBlank(path) && !existsSync(`${path}-wal`) && isWritable(dirname(path));
+  return isBlank(path) && traceOf(path) === null && isWritable(dirname(path));
 }
 
 /** For commands that only read: treat a missing store as empty, without creating it. */
 export function withoutMakingStore(config: Config): Config {
   return isUnmade(config) ? { ...config, store: { ...config.store, url: 'sqlite::memory:' } } : config;
+}
+
+/** @throws RollcallError `bad_usage` if there is a store */
+export function forgetLostStore({ store }: Pick<Config, 'store'>): void {
+  if (store.url.startsWith('sqlite:')) forgetLost(linked(store.url.slice('sqlite:'.length)));
 }
 
 export function noStore({ store }: Pick<Config, 'store'>): RollcallError {
@@ -27,7 +32,7 @@ export function noStore({ store }: Pick<Config, 'store'>): RollcallError {
 function isBlank(path: string): boolean {
   if (!existsSync(path)) return true;
   const file = statSync(path);
-  return file.isFile() && file.size === 0 && !existsSync(markerOf(path));
+  return file.isFile() && file.size === 0;
 }
 
 function isWritable(folder: string): boolean {

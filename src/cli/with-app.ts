@@ -5,14 +5,17 @@ import type { Progress } from '../../jobs/index.ts';
 import type { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
+import { refuseFormer } from './former-store.ts';
 import { configOption, jsonOption } from './options.ts';
 import { note, type Terminal } from './output/terminal.ts';
-import { isUnmade, noStore } from './unmade-store.ts';
+import { forgetLostStore, isUnmade, noStore } from './unmade-store.ts';
 
 export interface AppCommandOptions {
   readonly config: string;
   readonly json?: boolean;
   readonly verbose?: boolean;
+  /** Begins with an empty store where one was lost. */
+  readonly newStore?: boolean;
 }
 
 export function addAppOptions(command: Command): Command {
@@ -56,7 +59,11 @@ export async function withApp<T>(
   ]);
   const file = resolve(options.config);
   const config = adapt(loadConfig(options.config));
-  if (!makesStore && isUnmade(config)) throw noStore(config);
+  if (options.newStore) forgetLostStore(config);
+  else if (isUnmade(config)) {
+    if (!makesStore) throw noStore(config);
+    await refuseFormer(config, 'rollcall start');
+  }
   // Files named in SQL resolve as all paths of the configuration do.
   process.chdir(config.folder);
   const asked = serves || options.verbose || config.logLevel === 'silent';

@@ -1,13 +1,15 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import type { StoreConfig } from '../../config/config.ts';
+import type { Config, StoreConfig } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { CliContext } from '../context.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { refuseFormer } from '../former-store.ts';
+import { configOption, jsonOption, newStoreOption } from '../options.ts';
 import { withProgress } from '../output/progress.ts';
 import { count, note, print, printJson } from '../output/terminal.ts';
+import { forgetLostStore, isUnmade } from '../unmade-store.ts';
 
 interface MigrateOptions {
   readonly config: string;
@@ -16,11 +18,13 @@ interface MigrateOptions {
   readonly to?: string;
   readonly restored?: boolean;
   readonly withoutEventLog?: boolean;
+  readonly newStore?: boolean;
 }
 
 const HELP = `
 Without --from and --to it brings the tables of the configured store to this version. SQLite does that automatically
 at every start; with Postgres a service refuses to start until it is done. Safe to run again, and by several at once.
+It makes no tables where engines or the event log show that a store was lost, unless --new-store is given.
 
 With --from and --to it moves a SQLite store, with all its data, into an empty Postgres database. No configuration
 is read. Stop every process of the store first: it refuses while one has the file open. It moves everything or
@@ -52,6 +56,7 @@ export function addMigrate(program: Command, context: CliContext): void {
     .option('--to <url>', 'into this empty one, postgres://USER:PASSWORD@HOST/DATABASE')
     .option('--restored', 'go on with a Postgres store that was restored from a dump')
     .option('--without-event-log', 'move although logged events stay behind, in their files')
+    .addOption(newStoreOption())
     .addHelpText('after', HELP)
     .action((options: MigrateOptions) => run(options, context));
 }
@@ -70,11 +75,20 @@ async function run({ from, to, ...options }: MigrateOptions, context: CliContext
 
 const WAITING = 'Others use the tables, such as a pg_dump. Waiting until they are done.';
 
-async function migrate({ config: file, json }: MigrateOptions, { terminal }: CliContext): Promise<void> {
+async function migrate({ config: file, json, newStore }: MigrateOptions, { terminal }: CliContext): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
-  const applied = await applyMigrations(loadConfig(file).store, () => note(terminal, WAITING));
+  const config = loadConfig(file);
+  if (newStore) forgetLostStore(config);
+  else if (await isNew(config)) await refuseFormer(config, 'rollcall migrate');
+  const applied = await applyMigrations(config.store, () => note(terminal, WAITING));
   if (json) printJson(terminal, { applied });
   else print(terminal, applied.length > 0 ? `Applied: ${applied.join(', ')}.` : 'The tables are up to date.');
+}
+
+async function isNew(config: Config): Promise<boolean> {
+  if (config.store.url.startsWith('sqlite:')) return isUnmade(config);
+  const { hasTables } = await import('../../store/postgres/migrate.ts');
+  return !(await hasTables(config.store.url));
 }
 
 /** Apply migrations and return their versions. Opening an SQLite store applies them. */

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { CliContext } from '../context.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { configOption, jsonOption, newStoreOption } from '../options.ts';
 import { aborted, note, printJson, type Terminal } from '../output/terminal.ts';
 import { isFull, untilRoom } from '../until-room.ts';
 import { type AppCommandOptions, type OpenAppOptions, type OpenedApp, withApp } from '../with-app.ts';
@@ -28,6 +28,7 @@ export function addServe(program: Command, context: CliContext): void {
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(renamesOption())
+    .addOption(newStoreOption())
     .addHelpText('after', `\nExample:\n  $ rollcall start -c rollcall.yaml\n${SIGNALS}`)
     .action((options: ServeOptions) => serve(options, { collect: true, schedules: true }, context));
   program
@@ -35,6 +36,7 @@ export function addServe(program: Command, context: CliContext): void {
     .description('run collection and delivery, no schedules')
     .addOption(configOption())
     .addOption(jsonOption())
+    .addOption(newStoreOption())
     .addHelpText('after', `\nExample:\n  $ rollcall serve -c rollcall.yaml\n${SIGNALS}`)
     .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: false }, context));
 }

@@ -7,7 +7,7 @@ import { asUser, syncOutcome } from '../as-user.ts';
 import { canAsk, confirm } from '../confirm.ts';
 import type { CliContext } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
-import { nowOption } from '../options.ts';
+import { newStoreOption, nowOption } from '../options.ts';
 import { pausedSince } from '../output/paused-since.ts';
 import { createProgress, NO_PROGRESS } from '../output/progress.ts';
 import { reportRuns, TOLD } from '../output/report-runs.ts';
@@ -51,6 +51,7 @@ export function addSync(program: Command, context: CliContext): void {
     .option('-q, --quiet', 'with --once: show no progress, only what went wrong')
     .addOption(nowOption())
     .addOption(renamesOption())
+    .addOption(newStoreOption())
     .addHelpText('after', SYNC_HELP)
     .action((keys: string[], options: SyncCommandOptions) =>
       options.once ? syncOnce(keys, options, context) : syncForever(keys, options, context),

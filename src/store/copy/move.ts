@@ -8,7 +8,7 @@ import { Database, type DatabaseSession } from '../postgres/database.ts';
 import { migratePostgres } from '../postgres/migrate.ts';
 import { remember } from '../postgres/queue/seen.ts';
 import { storeError } from '../sqlite/connection.ts';
-import { linked, markerOf } from '../sqlite/files.ts';
+import { linked, markerOf, movedTo } from '../sqlite/files.ts';
 import { KEY_BYTES } from '../sqlite/queue/seen-keys.ts';
 import { openSqliteStore } from '../sqlite/store.ts';
 import { type MovedTable, TABLES, type Type } from './move-tables.ts';
@@ -56,7 +56,7 @@ export async function moveStore({
   if (given === from || path === ':memory:' || !/^postgres(ql)?:/.test(to)) {
     throw new RollcallError('bad_usage', 'A store can only move from sqlite:… to postgres://….');
   }
-  const file = `${path}.moved`;
+  const file = movedTo(path);
   if (existsSync(file)) throw new RollcallError('bad_usage', `The store was moved before: ${file} exists.`);
   if (!existsSync(path)) throw new RollcallError('bad_usage', `There is no file ${path}.`);
   // Migrates its tables to this version.
@@ -73,8 +73,9 @@ export async function moveStore({
     source.exec('COMMIT');
     // Leaves one file without a log; renamed before anybody else can open it.
     source.exec('PRAGMA journal_mode = DELETE');
-    renameSync(path, file);
+    // In this order: next to the marker, the moved file would be that of an older store.
     rmSync(markerOf(path), { force: true });
+    renameSync(path, file);
     return { file, rows };
   } catch (error) {
     throw storeError(error);

@@ -70,6 +70,14 @@ async function whenFree<T>(work: () => Promise<T>, onWait: () => void): Promise<
   }
 }
 
+/** True if the database has a store, of any version. */
+export async function hasTables(url: string): Promise<boolean> {
+  const db = new Database({ url, clock: systemClock });
+  return currentVersion(db)
+    .then((version) => version > 0)
+    .finally(() => db.close());
+}
+
 async function tune(db: Database): Promise<void> {
   await runAll(db, readFileSync(TUNING, 'utf8'));
   // Only if needed: ALTER TABLE locks out even readers.

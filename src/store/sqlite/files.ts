@@ -3,9 +3,11 @@ import {
   closeSync,
   constants,
   openSync,
+  readFileSync,
   readlinkSync,
   readSync,
   realpathSync,
+  rmSync,
   type Stats,
   statSync,
   writeFileSync,
@@ -46,15 +48,16 @@ export function linked(path: string): string {
  * Check the store's files before SQLite opens them: it would take an empty file for a new database and apply any log
  * next to it.
  *
- * @throws RollcallError `store_damaged`, `store_read_only`, `store_failed`
+ * @throws RollcallError `store_missing`, `store_damaged`, `store_read_only`, `store_failed`
  */
 export function checkFiles(path: string): void {
   if (path === ':memory:') return;
   checkFolder(dirname(path), path);
   const file = find(path);
   const logSize = find(`${path}-wal`)?.size ?? 0;
+  const trace = file === null || file.size === 0 ? traceOf(path) : null;
   if (file === null) {
-    if (logSize > 0) throw damaged(path, `it is gone, while its log ${path}-wal is there. ${beginAnew(path)}`);
+    if (trace !== null) throw missing(path, trace);
     return;
   }
   if (!file.isFile()) throw new RollcallError('store_failed', `The store ${path} is not a file. Correct \`store\`.`);
@@ -62,9 +65,8 @@ export function checkFiles(path: string): void {
   // SQLite first rolls back the transaction in which it was killed.
   if ((find(`${path}-journal`)?.size ?? 0) > 0) return;
   if (file.size === 0) {
-    const had = logSize > 0 ? `its log ${path}-wal is not` : `${markerOf(path)} says that it was in use`;
-    if (logSize > 0 || find(markerOf(path)) !== null)
-      throw damaged(path, `it is empty, but ${had}. ${beginAnew(path)}`);
+    if (trace === movedTo(path)) throw missing(path, trace);
+    if (trace !== null) throw damaged(path, `it is empty, but ${trace} shows that it was in use. ${BEGIN_ANEW}`);
     return;
   }
   const header = start(path, 100);
@@ -74,21 +76,70 @@ export function checkFiles(path: string): void {
   if (logSize >= LOG_HEADER) checkLog(path, header);
 }
 
-/** Mark the file as used: if it is empty later, its data was lost. */
+/**
+ * Mark the file as used, by this store: its data was lost if it is empty or missing later.
+ *
+ * @throws RollcallError `store_missing` if the file of another store is in its place
+ */
 export function markFile(path: string, store: string): void {
   if (path === ':memory:') return;
+  const marker = markerOf(path);
   const text = `The Rollcall store ${store} is in the file of the same name without -id. This file tells an empty one from a new one.\n`;
   try {
-    writeFileSync(markerOf(path), text, { flag: 'wx' });
+    writeFileSync(marker, text, { flag: 'wx' });
   } catch {
     // It exists, or there is no room for it now.
+  }
+  const known = markedStore(marker);
+  if (known === null || known === store) return;
+  throw new RollcallError(
+    'store_missing',
+    `The file ${path} is the store ${store}; ${marker} says that ${known} was there. Put the file of ${known} back, or remove ${marker} to go on with this one.`,
+  );
+}
+
+function markedStore(marker: string): string | null {
+  try {
+    return /^The Rollcall store (\w+) is/.exec(readFileSync(marker, 'utf8'))?.[1] ?? null;
+  } catch {
+    return null;
   }
 }
 
 export const markerOf = (path: string) => `${path}-id`;
 
-const beginAnew = (path: string) =>
-  `To begin with an empty store, remove what is left of the old one (${path}, ${path}-wal, ${path}-shm, ${markerOf(path)})`;
+/** The name that `rollcall migrate` gives the file of a store that it has moved to Postgres. */
+export const movedTo = (path: string) => `${path}.moved`;
+
+/** Return a file that shows that the missing or empty store was in use; null if there is none. */
+export function traceOf(path: string): string | null {
+  const isLeft = (name: string) => name !== `${path}-wal` || (find(name)?.size ?? 0) > 0;
+  return [`${path}-wal`, markerOf(path), movedTo(path)].find((name) => find(name) !== null && isLeft(name)) ?? null;
+}
+
+const BEGIN_ANEW = 'To begin with an empty store: rollcall start --new-store';
+
+function missing(path: string, trace: string): RollcallError {
+  const [what, wayOut] =
+    trace === movedTo(path)
+      ? ['was moved to Postgres', 'Set `store` to the postgres:// URL that it was moved to']
+      : ['is gone', 'Put it back, or the newest backup (docs/deployment.md#a-lost-store), or correct `store`'];
+  return new RollcallError(
+    'store_missing',
+    `The store ${path} ${what}: ${trace} is there, and the file is not. ${wayOut}. ${BEGIN_ANEW}.`,
+  );
+}
+
+/**
+ * Remove what is left of a lost store, so that the next start makes a new one.
+ *
+ * @throws RollcallError `bad_usage` if the store is there
+ */
+export function forgetLost(path: string): void {
+  if ((find(path)?.size ?? 0) > 0)
+    throw new RollcallError('bad_usage', `There is a store at ${path}. Start without --new-store, or move it away.`);
+  for (const left of [markerOf(path), `${path}-wal`, `${path}-shm`, `${path}-journal`]) rmSync(left, { force: true });
+}
 
 function checkFolder(folder: string, path: string): void {
   const found = find(folder);

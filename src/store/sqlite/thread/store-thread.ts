@@ -42,8 +42,8 @@ const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);
  * A group that is still at work after this many checks, this many milliseconds apart, is stuck: a disk in trouble may
  * take a minute. Checks count rather than time, which also passes while the whole process is stopped.
  */
-const LOOKS = 12;
-const LOOK_EVERY = 10_000;
+const LOOKS = 120;
+const LOOK_EVERY = 1_000;
 
 type Results = Extract<ThreadReply, { results: unknown }>;
 
@@ -108,6 +108,8 @@ export class StoreThread {
   private readonly exited: Promise<void>;
   private readonly watch: NodeJS.Timeout;
   private silent = 0;
+  /** The loss of the files, if closing revealed it. */
+  private loss: RollcallError | null = null;
 
   private constructor(worker: Thread, log: WriteAheadLog, time: SteadiedTime, events: StoreEvents) {
     this.worker = worker;
@@ -185,7 +187,11 @@ export class StoreThread {
     this.events.onDamaged(error);
   }
 
-  /** Let pending calls finish, then end the thread. */
+  /**
+   * Let pending calls finish, then end the thread.
+   *
+   * @throws RollcallError `store_missing` when the files have been lost since the last call
+   */
   async close(): Promise<void> {
     if (!this.closed) {
       this.closed = new RollcallError('store_closed', 'The store is closed.');
@@ -195,6 +201,7 @@ export class StoreThread {
     }
     await this.exited;
     this.log.close();
+    if (this.loss) throw this.loss;
   }
 
   private get isIdle(): boolean {
@@ -236,6 +243,10 @@ export class StoreThread {
   private hear(reply: unknown): void {
     if (isObject(reply) && 'scrubbed' in reply && this.scrubs.length > 0) {
       this.scrubs.shift()?.((reply as Extract<ThreadReply, { scrubbed: unknown }>).scrubbed);
+      return;
+    }
+    if (isObject(reply) && 'lost' in reply) {
+      this.fail(String(reply.lost), 'store_missing');
       return;
     }
     const { results = [], groups = 0, needsSync = false } = isResults(reply) ? reply : {};
@@ -282,13 +293,16 @@ export class StoreThread {
   private look(): void {
     this.silent = this.sent.length + this.inCommit.size === 0 ? 0 : this.silent + 1;
     if (this.silent > LOOKS) this.fail("The store's thread is stuck: it has not answered for two minutes.");
+    else if (this.isIdle) this.worker.postMessage('look' satisfies ThreadRequest);
   }
 
   /** End the store for good, unless it has been closed. */
-  private fail(message: string): void {
+  private fail(message: string, code: ErrorCode = 'store_failed'): void {
     clearInterval(this.watch);
     const wasOpen = this.closed === null;
-    this.closed ??= new RollcallError('store_failed', message);
+    const error = new RollcallError(code, message);
+    if (!wasOpen && code === 'store_missing') this.loss = error;
+    this.closed ??= error;
     const lost = [...[...this.inCommit].flat(), ...this.sent.flat(), ...this.queue.map(({ caller }) => caller)];
     this.inCommit.clear();
     this.sent = [];

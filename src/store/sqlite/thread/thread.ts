@@ -5,6 +5,7 @@ import { type StartTime, startTime } from '../clock.ts';
 import { Connection, storeError } from '../connection.ts';
 import { checkFiles, markFile } from '../files.ts';
 import { migrate } from '../migrate.ts';
+import { OpenFiles } from '../open-files.ts';
 import { acceptAll } from '../queue/accept.ts';
 import { performInSpace, Reserve } from '../reserve.ts';
 import { quickLook } from '../soundness.ts';
@@ -18,7 +19,7 @@ export interface ThreadData {
   readonly failpoint: Armed | null;
 }
 
-export type ThreadRequest = OperationGroup | 'scrub' | 'close';
+export type ThreadRequest = OperationGroup | 'scrub' | 'look' | 'close';
 export type ThreadReply =
   /** `damage` describes the damage; a damaged store is not written. */
   | { readonly opened: { readonly store: string; readonly time: StartTime; readonly damage: string | null } }
@@ -26,7 +27,9 @@ export type ThreadReply =
   /** Results of this many groups in one commit. With `needsSync` it must be on disk before it is answered. */
   | { readonly results: readonly OperationResult[]; readonly groups: number; readonly needsSync: boolean }
   /** Null after success. */
-  | { readonly scrubbed: { readonly code: ErrorCode; readonly message: string } | null };
+  | { readonly scrubbed: { readonly code: ErrorCode; readonly message: string } | null }
+  /** The database's files are no longer in their place, so that nothing written to them counts. */
+  | { readonly lost: string };
 
 /**
  * Serve the store in a thread of its own, since SQLite is synchronous: neither a write to disk nor a wait for another
@@ -46,6 +49,12 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
     port.postMessage({ failed: { code, message } } satisfies ThreadReply);
     return;
   }
+  const files = new OpenFiles(data.path);
+  const isInPlace = () => {
+    const lost = files.lost();
+    if (lost) port.postMessage({ lost: lost.message } satisfies ThreadReply);
+    return lost === null;
+  };
   const waiting: ThreadRequest[] = [];
   const write = async (groups: readonly OperationGroup[]) => {
     const operations = groups.flatMap((group) => group.operations);
@@ -55,16 +64,18 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
       performAll(connection, data.path, some, isSynced),
     );
     const reply = { results, groups: groups.length, needsSync: needsSync && !isSynced } satisfies ThreadReply;
-    port.postMessage(reply);
+    if (isInPlace()) port.postMessage(reply);
   };
   const work = async () => {
     for (let request = next(port, waiting); request !== undefined; request = next(port, waiting)) {
       if (request === 'close') {
+        isInPlace();
         connection.close();
         port.close();
         return;
       }
-      if (request === 'scrub') port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
+      if (request === 'look') isInPlace();
+      else if (request === 'scrub') port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
       else await write(groupsFrom(request, waiting));
     }
   };
