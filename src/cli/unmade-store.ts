@@ -18,7 +18,8 @@ export function withoutMakingStore(config: Config): Config {
 
 /** @throws RollcallError `bad_usage` if there is a store */
 export function forgetLostStore({ store }: Pick<Config, 'store'>): void {
-  if (store.url.startsWith('sqlite:')) forgetLost(linked(store.url.slice('sqlite:'.length)));
+  if (store.url.startsWith('sqlite:') && store.url !== 'sqlite::memory:')
+    forgetLost(linked(store.url.slice('sqlite:'.length)));
 }
 
 export function noStore({ store }: Pick<Config, 'store'>): RollcallError {

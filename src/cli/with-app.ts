@@ -103,12 +103,19 @@ export async function withApp<T>(
 /** Milliseconds that a failed service gets to answer open requests and close. */
 const LAST_MOMENTS = 5_000;
 
-/** Close in order, but do not wait for long if the service has failed. */
+/**
+ * Close in order, but do not wait for long if the service has failed.
+ *
+ * @throws RollcallError what the service failed with, also during the close
+ */
 async function closeInTime(app: App, close: () => Promise<void>): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>();
   let timer: NodeJS.Timeout | undefined;
-  app.failed.catch(() => {
+  let failure: unknown = null;
+  app.failed.catch((error) => {
+    failure = error;
     timer = setTimeout(resolve, LAST_MOMENTS);
   });
   await Promise.race([close(), late]).finally(() => clearTimeout(timer));
+  if (failure !== null) throw failure;
 }

@@ -73,7 +73,7 @@ export type Damage = keyof typeof DAMAGES;
 const SAID: Partial<Record<Damage, RegExp>> = {
   'its folder is gone': /store_failed.*The folder \/\S+ ?.*does not exist.*(Create|mount)/s,
   'an older file is put back beside the log of the newer one': /store_damaged.*-wal belongs to another file/s,
-  'it is gone, but not its log': /store_damaged.*is gone, while its log/s,
+  'it is gone, but not its log': /store_missing.*is gone: \S+-wal is there/s,
 };
 
 /** A store with messages that could not be delivered yet, as its process left it. */

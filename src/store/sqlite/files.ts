@@ -7,6 +7,7 @@ import {
   readlinkSync,
   readSync,
   realpathSync,
+  renameSync,
   rmSync,
   type Stats,
   statSync,
@@ -131,7 +132,7 @@ function missing(path: string, trace: string): RollcallError {
 }
 
 /**
- * Remove what is left of a lost store, so that the next start makes a new one.
+ * Remove what is left of a lost store, and rename that of a moved one, so that the next start makes a new one.
  *
  * @throws RollcallError `bad_usage` if the store is there
  */
@@ -139,6 +140,11 @@ export function forgetLost(path: string): void {
   if ((find(path)?.size ?? 0) > 0)
     throw new RollcallError('bad_usage', `There is a store at ${path}. Start without --new-store, or move it away.`);
   for (const left of [markerOf(path), `${path}-wal`, `${path}-shm`, `${path}-journal`]) rmSync(left, { force: true });
+  const moved = movedTo(path);
+  if (find(moved) === null) return;
+  let number = 1;
+  while (find(`${moved}-${number}`) !== null) number += 1;
+  renameSync(moved, `${moved}-${number}`);
 }
 
 function checkFolder(folder: string, path: string): void {

@@ -4,6 +4,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -18,6 +19,7 @@ import { systemClock } from '../../../src/kernel/clock.ts';
 import { type ErrorCode, RollcallError } from '../../../src/kernel/errors.ts';
 import { NO_EVENTS } from '../../../src/store/port.ts';
 import { storeError } from '../../../src/store/sqlite/connection.ts';
+import { forgetLost } from '../../../src/store/sqlite/files.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
 import { accept, codeOf, message } from '../../contract/store-fixture.ts';
 import { DAMAGES, type Damage } from '../../crash/damage.ts';
@@ -52,6 +54,11 @@ async function made(t: Test, { killed = false } = {}): Promise<string> {
   return path;
 }
 
+const CODES: Partial<Record<Damage, ErrorCode>> = {
+  'its folder is gone': 'store_failed',
+  'it is gone, but not its log': 'store_missing',
+};
+
 for (const damage of Object.keys(DAMAGES) as Damage[]) {
   for (const killed of damage.includes('log') ? [true] : [false, true]) {
     t.test(`refuses all messages: ${damage}, ${killed ? 'after a kill' : 'after a stop'}`, async (t) => {
@@ -59,7 +66,7 @@ for (const damage of Object.keys(DAMAGES) as Damage[]) {
       DAMAGES[damage](path, randomNumbers(killed ? 3 : 4));
       const opened = await open(path).catch((error: RollcallError) => error);
       if (opened instanceof RollcallError) {
-        t.equal(opened.code, damage === 'its folder is gone' ? 'store_failed' : 'store_damaged');
+        t.equal(opened.code, CODES[damage] ?? 'store_damaged');
         t.match(opened.message, damage === 'its folder is gone' ? join(path, '..') : path);
         return;
       }
@@ -114,11 +121,7 @@ t.test("looks for a store's side files where a link to it leads", async (t) => {
     'it would be written into the file',
   );
   rmSync(path);
-  t.match(
-    await opened(),
-    /^store_damaged: .* it is gone, while its log .*a\.db-wal is there/,
-    'and no new store is made',
-  );
+  t.match(await opened(), /^store_missing: .* is gone: .*a\.db-wal is there/, 'and no new store is made');
 });
 
 t.test('opens an undamaged store, after a kill and after a stop', async (t) => {
@@ -154,6 +157,26 @@ t.test('starts again with a store emptied by hand, and does not take a new file 
   t.same([await store.backlog(), damages], [[], []]);
   await store.close();
   t.match(readFileSync(`${path}-id`, 'utf8'), /Rollcall store/);
+});
+
+t.test('refuses to make a new store where one was lost, moved or exchanged', async (t) => {
+  const path = await made(t);
+  const refusal = () =>
+    open(path).then(
+      async ({ store }) => store.close(),
+      ({ code, message }: RollcallError) => `${code}: ${message}`,
+    );
+  renameSync(path, `${path}.moved`);
+  t.match(await refusal(), /^store_missing: .* is gone: .*a\.db-id is there.*rollcall start --new-store/);
+  rmSync(`${path}-id`);
+  t.match(await refusal(), /^store_missing: .* was moved to Postgres: .*a\.db\.moved is there.*Set `store` to/);
+  writeFileSync(path, '');
+  t.match(await refusal(), /^store_missing: .* was moved to Postgres/, 'an empty file is none');
+  forgetLost(path);
+  t.equal(await refusal(), undefined, 'a new one is made if a person wants it');
+  t.throws(() => forgetLost(path), { code: 'bad_usage' });
+  renameSync(`${path}.moved-1`, path);
+  t.match(await refusal(), /^store_missing: The file .*a\.db is the store \w+; .*a\.db-id says that/);
 });
 
 t.test("gives SQLite's failures codes that say what to do", async (t) => {

@@ -39,17 +39,19 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
   if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes, data.failpoint.fault);
   const reserve = new Reserve(data.path);
   let connection: Connection;
+  let files: OpenFiles;
   try {
     checkFiles(data.path);
     const opened = await reserve.opening(() => openConnection(data));
     connection = opened.connection;
+    // A damaged store takes nothing that could be lost with it.
+    files = new OpenFiles('opened' in opened.reply && opened.reply.opened.damage === null ? data.path : ':memory:');
     port.postMessage(opened.reply);
   } catch (error) {
     const { code, message } = storeError(error, data.path);
     port.postMessage({ failed: { code, message } } satisfies ThreadReply);
     return;
   }
-  const files = new OpenFiles(data.path);
   const isInPlace = () => {
     const lost = files.lost();
     if (lost) port.postMessage({ lost: lost.message } satisfies ThreadReply);
