@@ -274,7 +274,7 @@ export class App {
   }
 
   private async apply(config: Config): Promise<void> {
-    const fixed = ['store', 'listen', 'network', 'serviceName', 'eventLog'] as const;
+    const fixed = ['store', 'files', 'listen', 'network', 'serviceName', 'eventLog'] as const;
     const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
     if (restart.length > 0) this.options.log.warn({ restart }, 'These settings take effect after a restart');
     if (config.logLevel !== this.config.logLevel) this.options.log.level = config.logLevel;

@@ -6,6 +6,8 @@ import { runProgram } from './program.ts';
 /** Milliseconds for which leftovers of a failed command may keep the process alive. */
 const LEFTOVERS = 5_000;
 
+// Files hold secrets and data of people: only their owner may read them, unless `files.group` is set.
+process.umask(0o077);
 const stopping = new AbortController();
 let signals = 0;
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {

@@ -59,6 +59,7 @@ export async function withApp<T>(
   ]);
   const file = resolve(options.config);
   const config = adapt(loadConfig(options.config));
+  letGroupRead(config);
   if (options.newStore) forgetLostStore(config);
   else if (isUnmade(config)) {
     if (!makesStore) throw noStore(config);
@@ -98,6 +99,11 @@ export async function withApp<T>(
     await closeInTime(app, close);
     process.off('uncaughtExceptionMonitor', onCrash);
   }
+}
+
+/** Make files that their group may read, if the configuration says so. */
+export function letGroupRead({ files }: Pick<Config, 'files'>): void {
+  if (files.group) process.umask(0o027);
 }
 
 /** Milliseconds that a failed service gets to answer open requests and close. */

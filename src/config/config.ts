@@ -19,6 +19,10 @@ export interface Config {
   readonly changedAt: number | null;
   readonly serviceName: string;
   readonly store: StoreConfig;
+  readonly files: {
+    /** True if the group may read the files that Rollcall makes. */
+    readonly group: boolean;
+  };
   readonly listen: {
     readonly host: string;
     readonly port: number;

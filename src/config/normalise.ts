@@ -27,6 +27,7 @@ export function normalise(file: ConfigFile, folder: string): Omit<Config, 'chang
     folder,
     serviceName: file.serviceName,
     store: storeOf(file.store, folder),
+    files: file.files,
     listen: file.listen,
     network: {
       allow: file.network.allow.map((range) => (range.includes('/') ? range : wholeAddress(range))),

@@ -56,6 +56,13 @@ export const fileSchema = section(
         description: 'Where messages are kept: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.',
         examples: ['postgres://rollcall@db/rollcall'],
       }),
+    files: section({
+      group: flag
+        .prefault(false)
+        .describe(
+          'The group may read the files of store, engines, event log and copies (0640, folders 0750). Otherwise only their owner may (0600, 0700).',
+        ),
+    }).prefault({}),
     listen: section({
       host: text
         .default('127.0.0.1')

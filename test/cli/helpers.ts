@@ -7,6 +7,9 @@ import type { Test } from 'tap';
 import { runProgram } from '../../src/cli/program.ts';
 import { storeUrl } from '../helpers/store.ts';
 
+// As the program's main file does.
+process.umask(0o077);
+
 export interface Finished {
   readonly code: number;
   readonly stdout: string;

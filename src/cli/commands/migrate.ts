@@ -10,6 +10,7 @@ import { configOption, jsonOption, newStoreOption } from '../options.ts';
 import { withProgress } from '../output/progress.ts';
 import { count, note, print, printJson } from '../output/terminal.ts';
 import { forgetLostStore, isUnmade } from '../unmade-store.ts';
+import { letGroupRead } from '../with-app.ts';
 
 interface MigrateOptions {
   readonly config: string;
@@ -78,6 +79,7 @@ const WAITING = 'Others use the tables, such as a pg_dump. Waiting until they ar
 async function migrate({ config: file, json, newStore }: MigrateOptions, { terminal }: CliContext): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
   const config = loadConfig(file);
+  letGroupRead(config);
   if (newStore) forgetLostStore(config);
   else if (await isNew(config)) await refuseFormer(config, 'rollcall migrate');
   const applied = await applyMigrations(config.store, () => note(terminal, WAITING));

@@ -17,9 +17,13 @@ export async function* examineFolders(config: Config): AsyncGenerator<Finding> {
   for (const [what, path] of filesOf(config)) {
     use(what, dirname(path));
     yield* examineFile(what, path);
+    yield* examineRights(what, path, config);
   }
   // With a Postgres store the log is a table.
-  if (config.eventLog && config.store.url.startsWith('sqlite:')) use('the event log', madeIn(config.eventLog.path));
+  if (config.eventLog && config.store.url.startsWith('sqlite:')) {
+    use('the event log', madeIn(config.eventLog.path));
+    yield* examineRights('event log', config.eventLog.path, config);
+  }
   for (const [folder, users] of uses) {
     const need = `${users.join(' and ')} ${users.length === 1 ? 'needs' : 'need'} it`;
     yield* examineFolder(folder, need);
@@ -47,6 +51,14 @@ async function* examineFile(what: string, path: string): AsyncGenerator<Finding>
   if (isThere && !(await may(path, constants.R_OK | constants.W_OK))) {
     yield failed(what, `${path} can't be read and written by ${user()}. Give that user the rights to it`);
   }
+}
+
+/** Rollcall makes its files for their owner alone. Older ones, and copies, may be open to others. */
+async function* examineRights(what: string, path: string, { files }: Config): AsyncGenerator<Finding> {
+  const mode = (await stat(path).catch(() => null))?.mode ?? 0;
+  const [others, rights] = files.group ? [0o007, 'o='] : [0o077, 'go='];
+  if ((mode & others) === 0) return;
+  yield warning(what, `${path} can be read by other users of this machine. Shut them out: chmod -R ${rights} ${path}*`);
 }
 
 async function* examineFolder(folder: string, need: string): AsyncGenerator<Finding> {

@@ -46,7 +46,7 @@ export class Spool implements Keeper {
     this.#folder = folder;
     this.#processes = processes;
     this.#key = createHash('sha256').update(writeKey).digest('hex').slice(0, 16);
-    fs.mkdirSync(folder, { recursive: true });
+    fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
   }
 
   /**

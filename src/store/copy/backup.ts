@@ -266,9 +266,10 @@ async function copyEngine({ path, hold }: EngineFile, folder: string, place: str
   return written;
 }
 
-/** Sync a copy to disk before it gets its name. */
+/** Sync a copy to disk before it gets its name. It may have taken over the mode of an older, more open file. */
 async function persist(path: string): Promise<void> {
   const file = await open(path);
+  await file.chmod((await file.stat()).mode & ~process.umask());
   await file.sync();
   await file.close();
 }
