@@ -70,8 +70,18 @@ export function createHttpServer(
     alive();
     return { status: 'ok' };
   });
-  server.get('/readyz', documentation, async () => {
-    await ready();
+  let wasReady = true;
+  server.get('/readyz', documentation, async (request, reply) => {
+    try {
+      await ready();
+    } catch (error) {
+      // Probes ask each second: only the change is news.
+      answerError(error as RollcallError, request, reply, wasReady ? { path: '/readyz' } : null);
+      wasReady = false;
+      return reply;
+    }
+    if (!wasReady) log.info({ path: '/readyz' }, 'Ready again');
+    wasReady = true;
     return { status: 'ok' };
   });
   return server;

@@ -1,6 +1,7 @@
 import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
+import { LastWrite } from '../last-write.ts';
 import { OwnOwners } from '../own-owners.ts';
 import type { Store, StoreEvents } from '../port.ts';
 import { bury, expire, restNotices } from '../queue/burying.ts';
@@ -73,6 +74,7 @@ function storeOn(context: StoreContext): Store {
   const pruning = new Pruning(context);
   const own = new OwnOwners();
   const { during, soundly, close } = untilClosed(db);
+  const lastWrite = new LastWrite(db.clock, () => during(() => db.run(TRY_WRITE, [db.clock.token(TRY_BYTES)])));
   const session = sessionOf(context);
   const { records, live } = sharedPorts((call) => during(() => performShared(session, call)));
   return {
@@ -80,7 +82,7 @@ function storeOn(context: StoreContext): Store {
     live,
     time: db.time,
     maxQueued: context.maxQueued,
-    accept: (request) => soundly(() => intake.accept(request)),
+    accept: (request) => lastWrite.of(soundly(() => intake.accept(request))),
     join: (ttl) =>
       soundly(async () => {
         const owner = await join(context, ttl);
@@ -88,7 +90,11 @@ function storeOn(context: StoreContext): Store {
         await claims.cursors.sweep();
         return owner;
       }),
-    heartbeat: (owner, ttl) => during(() => heartbeat(context, owner, ttl)),
+    heartbeat: (owner, ttl) =>
+      lastWrite.of(
+        during(() => heartbeat(context, owner, ttl)),
+        false,
+      ),
     leave: (owner) =>
       during(async () => {
         await claims.left(owner, () => leave(context, free, owner));
@@ -99,10 +105,12 @@ function storeOn(context: StoreContext): Store {
     begin: (owner, given) => during(() => settlements.begin(owner, given)),
     claim: (owner, requests) => soundly(() => claims.claim(owner, requests)),
     settle: (owner, given, keeps = false) =>
-      during(async () => {
-        await settlements.settle(owner, given, keeps);
-        claims.settled(owner, given);
-      }),
+      lastWrite.of(
+        during(async () => {
+          await settlements.settle(owner, given, keeps);
+          claims.settled(owner, given);
+        }),
+      ),
     expire: (...given) => during(() => expire(queue, ...given)),
     restNotices: (...given) => during(() => restNotices(queue, ...given)),
     bury: (...given) => during(() => bury(queue, ...given)),
@@ -118,10 +126,22 @@ function storeOn(context: StoreContext): Store {
     check: (thorough) => (thorough ? during(() => check(db)) : Promise.resolve(null)),
     examine: () => during(() => db.examine()),
     clockAhead: () => during(() => clockAhead(db)),
-    ping: () => soundly(async () => void (await db.run('SELECT 1'))),
-    close,
+    ping: () =>
+      soundly(async () => {
+        lastWrite.check();
+        await db.run('SELECT 1');
+      }),
+    close: () => {
+      lastWrite.close();
+      return close();
+    },
   };
 }
+
+/** Larger than what fits into a page with free room: on a full disk, smaller writes may succeed. */
+const TRY_BYTES = 16_384;
+const TRY_WRITE = `INSERT INTO rollcall.meta VALUES ('written', $1)
+  ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
 
 async function clockAhead(db: Database): Promise<number> {
   const asked = db.clock.now();

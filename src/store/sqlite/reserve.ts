@@ -117,8 +117,8 @@ export class Reserve {
   }
 }
 
-/** Verbs refused while the disk is full: intake, and the check that the store is ready for it. */
-const REFUSED: ReadonlySet<VerbName> = new Set(['accept', 'ping']);
+/** Verbs refused while the disk is full: intake, and the checks that the store is ready for it. */
+const REFUSED: ReadonlySet<VerbName> = new Set(['accept', 'ping', 'tryWrite']);
 const FULL = {
   code: 'store_full',
   message: 'The disk is full: nothing is accepted until there is room. Nothing was lost.',

@@ -1,5 +1,6 @@
 import type { Clock } from '../../kernel/clock.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
+import { LastWrite } from '../last-write.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
 import { sharedPorts } from '../shared-ports.ts';
@@ -36,6 +37,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   const ids = new DeliveryIds(store);
   const own = new OwnOwners();
   const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
+  const lastWrite = new LastWrite(clock, () => thread.call('tryWrite', []));
   const accept = acceptBy(thread, ids, maxQueued);
   const { records, live } = sharedPorts((call) => thread.shared(call));
   return {
@@ -43,13 +45,13 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     live,
     time,
     maxQueued,
-    accept,
+    accept: (request) => lastWrite.of(accept(request)),
     join: async (ttl) => {
       const owner = await thread.call('join', [ttl, own.owners, reading()]);
       own.add(owner);
       return owner;
     },
-    heartbeat: (owner, ttl) => thread.call('heartbeat', [owner, ttl, reading()]),
+    heartbeat: (owner, ttl) => lastWrite.of(thread.call('heartbeat', [owner, ttl, reading()])),
     leave: (owner) => {
       own.delete(owner);
       return thread.call('leave', [owner, reading()]);
@@ -67,9 +69,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       };
     },
     settle: (owner, settlements, keeps = false) =>
-      thread.call('settle', [
-        new PackedSettlements(owner, settlements, time.fromWall(0), (id) => ids.number(id), keeps),
-      ]),
+      lastWrite.of(
+        thread.call('settle', [
+          new PackedSettlements(owner, settlements, time.fromWall(0), (id) => ids.number(id), keeps),
+        ]),
+      ),
     expire: (...given) => thread.call('expire', given),
     restNotices: (...given) => thread.call('restNotices', given),
     bury: (...given) => thread.call('bury', given),
@@ -84,13 +88,19 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     scrub: () => thread.scrub(),
     examine: async () => [{ state: 'ok', message: `SQLite ${process.versions.sqlite}` }],
     clockAhead: async () => null,
-    ping: async () => thread.call('ping', []),
+    ping: async () => {
+      lastWrite.check();
+      await thread.call('ping', []);
+    },
     check: async (thorough) => {
       const found = await checkFile(path, thorough);
       if (found !== null) thread.markDamaged(damaged(path, found));
       return found;
     },
-    close: () => thread.close(),
+    close: () => {
+      lastWrite.close();
+      return thread.close();
+    },
   };
 }
 

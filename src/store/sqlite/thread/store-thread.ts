@@ -108,8 +108,6 @@ export class StoreThread {
   private readonly exited: Promise<void>;
   private readonly watch: NodeJS.Timeout;
   private silent = 0;
-  /** The loss of the files, if closing revealed it. */
-  private loss: RollcallError | null = null;
 
   private constructor(worker: Thread, log: WriteAheadLog, time: SteadiedTime, events: StoreEvents) {
     this.worker = worker;
@@ -187,11 +185,7 @@ export class StoreThread {
     this.events.onDamaged(error);
   }
 
-  /**
-   * Let pending calls finish, then end the thread.
-   *
-   * @throws RollcallError `store_missing` when the files have been lost since the last call
-   */
+  /** Let pending calls finish, then end the thread. */
   async close(): Promise<void> {
     if (!this.closed) {
       this.closed = new RollcallError('store_closed', 'The store is closed.');
@@ -201,7 +195,6 @@ export class StoreThread {
     }
     await this.exited;
     this.log.close();
-    if (this.loss) throw this.loss;
   }
 
   private get isIdle(): boolean {
@@ -301,7 +294,6 @@ export class StoreThread {
     clearInterval(this.watch);
     const wasOpen = this.closed === null;
     const error = new RollcallError(code, message);
-    if (!wasOpen && code === 'store_missing') this.loss = error;
     this.closed ??= error;
     const lost = [...[...this.inCommit].flat(), ...this.sent.flat(), ...this.queue.map(({ caller }) => caller)];
     this.inCommit.clear();
@@ -312,9 +304,9 @@ export class StoreThread {
     for (const { reject } of lost) reject(this.closed);
     for (const done of this.scrubs.splice(0)) done(this.closed);
     this.onIdle?.();
-    if (!wasOpen) return;
-    void this.worker.terminate();
-    this.events.onFatal(this.closed);
+    // A store that was lost before it was closed did not keep what it had acknowledged.
+    if (wasOpen || code === 'store_missing') this.events.onFatal(error);
+    if (wasOpen) void this.worker.terminate();
   }
 }
 

@@ -52,6 +52,7 @@ const VERBS = {
     deletedInLog,
   },
   ping: () => undefined,
+  tryWrite: (db: Connection, now: number) => db.setMeta('written', String(now)),
 } satisfies Record<string, (db: Connection, now: number, ...args: never[]) => unknown>;
 
 type Verbs = typeof VERBS;
