@@ -233,6 +233,7 @@ export class App {
     if (this.damage && !collects) throw this.damage;
     if (collects || schedules) this.logWarnings();
     if (!this.damage) {
+      if (collects || schedules) await this.events?.insist();
       await this.worker.start(collects || schedules);
       this.history.start();
       if (collects || schedules) await this.sync.configured();

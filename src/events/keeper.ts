@@ -7,6 +7,7 @@ import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState } from '../
 import { removeFiles } from '../store/events/parquet.ts';
 import type { Fence, Store } from '../store/port.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
+import { insistOnFolder } from './missing.ts';
 import { applyToRestored, DeletionNotes, noteInTable } from './notes.ts';
 import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';
 
@@ -49,6 +50,12 @@ export class EventLogKeeper {
 
   constructor(parts: KeeperParts) {
     this.parts = parts;
+  }
+
+  /** @throws RollcallError `event_log_missing` if the folder is empty or another one, although the store knows files */
+  async insist(): Promise<void> {
+    const { store, folder } = this.parts;
+    if (store.events.kind === 'files') await insistOnFolder(folder, store.events);
   }
 
   /** Check now, then every few seconds. */

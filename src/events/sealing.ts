@@ -4,6 +4,7 @@ import { dayOf } from '../kernel/timestamp.ts';
 import type { FileLog, LogFile, LogState } from '../store/event-log.ts';
 import { type PlannedFile, Workbench } from '../store/events/parquet.ts';
 import type { Fence } from '../store/port.ts';
+import { insistOnFolder } from './missing.ts';
 
 /** The most characters of bodies in one file, and in the tail before it is sealed. */
 const SEAL_AT = 32_000_000;
@@ -29,6 +30,8 @@ export function isDue({ tail }: LogState, now: number): boolean {
 
 /** Seal the current tail into files, a bounded part at a time. */
 export async function sealTail({ log, folder, clock, fence }: Sealed): Promise<void> {
+  // Otherwise the folder would be made, and hide the lost one when it is mounted again.
+  await insistOnFolder(folder, log);
   const { tail } = await log.state();
   for (let after = 0; after < tail.last; ) {
     const bench = await Workbench.open(folder, () => clock.token(12));

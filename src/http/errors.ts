@@ -20,6 +20,7 @@ const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
   store_failed: 'The store takes nothing now; try again later.',
   store_busy: 'The store takes nothing now; try again later.',
   store_damaged: 'The store takes nothing now; try again later.',
+  store_missing: 'The store takes nothing now; try again later.',
   store_read_only: 'The store takes nothing now; try again later.',
 };
 

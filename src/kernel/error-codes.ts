@@ -136,9 +136,10 @@ export const STORE_CODES = {
   ),
   store_missing: code(
     503,
-    'A command found no file where the store should be, and made none.',
-    'Start Rollcall, which makes the store. If there was one, put its file back, or correct `store`.',
-    '`store` in the configuration',
+    'The file of the store is not there, or another one is in its place; or a running process lost it, and ended. ' +
+      'Nothing new is made where another file, the engines or the event log show that there was a store.',
+    'Put the file or the newest backup back, or correct `store` (docs/deployment.md#a-lost-store). `rollcall start --new-store` begins with an empty one.',
+    '`rollcall doctor`, `store` in the configuration',
   ),
   store_closed: code(503, 'The process is stopping.', 'Try again.', 'the log: who sent SIGTERM?'),
   store_outdated: code(
@@ -146,6 +147,12 @@ export const STORE_CODES = {
     'The database has another version than this Rollcall.',
     'Do as the message says: run `rollcall migrate`, or start the version that made the tables.',
     '`rollcall --version`',
+  ),
+  event_log_missing: code(
+    503,
+    "The event log's folder has none of the files that the store knows. Nothing is started, or sealed into it.",
+    'Mount the folder or put its files back, or correct `eventLog.path`. If they are lost: `rollcall events --forget-missing`.',
+    '`rollcall events --verify`',
   ),
   event_log_stays: code(
     503,

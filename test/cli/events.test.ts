@@ -1,4 +1,4 @@
-import { readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
@@ -57,4 +57,37 @@ t.test('counts the log, and names files that are missing, cut off or damaged', a
       [damaged, 'unreadable'],
     ]),
   );
+});
+
+t.test('refuses a folder without the files of the log, until a person says that they are lost', async (t) => {
+  const folder = t.testdir({});
+  const config = join(folder, 'rollcall.json');
+  const content = { store: 'sqlite:./rollcall.db', listen: { port: 0 }, eventLog: {}, destinations: [] };
+  writeFileSync(config, JSON.stringify({ ...content, sources: [{ id: 'shop', writeKey: 'key' }] }));
+  const create = () => App.create(loadConfig(config), { log: pino({ level: 'silent' }) });
+  const app = await create();
+  await app.start({ collect: true, schedules: false });
+  await send(app, [order('ann'), order('bob')]);
+  await app.close();
+  renameSync(join(folder, 'events'), join(folder, 'away'));
+  const refused = await create();
+  await t.rejects(refused.start({ collect: true, schedules: false }), { code: 'event_log_missing' });
+  await refused.close();
+  t.notOk(existsSync(join(folder, 'events')), 'no other folder takes its place');
+  renameSync(join(folder, 'away'), join(folder, 'events'));
+  const whole = await create();
+  await whole.start({ collect: true, schedules: false });
+  await send(whole, [order('cid')]);
+  rmSync(join(folder, 'events'), { recursive: true });
+  await whole.close();
+  t.notOk(existsSync(join(folder, 'events')), 'nothing is sealed into another folder');
+  t.match(await rollcall(['events', '--forget-missing', '-c', config]), { code: 2, stderr: /1 file with 2 events/ });
+  t.match(await rollcall(['events', '--forget-missing', '--yes', '-c', config]), { code: 0, stdout: /files +0/ });
+  const anew = await create();
+  await anew.start({ collect: true, schedules: false });
+  await anew.close();
+  t.match(jsonLines(await rollcall(['events', '--json', '-c', config])), [{ events: 1, files: 1 }]);
+  for (const left of ['rollcall.db', 'rollcall.db-id']) rmSync(join(folder, left));
+  const start = ['start', '-c', config];
+  t.match(await rollcall(start), { code: 1, stderr: /^store_missing: There is no store yet, but the event log/m });
 });

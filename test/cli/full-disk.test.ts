@@ -76,7 +76,7 @@ t.test('can be interrupted while a start waits for room', { skip }, async (t) =>
   } catch {
     closeSync(handle);
   }
-  for (const file of ['rollcall.db', 'rollcall.db-wal', 'rollcall.db-shm', 'rollcall.db-reserve']) {
+  for (const file of ['rollcall.db', 'rollcall.db-id', 'rollcall.db-wal', 'rollcall.db-shm', 'rollcall.db-reserve']) {
     rmSync(join(disk, file), { force: true });
   }
   const again = openSync(other, 'a');

@@ -1,13 +1,23 @@
 import type { Command } from 'commander';
 import type { LogFault, LogSummary } from '../../events/summary.ts';
+import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
+import { waitForLease } from '../../kernel/keep-lease.ts';
+import { EVENT_LOG_LEASE, type FileLog } from '../../store/event-log.ts';
+import { confirm } from '../confirm.ts';
 import { type CliContext, EXIT } from '../context.ts';
-import { note, print, printJson } from '../output/terminal.ts';
-import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
+import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
+import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
 interface EventsOptions extends AppCommandOptions {
   readonly verify?: boolean;
+  readonly forgetMissing?: boolean;
+  readonly yes?: boolean;
 }
+
+/** Milliseconds that the command waits for a process that works on the log, and between two looks. */
+const PATIENCE = 60_000;
+const ASK_EVERY = 500;
 
 const HELP = `
 Examples:
@@ -16,23 +26,26 @@ Examples:
 
 --verify reads every file whole and compares it with what the store knows. A fault is missing, size, unreadable or
 events (their number differs); the exit code is then 1. A log in Postgres has no files: use the tools of Postgres.
+--forget-missing asks, then goes on without files that are lost for good. Audiences over the log lack their events.
 With --json the answer is {"events","bytes","from","to","files","unsealed"}, with --verify also "faults": [{"file",
 "fault"}].`;
 
 export function addEvents(program: Command, context: CliContext): void {
   addAppOptions(program.command('events').description('size and span of the event log'))
     .option('--verify', 'read every file, and say what is wrong')
+    .option('--forget-missing', 'take files that are no longer there off the log')
+    .option('-y, --yes', 'do not ask')
     .addHelpText('after', HELP)
     .action((options: EventsOptions) => events(options, context));
 }
 
 async function events(options: EventsOptions, { terminal, setExitCode }: CliContext): Promise<void> {
   const { summaryOf, verifyFiles } = await import('../../events/summary.ts');
-  const { systemClock } = await import('../../kernel/clock.ts');
   await withApp(options, { terminal }, async ({ app, config }) => {
     const { eventLog } = config;
     if (!eventLog) throw new RollcallError('bad_usage', 'No event log is kept: see eventLog in docs/event-log.md.');
     const log = app.store.events;
+    if (options.forgetMissing && log.kind === 'files') await forgetMissing(eventLog.path, log, app, options, terminal);
     const summary = await summaryOf(log);
     let faults: readonly LogFault[] | null = null;
     if (options.verify && log.kind === 'files') {
@@ -52,6 +65,25 @@ async function events(options: EventsOptions, { terminal, setExitCode }: CliCont
     }
     if (faults && faults.length > 0) setExitCode(EXIT.failed);
   });
+}
+
+async function forgetMissing(
+  folder: string,
+  log: FileLog,
+  { store }: OpenedApp['app'],
+  options: EventsOptions,
+  terminal: Terminal,
+): Promise<void> {
+  const { missingFiles } = await import('../../events/missing.ts');
+  const missing = await missingFiles(folder, log);
+  const events = missing.reduce((sum, file) => sum + file.events, 0);
+  const what = `${count(missing.length, 'file')} with ${count(events, 'event')}`;
+  if (missing.length === 0 || !(await confirm(terminal, `${what} will be off the log.`, options.yes))) return;
+  const lease = await waitForLease(store, systemClock, EVENT_LOG_LEASE, { patience: PATIENCE, askEvery: ASK_EVERY });
+  if (!lease) throw new RollcallError('store_busy', 'Another process is working on the event log. Try again later.');
+  const names = missing.map(({ name }) => name);
+  await log.replace(lease.fence, names, []).finally(() => lease.release());
+  note(terminal, `${what} are off the log.`);
 }
 
 function described({ events, bytes, from, to, files, unsealed }: LogSummary): string {
