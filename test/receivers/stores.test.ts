@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { statSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type pg from 'pg';
 import t, { type Test } from 'tap';
 import { memoryStore, type Opening, type ReceiverStore, type StoredRequest } from '../../receivers/index.ts';
@@ -417,4 +418,27 @@ t.test('postgres: accepts concurrent requests in a database that is serializable
   };
   const ended = await Promise.all(Array.from({ length: 200 }, (_, i) => each(i)));
   t.same(ended, Array(200).fill(['new', true]));
+});
+
+t.test('sqlite: takes nothing after its file was removed, and makes no other for an inbox that was lost', (t) => {
+  const file = `${t.testdir({})}/receiver.db`;
+  const store = sqliteStore(file);
+  const kept = (key: string): readonly StoredRequest[] => [
+    { key, body: Buffer.from('{}'), url: '/', scope: 's', secret: undefined, user: undefined },
+  ];
+  store.own('process', 'crm');
+  t.same(store.keep(kept('first')), [true]);
+  renameSync(file, `${file}.away`);
+  t.throws(() => store.keep(kept('second')), /was removed or replaced: put its file back, and restart/);
+  t.throws(() => store.begin({ key: 'third', change: undefined, holder: 'h' }), /was removed or replaced/);
+  store.close();
+  const reopened = () => sqliteStore(file).close();
+  t.throws(reopened, /is gone, with the requests that it kept; receiver\.db-owner-\w+ is still there/);
+  t.notOk(existsSync(file));
+  renameSync(`${file}.away`, file);
+  t.doesNotThrow(reopened);
+  rmSync(file);
+  for (const name of readdirSync(dirname(file))) rmSync(join(dirname(file), name));
+  t.doesNotThrow(reopened, 'a new one is made if a person wants it');
+  t.end();
 });

@@ -5,6 +5,7 @@ import { endpointStatuses } from '../../admin/endpoints.ts';
 import { RULES } from '../../concern.ts';
 import type { Config } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
+import { insistOnFolder } from '../../events/missing.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { withoutName } from '../../kernel/without-name.ts';
 import { type CliContext, EXIT } from '../context.ts';
@@ -13,6 +14,7 @@ import { examineEngines } from '../doctor/engines.ts';
 import { type Finding, failed, ok, warning } from '../doctor/finding.ts';
 import { examineFolders } from '../doctor/folders.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
+import { refuseFormer } from '../former-store.ts';
 import { hint } from '../options.ts';
 import { duration } from '../output/duration.ts';
 import { stateColours } from '../output/state-colours.ts';
@@ -103,7 +105,10 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
   const found: Finding[] = [];
   try {
     const isNew = isUnmade(config);
-    if (isNew) found.push(ok('store', 'is not there yet: the first start makes it'));
+    if (isNew) {
+      await refuseFormer(config, 'rollcall start');
+      found.push(ok('store', 'is not there yet: the first start makes it'));
+    }
     await withApp(options, { terminal, adapt: withoutMakingStore }, async (opened) => {
       for await (const finding of examineStore(opened, options)) {
         if (!isNew || finding.check !== 'store') found.push(finding);
@@ -133,7 +138,7 @@ async function* sendAll(config: Config): AsyncGenerator<Finding> {
 }
 
 async function* examineStore(opened: OpenedApp, options: DoctorOptions): AsyncGenerator<Finding> {
-  const { app } = opened;
+  const { app, config } = opened;
   const damage = await app.store.check(true);
   if (damage !== null) {
     yield failed('store', `is damaged: ${damage}. Restore a backup: docs/deployment.md`);
@@ -142,6 +147,8 @@ async function* examineStore(opened: OpenedApp, options: DoctorOptions): AsyncGe
   await app.store.ping();
   for (const remark of await app.store.examine()) yield { check: 'store', ...remark };
   yield ok('store', 'what it holds is sound');
+  const { events } = app.store;
+  if (config.eventLog && events.kind === 'files') await insistOnFolder(config.eventLog.path, events);
   yield* clock(opened);
   yield* examineEngines(opened);
   for (const { key } of await app.sync.orphans()) {
