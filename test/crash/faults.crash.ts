@@ -13,7 +13,7 @@ const FAULTS: readonly FileFault[] = [
   { calls: 'pwrite64', error: 'EROFS' },
   { calls: 'pread64', error: 'EIO' },
   { calls: 'openat', error: 'EMFILE' },
-  { calls: 'socket,accept4', error: 'EMFILE' },
+  { calls: 'socket', error: 'EMFILE' },
 ];
 const MESSAGES = 60;
 

@@ -88,9 +88,9 @@ async function migrate({ config: file, json, newStore }: MigrateOptions, { termi
 }
 
 async function isNew(config: Config): Promise<boolean> {
-  if (config.store.url.startsWith('sqlite:')) return isUnmade(config);
   const { hasTables } = await import('../../store/postgres/migrate.ts');
-  return !(await hasTables(config.store.url));
+  const { url } = config.store;
+  return url.startsWith('sqlite:') ? isUnmade(config) : !(await hasTables(url));
 }
 
 /** Apply migrations and return their versions. Opening an SQLite store applies them. */
