@@ -2,6 +2,8 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import t from 'tap';
 import { Client, type ClientOptions, type Loss } from '../../src/client/index.ts';
+import { HttpTransport } from '../../src/client/node/transport.ts';
+import { answering, ENDLESS, endlessly } from '../deliver/helpers/raw-answers.ts';
 import { collectGarbage } from '../helpers/collect-garbage.ts';
 import { ManualClock } from './manual-clock.ts';
 import { deadEndpoint, service, success } from './service.ts';
@@ -263,6 +265,16 @@ t.test('ignores an answer body that is not JSON, or endless', async (t) => {
   t.same(await client.close(), { sent: 2, failed: 0, dropped: 0 });
   t.equal(requests.length, 2);
 });
+
+for (const [name, [status, first, more]] of Object.entries(ENDLESS)) {
+  t.test(`cuts off endless answers before requestTimeout: ${name}`, async (t) => {
+    const { url } = await answering(t, () => endlessly(first, more));
+    const endpoint = new URL(`http://${url}`);
+    const transport = new HttpTransport('KEY', { endpoint, clock: new ManualClock(), requestTimeout: 1_000 });
+    t.teardown(() => transport.close());
+    t.match(await transport.post(Buffer.from('{}')), status === null ? { error: Error } : { status });
+  });
+}
 
 t.test('does not send twice after the event loop was blocked for seconds', async (t) => {
   // Its own process: it must answer while this one is blocked.

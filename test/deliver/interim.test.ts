@@ -1,44 +1,22 @@
-import { once } from 'node:events';
-import { createServer, type Server, type Socket } from 'node:net';
+import type { Server } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import * as fc from 'fast-check';
 import t, { type Test } from 'tap';
 import type { Dispatcher } from 'undici';
 import { post } from '../../src/deliver/exchange.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
-import { systemClock } from '../../src/kernel/clock.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
+import { ManualClock } from '../helpers/clock.ts';
 import { Authority } from './helpers/certificates.ts';
+import { answering, ENDLESS, endlessly } from './helpers/raw-answers.ts';
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 const PROCESSING = 'HTTP/1.1 102 Processing\r\nx-progress: half\r\n\r\n';
 const HINTS = 'HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\nlink: </b.css>\r\n\r\n';
 const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n';
 
-/** Answers each request with these parts, one write for each. */
-async function answering(t: Test, parts: () => readonly (string | Buffer)[], make = createServer as () => Server) {
-  const state = { connections: 0, url: '' };
-  const server = make();
-  server.on(make === createServer ? 'connection' : 'secureConnection', (socket: Socket) => {
-    state.connections += 1;
-    socket.setNoDelay(true);
-    socket.on('error', () => {}).on('data', () => void write(socket, parts()));
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => server.close());
-  state.url = `127.0.0.1:${(server.address() as { port: number }).port}`;
-  return state;
-}
-
-async function write(socket: Socket, parts: readonly (string | Buffer)[]): Promise<void> {
-  for (const part of parts) {
-    await new Promise((resolve) => socket.write(part, resolve));
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}
-
-const send = (agent: Dispatcher, origin: string) =>
-  post(agent, systemClock, { origin, path: '/', headers: [], body: Buffer.from('{}') });
+const send = (agent: Dispatcher, origin: string, clock: Clock = systemClock) =>
+  post(agent, clock, { origin, path: '/', headers: [], body: Buffer.from('{}') });
 
 function agentOf(t: Test, options: { readonly ca?: string[]; readonly proxy?: string } = {}): Dispatcher {
   const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null, ...options });
@@ -86,9 +64,29 @@ t.test('works within TLS and through a proxy', async (t) => {
   t.match(await send(agentOf(t, { proxy: `http://${proxy.url}` }), 'http://crm.example'), { status: 204, error: null });
 });
 
-t.test('cuts off an endless interim head, and does not take a protocol switch for an interim answer', async (t) => {
-  const endless = await answering(t, () => [`HTTP/1.1 100 Continue\r\nx: ${'y'.repeat(70_000)}`]);
-  t.match(await send(agentOf(t), `http://${endless.url}`), { status: null, error: /^UND_ERR/ });
+for (const [name, [status, first, more]] of Object.entries(ENDLESS)) {
+  t.test(`cuts off endless answers before the timeout: ${name}`, async (t) => {
+    const server = await answering(t, () => endlessly(first, more));
+    const error = status === null ? 'UND_ERR_HEADERS_OVERFLOW' : null;
+    t.match(await send(agentOf(t), `http://${server.url}`, new ManualClock()), { status, error });
+  });
+}
+
+t.test('cuts off endless heads of a proxy, before the endpoint is reached', async (t) => {
+  const proxy = await answering(t, () => endlessly('', '\r\n'));
+  const agent = agentOf(t, { proxy: `http://${proxy.url}` });
+  t.match(await send(agent, 'https://crm.example', new ManualClock()), { status: null, outcome: 'retry' });
+});
+
+t.test('accepts 60 KB of heads before an answer, and a body with 60 KB of framing', async (t) => {
+  const hints = `HTTP/1.1 103 Early Hints\r\nlink: <${'a'.repeat(9_900)}>\r\n\r\n`;
+  const chunks = `1;${'x'.repeat(990)}\r\nx\r\n`.repeat(60);
+  const final = `HTTP/1.1 422 No\r\ntransfer-encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`;
+  const server = await answering(t, () => [hints.repeat(6), final]);
+  t.match(await send(agentOf(t), `http://${server.url}`), { status: 422, response: 'x'.repeat(60) });
+});
+
+t.test('does not take a protocol switch for an interim answer', async (t) => {
   const other = await answering(t, () => ['HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n']);
   t.match(await send(agentOf(t), `http://${other.url}`), { status: null, error: 'UND_ERR_SOCKET' });
 });

@@ -8,7 +8,7 @@ import { version } from '../version.ts';
 const http = process.getBuiltinModule('node:http');
 const https = process.getBuiltinModule('node:https');
 
-/** Longest answer that is read; 2,500 rejections fit. */
+/** Longest answer that is read, with its heads and framing; 2,500 rejections fit. */
 const MAX_ANSWER_BYTES = 1024 * 1024;
 /** We close idle connections before a typical server does: its close could cross our next request. */
 const IDLE_TIMEOUT = 4_000;
@@ -56,7 +56,16 @@ export class HttpTransport implements Transport {
         resolve(answer);
       };
       // A request in flight does not keep the process alive: `flush`, `close` and the exit hook do, as long as they wait.
-      request.on('socket', (socket) => socket.unref());
+      request.on('socket', (socket) => {
+        socket.unref();
+        let bytes = 0;
+        const count = (chunk: Buffer) => {
+          bytes += chunk.length;
+          if (bytes > MAX_ANSWER_BYTES) request.destroy(new Error('the answer is too long'));
+        };
+        socket.on('data', count);
+        request.on('close', () => socket.off('data', count));
+      });
       let answered = false;
       request.on('error', (error) => {
         if (!answered) settle({ error });
@@ -78,12 +87,7 @@ export class HttpTransport implements Transport {
 /** Reads an answer. Its status counts even if the rest is cut off. */
 function read(response: IncomingMessage, settle: (answer: ServiceAnswer) => void): void {
   const chunks: Buffer[] = [];
-  let bytes = 0;
-  response.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes <= MAX_ANSWER_BYTES) chunks.push(chunk);
-    else response.destroy();
-  });
+  response.on('data', (chunk: Buffer) => chunks.push(chunk));
   response.on('error', () => {});
   response.on('close', () => {
     settle({

@@ -1,7 +1,10 @@
 import type { Socket } from 'node:net';
+import { errors } from 'undici';
+import { RESPONSE_LIMIT } from '../response-text.ts';
 
-/** Longer heads are left to undici, which ends them at the same size. */
-const HEAD_LIMIT = 16 * 1024;
+/** Limit of bytes before the final head, and of what is not body from there on: undici doesn't count padding. */
+const HEADS_LIMIT = 64 * 1024;
+const ANSWER_LIMIT = RESPONSE_LIMIT + HEADS_LIMIT;
 /** Index of the status in `HTTP/1.1 100`, and the first digit of an interim one. */
 const STATUS_AT = 9;
 const ONE = 0x31;
@@ -11,54 +14,68 @@ const END = Buffer.from('\r\n\r\n');
 /**
  * Removes interim answers (`100 Continue`, `102 Processing`, `103 Early Hints`) from a socket's input. A client must
  * accept them unasked (RFC 9110 section 15.2), but undici ends the connection at a 100. Only the first bytes after a
- * request are checked; everything after a head that is not interim passes unchanged. Needs one request at a time.
+ * request are checked; everything after a head that is not interim passes unchanged. Ends the connection if an answer
+ * exceeds its limits. Needs one request at a time.
  */
 export function withoutInterim<S extends Socket>(socket: S): S {
-  const interim = new Interim();
-  INTERIMS.set(socket, interim);
+  const answer = new Answer();
+  ANSWERS.set(socket, answer);
   const { read } = socket;
   const write = socket.write as Write;
   socket.read = (size?: number) => {
-    if (!interim.isExpected || size === 0) return read.call(socket, size);
+    if (size === 0) return read.call(socket, size);
     for (;;) {
+      if (answer.isTooLong) {
+        socket.destroy(new errors.HeadersOverflowError());
+        return null;
+      }
       const chunk = read.call(socket) as Buffer | null;
       if (chunk === null) return null;
-      const rest = interim.strip(chunk);
+      const rest = answer.strip(chunk);
       if (rest.length > 0) return rest;
     }
   };
   // Called twice per request: spread arguments would double the cost.
   socket.write = ((chunk, encoding, callback) => {
-    interim.expect();
+    answer.begin();
     return write.call(socket, chunk, encoding, callback);
   }) as Write;
   return socket;
 }
 
-const INTERIMS = new WeakMap<Socket, Interim>();
+const ANSWERS = new WeakMap<Socket, Answer>();
 
 /** True if no byte of an answer arrived since the last request was written. */
 export function isUnanswered(socket: Socket | null | undefined): boolean {
-  return (socket && INTERIMS.get(socket)?.isUnanswered) ?? false;
+  return (socket && ANSWERS.get(socket)?.isUnanswered) ?? false;
 }
 
 type Write = (this: Socket, chunk: unknown, encoding?: unknown, callback?: unknown) => boolean;
 
-class Interim {
-  /** True if the next bytes begin a head. */
-  isExpected = false;
-  isUnanswered = false;
+class Answer {
+  /** True until the final head begins. */
+  private isInterim = false;
+  private received = 0;
   /** Beginning of a head that may be an interim one or is incomplete. */
   private held: Buffer = NOTHING;
 
-  expect(): void {
-    this.isExpected = true;
-    this.isUnanswered = true;
+  begin(): void {
+    this.isInterim = true;
+    this.received = 0;
+  }
+
+  get isUnanswered(): boolean {
+    return this.isInterim && this.received === 0;
+  }
+
+  get isTooLong(): boolean {
+    return this.received > (this.isInterim ? HEADS_LIMIT : ANSWER_LIMIT);
   }
 
   /** Returns the part of a chunk that undici may see. */
   strip(chunk: Buffer): Buffer {
-    this.isUnanswered = false;
+    this.received += chunk.length;
+    if (!this.isInterim) return chunk;
     let bytes = this.held.length > 0 ? Buffer.concat([this.held, chunk]) : chunk;
     this.held = NOTHING;
     for (;;) {
@@ -66,13 +83,13 @@ class Interim {
       if (kind === 'final') break;
       const end = kind === 'interim' ? bytes.indexOf(END) : -1;
       if (end === -1) {
-        if (bytes.length > HEAD_LIMIT) break;
         this.held = bytes;
         return NOTHING;
       }
       bytes = bytes.subarray(end + END.length);
     }
-    this.isExpected = false;
+    this.isInterim = false;
+    this.received = bytes.length;
     return bytes;
   }
 }
