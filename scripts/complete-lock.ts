@@ -1,13 +1,16 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 // A registry that lacks a package for some other platform makes npm leave it out of the lock file, and `npm ci` then
-// refuses the file. What is listed here is never fetched on this platform. Run it after `npm install`; a folder other
-// than the root (bench) is given as an argument.
+// refuses the file. Packages that npm did not fetch on this platform get their hash from the registry. Run it after
+// `npm install`; a folder other than the root (bench) is given as an argument.
 
 interface Locked {
   version?: string;
   resolved?: string;
+  integrity?: string;
+  link?: boolean;
   dev?: boolean;
   optionalDependencies?: Record<string, string>;
 }
@@ -39,6 +42,12 @@ for (const [path, { dev, optionalDependencies = {} }] of Object.entries(lock.pac
   }
 }
 for (const [path, entry] of Object.entries(lock.packages)) {
+  const [, name] = /.*node_modules\/(.+)/.exec(path) ?? [];
+  if (name !== undefined && !entry.link) {
+    entry.integrity ??= execFileSync('npm', ['view', `${name}@${entry.version}`, 'dist.integrity'], {
+      encoding: 'utf8',
+    }).trim();
+  }
   if (path !== '' && entry.resolved?.startsWith('http')) delete entry.resolved;
 }
 const sorted = Object.entries(lock.packages).sort(([a], [b]) => (a < b ? -1 : 1));

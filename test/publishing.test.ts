@@ -1,7 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import once from 'lodash/once.js';
 import t from 'tap';
 import { parse } from 'yaml';
 import { complaint, FILES } from '../scripts/repository.ts';
@@ -12,15 +11,17 @@ const FOLDERS = ['', 'receivers', 'src/client'];
 const manifests = FOLDERS.map((folder) => JSON.parse(read(join(folder, 'package.json'))));
 
 /** What npm would publish, by folder. */
-const packs = once(() => {
+function packsOf(cwd: string) {
   const which = ['--include-workspace-root', ...FOLDERS.flatMap((folder) => (folder === '' ? [] : ['-w', folder]))];
   const args = ['pack', '--dry-run', '--ignore-scripts', '--json', ...which];
-  const found: Packed[] = JSON.parse(execFileSync('npm', args, { cwd: ROOT, encoding: 'utf8' }));
+  const found: Packed[] = JSON.parse(execFileSync('npm', args, { cwd, encoding: 'utf8' }));
   return FOLDERS.map((folder, index) => {
     const pack = found.find(({ name }) => name === manifests[index].name);
     return { folder, packed: pack?.files.map(({ path }) => path) ?? [] };
   });
-});
+}
+
+const packs = packsOf(ROOT);
 
 interface Packed {
   readonly name: string;
@@ -47,7 +48,7 @@ t.test('names the same owner in the three packages, each with its licence and a 
 });
 
 t.test('packs all files that messages and documents name, and the files to deploy', async (t) => {
-  const { packed = [] } = packs().find(({ folder }) => folder === '') ?? {};
+  const { packed = [] } = packs.find(({ folder }) => folder === '') ?? {};
   const named = globSync('src/**/*.ts', { cwd: ROOT }).flatMap((file) =>
     [...read(file).matchAll(/\bdocs\/[\w/-]+\.md\b/g)].map(([path]) => path),
   );
@@ -55,8 +56,42 @@ t.test('packs all files that messages and documents name, and the files to deplo
   for (const path of [...named, 'deploy/systemd/rollcall.service']) t.ok(has(packed, path), path);
 });
 
+/** What may lie in a checkout, and nobody else may get. */
+const PRIVATE =
+  '.env rollcall.token tls.key tls.pem r.db r.db-wal a.duckdb a.duckdb.wal r.tgz data/orders.csv data/.env'.split(' ');
+
+t.test('packs no secrets, keys and data that lie in its folders', (t) => {
+  const copy = t.testdir();
+  for (const { folder, packed } of packs) {
+    for (const path of packed) cpSync(join(ROOT, folder, path), join(copy, folder, path));
+  }
+  for (const folder of globSync('{.,receivers,src/client}/{dist,deploy/**,docs,examples/*}/', { cwd: copy })) {
+    mkdirSync(join(copy, folder, 'data'), { recursive: true });
+    for (const path of PRIVATE) writeFileSync(join(copy, folder, path), '');
+  }
+  t.same(packsOf(copy), packs);
+  t.end();
+});
+
+t.test('has a hash for each package of the lock files, and names no registry', (t) => {
+  for (const file of ['package-lock.json', 'bench/package-lock.json']) {
+    const packages = Object.entries<Locked>(JSON.parse(read(file)).packages);
+    const fetched = packages.filter(([path, { link }]) => path.includes('node_modules/') && !link);
+    t.ok(fetched.length > 100);
+    const wrong = fetched.filter(([, { integrity, resolved }]) => !integrity?.startsWith('sha512-') || resolved);
+    t.same(wrong, [], file);
+  }
+  t.end();
+});
+
+interface Locked {
+  readonly link?: boolean;
+  readonly integrity?: string;
+  readonly resolved?: string;
+}
+
 t.test('resolves links and pictures of packed documents within the package', async (t) => {
-  for (const { folder, packed } of packs()) {
+  for (const { folder, packed } of packs) {
     t.ok(packed.length > 0);
     for (const page of packed.filter((path) => path.endsWith('.md'))) {
       for (const [, link = ''] of read(join(folder, page)).matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)/g)) {
