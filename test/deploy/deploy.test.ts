@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -190,27 +190,4 @@ t.test('starts what npm installs in a sound systemd unit', needs('systemd-analyz
   writeFileSync(path, unit.replace('/usr/bin/node', process.execPath));
   const { stdout, stderr } = await run('systemd-analyze', ['verify', '--man=no', path]);
   t.notMatch(stdout + stderr, /rollcall\.service/);
-});
-
-t.test('ships an example that nginx accepts', needs('nginx'), async (t) => {
-  const folder = t.testdir({});
-  const [key, certificate] = ['key.pem', 'certificate.pem'].map((name) => join(folder, name)) as [string, string];
-  const subject = ['-subj', '/CN=events.example.com', '-nodes', '-days', '1'];
-  await run('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-keyout', key, '-out', certificate, ...subject]);
-  const site = read('deploy/proxy/nginx.conf').replaceAll(/\/etc\/ssl\/\S+\.(pem|key);/g, (path) =>
-    path.endsWith('key;') ? `${key};` : `${certificate};`,
-  );
-  mkdirSync(join(folder, 'logs'));
-  const main = `pid ${folder}/pid; error_log stderr; events {} http { access_log off; ${site} }`;
-  writeFileSync(join(folder, 'nginx.conf'), main);
-  const { stderr } = await run('nginx', ['-t', '-p', folder, '-c', join(folder, 'nginx.conf')]);
-  t.match(stderr, /test is successful/);
-});
-
-t.test('ships an example that Caddy accepts', needs('caddy'), async (t) => {
-  const path = join(ROOT, 'deploy/proxy/Caddyfile');
-  const { stderr } = await run('caddy', ['adapt', '--config', path, '--adapter', 'caddyfile', '--validate'], {
-    env: { ...process.env, HOME: t.testdir({}) },
-  });
-  t.notMatch(stderr, /WARN/);
 });
