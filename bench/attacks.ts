@@ -1,114 +1,171 @@
 /**
- * The price that an honest client pays for requests without a write key, and for crowds. It sends a hundred small batches a
- * second while somebody else attacks: half of them plain with the key in the head, half with gzip and the key in the body.
- * `refused` counts its answers that are not 200.
+ * The service under attack, alone and behind the proxies of `deploy/proxy` (those that are installed). An honest client sends a
+ * hundred small batches a second, half of them plain with the key in the head, half with gzip and the key in the body: first
+ * undisturbed, then during the attack, both times through the same proxy. What it is refused counts as never answered. A probe
+ * asks the service itself for `/healthz`, each time on a new connection.
  *
- * The attacker runs on the same processors, and takes from the honest client what no service could give back. So each attack is
- * also run `elsewhere`, against a server that takes every request and does nothing: what is left between the two is the service's
- * doing. The law speaks of `none`, where nobody attacks anything.
+ * Ends with 1 if a limit is broken. The attacker runs on the same processors, so the client's time has its share in it.
  */
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { Agent, request } from 'node:http';
+import { type IncomingMessage, Agent as PlainAgent, type RequestOptions, request } from 'node:http';
+import { request as requestTls, Agent as TlsAgent } from 'node:https';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
+import { startProxy } from '../test/deploy/proxies.ts';
+import { needs } from '../test/helpers/installed.ts';
+import type { Counts, Target } from './attacks/attacker.ts';
+import { ATTACKS } from './attacks/table.ts';
 import { compare, DEPLOYED, type Figures, peakMemoryMb, startPart } from './harness.ts';
 
-const every = 10;
-const count = 800;
-/** Calls before the attack, until V8 has compiled what serves them, and paced ones beside it, up to after the first crowd. */
-const calls = 20_000;
-const warmUp = 300;
+const SETUPS = ['bare', 'nginx', 'caddy'] as const;
+/** By figure, the largest value that is allowed. */
+const LIMITS = { memoryMb: 400, healthMs: 1_000, p99Times: 3 };
 
-async function run(attack: string, isElsewhere = false): Promise<Figures> {
+const EVERY = 10;
+const CALLS = 800;
+/** Calls before all others, until V8 has compiled what serves them. */
+const WARM_UP = 5_000;
+/** Milliseconds until an attack has all its connections, and until a call counts as never answered. */
+const BUILD_UP = 5_000;
+const PATIENCE = 10_000;
+
+async function run(setup: (typeof SETUPS)[number], attack: string): Promise<Figures> {
   const folder = await mkdtemp(join(import.meta.dirname, '.attacks-'));
-  const args = ['rollcall', join(folder, 'r.db')];
-  const server = await startPart(new URL('collect/server.ts', import.meta.url), args, DEPLOYED);
-  const port = server.ready as number;
-  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
-  const sink = isElsewhere ? await startPart(new URL('attacks/sink.ts', import.meta.url)) : null;
-  const attacked = String(sink === null ? port : sink.ready);
-  await warm(port, agent);
-  const attacker = await startPart(new URL('attacks/attacker.ts', import.meta.url), [attack, attacked]);
-  try {
-    await honest(port, agent, warmUp);
-    const { latencies, refused } = await honest(port, agent, count);
-    const sorted = latencies.toSorted((a, b) => a - b);
-    const at = (share: number) => sorted[Math.floor(sorted.length * share)]!;
-    return { p50Ms: at(0.5), p99Ms: at(0.99), refused, memoryMb: peakMemoryMb(server.pid) };
-  } finally {
-    await attacker.stop();
-    await sink?.stop();
-    agent.destroy();
-    await server.stop();
-    await rm(folder, { recursive: true, force: true });
-  }
-}
-
-async function warm(port: number, agent: Agent): Promise<void> {
-  let left = calls;
-  const go = async () => {
-    for (; left > 0; left -= 1) await call(port, agent, left % 2 === 0);
+  await using ends = new AsyncDisposableStack();
+  ends.defer(() => rm(folder, { recursive: true, force: true }));
+  const start = async (file: string, args: string[], options: readonly string[] = []) => {
+    const part = await startPart(new URL(`attacks/${file}`, import.meta.url), args, options);
+    ends.defer(() => part.stop());
+    return part;
   };
-  await Promise.all(Array.from({ length: agent.maxSockets }, go));
+  const attacker = await start('attacker.ts', [attack]);
+  const service = await start('service.ts', [folder, String(attacker.ready)], DEPLOYED);
+  const port = service.ready as number;
+  const { descriptors } = ATTACKS[attack] ?? {};
+  if (descriptors) execFileSync('prlimit', [`--pid=${service.pid}`, `--nofile=${descriptors}`]);
+  const proxy = setup === 'bare' ? null : await startProxy(setup, port);
+  if (proxy) ends.defer(() => proxy.stop());
+  const target: Target = { port: proxy?.port ?? port, isTls: proxy !== null };
+  const direct = new Client({ port, isTls: false }, '127.0.0.1');
+  const client = new Client(target, '127.0.2.1');
+  ends.defer(() => direct.close());
+  ends.defer(() => client.close());
+
+  await direct.warmUp();
+  await client.send();
+  const { p99Ms: quietP99Ms } = await client.send();
+  attacker.process.send(target);
+  await pause(BUILD_UP);
+  const probe = probeHealth(port);
+  const honest = await client.send();
+  const healthMs = await probe();
+  attacker.process.send('count');
+  const [{ refused, cut }] = (await once(attacker.process, 'message')) as [Counts];
+  const memoryMb = peakMemoryMb(service.pid);
+  return { memoryMb, healthMs, quietP99Ms, ...honest, p99Times: honest.p99Ms / quietP99Ms, refused, cut };
 }
 
-/** Whether or not the one before is answered: who waits in line does not come less often. */
-async function honest(port: number, agent: Agent, calls: number) {
-  const latencies: number[] = [];
-  let refused = 0;
-  const pending: Promise<void>[] = [];
-  const start = performance.now();
-  for (let n = 0; n < calls; n += 1) {
-    await pause(Math.max(0, start + n * every - performance.now()));
-    const startedAt = performance.now();
-    pending.push(
-      call(port, agent, n % 2 === 0).then((status) => {
-        latencies.push(performance.now() - startedAt);
-        if (status !== 200) refused += 1;
-      }),
-    );
+const BATCH = [{ type: 'track', event: 'Order Completed', userId: 'u', properties: { total: 39.95 } }];
+const PLAIN = Buffer.from(JSON.stringify({ batch: BATCH }));
+const PACKED = gzipSync(JSON.stringify({ batch: BATCH, writeKey: 'WK' }));
+
+class Client {
+  private readonly request: typeof request;
+  private readonly options: RequestOptions;
+  private readonly agent: PlainAgent;
+
+  constructor({ port, isTls }: Target, localAddress: string) {
+    this.request = isTls ? requestTls : request;
+    this.agent = new (isTls ? TlsAgent : PlainAgent)({ keepAlive: true, maxSockets: 16 });
+    const server = { port, host: '127.0.0.1', servername: 'localhost', rejectUnauthorized: false };
+    this.options = { ...server, localAddress, agent: this.agent, method: 'POST', path: '/v1/batch', timeout: PATIENCE };
   }
-  await Promise.all(pending);
-  return { latencies, refused };
+
+  async warmUp(): Promise<void> {
+    let left = WARM_UP;
+    const go = async () => {
+      for (; left > 0; left -= 1) await this.call(left);
+    };
+    await Promise.all(Array.from({ length: this.agent.maxSockets }, go));
+  }
+
+  /** Sends whether or not the one before is answered: a client in a queue does not come less often. */
+  async send(): Promise<{ p99Ms: number; lost: number }> {
+    const start = performance.now();
+    const calls: Promise<number>[] = [];
+    for (let n = 0; n < CALLS; n += 1) {
+      await pause(Math.max(0, start + n * EVERY - performance.now()));
+      calls.push(this.call(n));
+    }
+    const sorted = (await Promise.all(calls)).toSorted((a, b) => a - b);
+    return { p99Ms: sorted[Math.floor(CALLS * 0.99)]!, lost: sorted.filter((ms) => ms === PATIENCE).length };
+  }
+
+  close(): void {
+    this.agent.destroy();
+  }
+
+  private call(n: number): Promise<number> {
+    const [body, shown] =
+      n % 2 === 0 ? [PLAIN, { authorization: 'Basic V0s6' }] : [PACKED, { 'content-encoding': 'gzip' }];
+    const headers = { host: 'localhost', 'content-length': body.length, ...shown };
+    return timeOf(this.request, { ...this.options, headers }, body);
+  }
 }
 
-/** Its status; 0 when the connection was cut. */
-async function call(port: number, agent: Agent, inHead: boolean): Promise<number> {
-  const batch = [{ type: 'track', event: 'Order Completed', userId: 'u', properties: { total: 39.95 } }];
-  const body = inHead ? Buffer.from(JSON.stringify({ batch })) : gzipSync(JSON.stringify({ batch, writeKey: 'WK' }));
-  const shown = inHead ? { authorization: 'Basic V0s6' } : { 'content-encoding': 'gzip' };
-  const headers = { 'content-length': body.length, ...shown };
-  const outgoing = request({ port, host: '127.0.0.1', agent, method: 'POST', path: '/v1/batch', headers });
-  outgoing.end(body);
+/** Milliseconds until the whole answer; {@link PATIENCE} for any that is not 200. */
+async function timeOf(send: typeof request, options: RequestOptions, body?: Buffer): Promise<number> {
+  const startedAt = performance.now();
+  const outgoing = send(options);
+  outgoing.on('timeout', () => outgoing.destroy()).end(body);
   try {
-    const [answer] = await once(outgoing, 'response');
-    answer.resume();
-    await once(answer, 'end');
-    return answer.statusCode;
+    const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
+    await answer.resume().toArray();
+    return answer.statusCode === 200 ? performance.now() - startedAt : PATIENCE;
   } catch {
-    return 0;
+    return PATIENCE;
   }
 }
 
-const attacks = ['idle', 'dribble', 'connect', 'nested', 'long', 'lie', 'crowd', 'one crowd'];
+/** The returned function ends the probe, and returns its longest wait. */
+function probeHealth(port: number): () => Promise<number> {
+  let isOver = false;
+  const options = {
+    port,
+    host: '127.0.0.1',
+    localAddress: '127.0.3.1',
+    path: '/healthz',
+    agent: false,
+    timeout: PATIENCE,
+  } as const;
+  const longest = (async () => {
+    let most = 0;
+    for (; !isOver; await pause(100)) most = Math.max(most, await timeOf(request, options));
+    return most;
+  })();
+  return () => {
+    isOver = true;
+    return longest;
+  };
+}
 
-await compare({
-  name: 'attacks',
-  contenders: {
-    none: () => run('none'),
-    ...Object.fromEntries(
-      attacks.flatMap((name) => [
-        [name, () => run(name)],
-        [`${name} elsewhere`, () => run(name, true)],
-      ]),
-    ),
-  },
-  ratios: Object.fromEntries(
-    attacks.flatMap((name) => [
-      [`${name} / none`, [name, 'none', 'p99Ms']],
-      [`${name} / elsewhere`, [name, `${name} elsewhere`, 'p99Ms']],
-    ]),
-  ),
+const setups = SETUPS.filter((setup) => {
+  const { skip } = setup === 'bare' ? {} : needs(setup);
+  if (skip) console.error(`${setup} is left out: ${skip}`);
+  return !skip;
 });
+const names = ['none', ...Object.keys(ATTACKS), 'all'];
+const contenders = setups.flatMap((setup) =>
+  names.map((name) => [`${setup} ${name}`, () => run(setup, name)] as const),
+);
+const rows = await compare({ name: 'attacks', contenders: Object.fromEntries(contenders) });
+for (const [contender, figures] of rows) {
+  for (const [figure, limit] of Object.entries(LIMITS)) {
+    if ((figures[figure] ?? 0) <= limit) continue;
+    console.error(`${contender}: ${figure} is ${figures[figure]}, the limit is ${limit}`);
+    process.exitCode = 1;
+  }
+}

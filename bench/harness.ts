@@ -101,15 +101,17 @@ function quotientOf(runs: Figures[], others: Figures[], figure: string): Quotien
  * Runs all contenders for `--rounds` rounds, prints the table of medians and, with `--json`, one line
  * `{"name","rows":[{"contender",…}],"ratios":{…}}` last. `--only a,b` leaves the others out;
  * a name without its size stands for all sizes.
+ *
+ * @returns the medians by contender
  */
-export async function compare({ name, contenders, ratios = {} }: Comparison): Promise<void> {
+export async function compare({ name, contenders, ratios = {} }: Comparison): Promise<ReadonlyMap<string, Figures>> {
   const names = Object.keys(contenders);
   const means = (wanted: string, contender: string) => [contender, contender.replace(SIZE, '')].includes(wanted);
   const unknown = only?.filter((wanted) => !names.some((each) => means(wanted, each))) ?? [];
   if (unknown.length > 0) {
     console.error(`--only ${unknown.join(',')}: ${name} has no such contender. It has: ${names.join(', ')}.`);
     process.exitCode = 2;
-    return;
+    return new Map();
   }
   const isWanted = (each: string) => only?.some((wanted) => means(wanted, each)) ?? true;
   const runs = await runRounds(Object.entries(contenders).filter(([each]) => isWanted(each)));
@@ -122,10 +124,11 @@ export async function compare({ name, contenders, ratios = {} }: Comparison): Pr
   console.log(`\n${name} (median of ${rounds}; ${machine()})`);
   console.table(Object.fromEntries(rows));
   if (Object.keys(quotients).length > 0) console.table(quotients);
-  if (values['json'] !== true) return;
+  if (values['json'] !== true) return rows;
   const list = [...rows].map(([contender, figures]) => ({ contender, ...figures }));
   const numbers = Object.fromEntries(Object.entries(quotients).map(([label, each]) => [label, each.median]));
   console.log(JSON.stringify({ name, rows: list, ratios: numbers }));
+  return rows;
 }
 
 /** The machine in one line, for `bench/RESULTS.md`. */

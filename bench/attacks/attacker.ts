@@ -1,71 +1,77 @@
-/** One attack in a process of its own: `attacker.ts NAME PORT`. Only crowds have a write key. */
-import { connect, type Socket } from 'node:net';
-import { gzipSync } from 'node:zlib';
+/**
+ * An attack in a process of its own: `attacker.ts NAME`, or `all`. Sends the port of the endpoint that it plays, which is a good
+ * one until the message with the {@link Target}. Any later message is answered with {@link Counts}.
+ */
+import { type AddressInfo, connect as connectPlain, createServer, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { endlessly, write } from '../../test/deliver/helpers/raw-answers.ts';
+import { ATTACKS, type Attack } from './table.ts';
 
-const [name = '', port = ''] = process.argv.slice(2);
-
-function head(headers: string): string {
-  return `POST /v1/batch HTTP/1.1\r\nhost: a\r\n${headers}\r\n\r\n`;
+export interface Target {
+  readonly port: number;
+  readonly isTls: boolean;
 }
 
-/** Opens a connection that sends this, and calls back once it is closed or answered. */
-function send(bytes: string | Buffer, done: () => void = () => {}): Socket {
-  const socket = connect({ port: Number(port), host: '127.0.0.1' });
-  socket.on('error', () => {}).once('close', done);
-  socket.once('data', () => socket.destroy());
-  socket.write(bytes);
-  return socket;
+/** Requests answered with an error, and connections closed by the other side. */
+export interface Counts {
+  refused: number;
+  cut: number;
 }
 
-/** So many at once, each begun again as soon as it is over. */
-function forever(count: number, begin: (again: () => void) => void): void {
-  for (let n = 0; n < count; n += 1) {
-    const again = () => begin(() => setImmediate(again));
-    again();
+const ADDRESSES = 250;
+
+const [name = ''] = process.argv.slice(2);
+const attacks = name === 'all' ? Object.values(ATTACKS) : [ATTACKS[name] ?? {}];
+const counts: Counts = { refused: 0, cut: 0 };
+let target: Target | undefined;
+
+/** Opens a connection, and another one once it has ended. */
+function open(attack: Attack, n: number, { port, isTls }: Target): void {
+  const { first = () => '', more, endsWithAnswer, reads, again = 1_000 } = attack;
+  const options = { port, host: '127.0.0.1', localAddress: `127.0.1.${1 + (n % ADDRESSES)}` };
+  const socket: Socket = isTls
+    ? connectTls({ ...options, servername: 'localhost', rejectUnauthorized: false })
+    : connectPlain(options);
+  let isOurs = false;
+  socket.on('error', () => {});
+  if (reads !== false) {
+    socket.on('data', (chunk) => {
+      if (/^HTTP\/1\.1 [45]/.test(chunk.toString('latin1', 0, 12))) counts.refused += 1;
+      if (!endsWithAnswer) return;
+      isOurs = true;
+      socket.destroy();
+    });
   }
+  socket.write(first(n));
+  const timer = more && setInterval(() => socket.write(more.bytes), more.every);
+  socket.on('close', () => {
+    clearInterval(timer);
+    if (!isOurs) counts.cut += 1;
+    setTimeout(() => open(attack, n, { port, isTls }), again);
+  });
 }
 
-function every(ms: number, work: () => void): void {
-  setInterval(work, ms);
-}
+const { endpoint } = attacks.length === 1 ? attacks[0]! : { endpoint: undefined };
+let answers = 0;
+const server = createServer((socket) => {
+  socket.setNoDelay(true).on('error', () => {});
+  socket.on('data', () => {
+    if (target === undefined || endpoint === undefined) return socket.write('HTTP/1.1 204 No Content\r\n\r\n');
+    answers += 1;
+    return void write(socket, endlessly(...endpoint(answers)));
+  });
+});
+server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port));
 
-function bomb(body: Buffer): void {
-  send(Buffer.concat([Buffer.from(head(`content-encoding: gzip\r\ncontent-length: ${body.length}`)), body]));
-}
-
-const nested = gzipSync(`{"batch":[${'['.repeat(249_000)}${']'.repeat(249_000)}]}`);
-const long = gzipSync(`{"batch":[${'1,'.repeat(249_000)}1]}`);
-/** It says at its end that it holds nothing. */
-const lie = Buffer.from(long);
-lie.writeUInt32LE(0, lie.length - 4);
-const small = gzipSync(
-  JSON.stringify({ batch: [{ type: 'track', event: 'Order Completed', userId: 'u', properties: { total: 39.95 } }] }),
-);
-
-function crowd(): void {
-  const headers = `authorization: Basic V0s6\r\ncontent-encoding: gzip\r\ncontent-length: ${small.length}`;
-  const request = Buffer.concat([Buffer.from(head(headers)), small]);
-  for (let n = 0; n < 600; n += 1) send(request);
-}
-
-const attacks: Record<string, () => unknown> = {
-  none: () => {},
-  idle: () => forever(300, (again) => send(`${head('content-encoding: gzip\r\ncontent-length: 500000')}x`, again)),
-  nested: () => every(1_000 / 30, () => bomb(nested)),
-  long: () => every(1_000 / 30, () => bomb(long)),
-  lie: () => every(1_000 / 30, () => bomb(lie)),
-  crowd: () => every(2_000, crowd),
-  'one crowd': () => setTimeout(crowd, 6_000),
-  dribble: () =>
-    forever(300, (again) => {
-      const socket = send(head('content-length: 500000'), again);
-      const timer = setInterval(() => socket.write('x'), 500);
-      socket.once('close', () => clearInterval(timer));
-    }),
-  connect: () => forever(1_500, (again) => send('', again)),
-};
-
-const attack = attacks[name];
-if (!attack) throw new Error(`There is no attack named ${name}.`);
-attack();
-process.send?.(name);
+process.on('message', async (message) => {
+  if (target !== undefined) return process.send?.(counts);
+  target = message as Target;
+  for (const attack of attacks) {
+    for (let n = 0; n < (attack.connections ?? 0); n += 1) {
+      open(attack, n, target);
+      // A process that only connects would not serve its endpoint.
+      if (n % 50 === 49) await pause(10);
+    }
+  }
+});

@@ -22,7 +22,8 @@ export async function answering(
   return state;
 }
 
-async function write(socket: Socket, parts: Iterable<string | Buffer>): Promise<void> {
+/** Writes these parts one after the other, until the client hangs up. */
+export async function write(socket: Socket, parts: Iterable<string | Buffer>): Promise<void> {
   for (const part of parts) {
     if (socket.destroyed) return;
     await new Promise((resolve) => socket.write(part, resolve));
