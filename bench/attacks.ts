@@ -6,7 +6,6 @@
  *
  * Ends with 1 if a limit is broken. The attacker runs on the same processors, so the client's time has its share in it.
  */
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type IncomingMessage, Agent as PlainAgent, type RequestOptions, request } from 'node:http';
@@ -42,10 +41,9 @@ async function run(setup: (typeof SETUPS)[number], attack: string): Promise<Figu
     return part;
   };
   const attacker = await start('attacker.ts', [attack]);
-  const service = await start('service.ts', [folder, String(attacker.ready)], DEPLOYED);
+  const { descriptors = 'unlimited' } = ATTACKS[attack] ?? {};
+  const service = await start('service.ts', [folder, String(attacker.ready), String(descriptors)], DEPLOYED);
   const port = service.ready as number;
-  const { descriptors } = ATTACKS[attack] ?? {};
-  if (descriptors) execFileSync('prlimit', [`--pid=${service.pid}`, `--nofile=${descriptors}`]);
   const proxy = setup === 'bare' ? null : await startProxy(setup, port);
   if (proxy) ends.defer(() => proxy.stop());
   const target: Target = { port: proxy?.port ?? port, isTls: proxy !== null };

@@ -28,7 +28,7 @@ let target: Target | undefined;
 
 /** Opens a connection, and another one once it has ended. */
 function open(attack: Attack, n: number, { port, isTls }: Target): void {
-  const { first = () => '', more, endsWithAnswer, reads, again = 1_000 } = attack;
+  const { first = () => '', more, endsWithAnswer, reads, again = 5_000 } = attack;
   const options = { port, host: '127.0.0.1', localAddress: `127.0.1.${1 + (n % ADDRESSES)}` };
   const socket: Socket = isTls
     ? connectTls({ ...options, servername: 'localhost', rejectUnauthorized: false })
@@ -52,11 +52,12 @@ function open(attack: Attack, n: number, { port, isTls }: Target): void {
   });
 }
 
-const { endpoint } = attacks.length === 1 ? attacks[0]! : { endpoint: undefined };
+const endpoints = attacks.flatMap(({ endpoint }) => endpoint ?? []);
 let answers = 0;
 const server = createServer((socket) => {
   socket.setNoDelay(true).on('error', () => {});
   socket.on('data', () => {
+    const endpoint = endpoints[answers % endpoints.length];
     if (target === undefined || endpoint === undefined) return socket.write('HTTP/1.1 204 No Content\r\n\r\n');
     answers += 1;
     return void write(socket, endlessly(...endpoint(answers)));

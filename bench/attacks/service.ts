@@ -1,10 +1,12 @@
-/** The whole service: `service.ts FOLDER PORT`, with destinations at that port. Sends its own. */
+/** The whole service: `service.ts FOLDER PORT DESCRIPTORS`, with destinations at that port. Sends its own. */
+import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 
-const [folder = '', endpoint = ''] = process.argv.slice(2);
+const [folder = '', endpoint = '', descriptors = 'unlimited'] = process.argv.slice(2);
+if (descriptors !== 'unlimited') execFileSync('prlimit', [`--pid=${process.pid}`, `--nofile=${descriptors}`]);
 const config = {
   store: `sqlite:${join(folder, 'r.db')}`,
   listen: { port: 0, trustedProxies: ['127.0.0.1'] },

@@ -13,7 +13,7 @@ export interface Attack {
   readonly endsWithAnswer?: boolean;
   /** False if no answer is ever read. */
   readonly reads?: boolean;
-  /** Milliseconds until an ended connection is opened again; a second unless given. */
+  /** Milliseconds until an ended connection is opened again; five seconds unless given. */
   readonly again?: number;
   /** Descriptors that the service may have; as many as the system allows unless given. */
   readonly descriptors?: number;
@@ -62,7 +62,7 @@ const endless = (isAnswered: boolean) =>
   of(Object.values(ENDLESS).flatMap(([status, ...parts]) => ((status !== null) === isAnswered ? [parts] : [])));
 
 export const ATTACKS: Readonly<Record<string, Attack>> = {
-  connections: { connections: 1_500, first: () => '' },
+  connections: { connections: 5_000, first: () => '' },
   'slow heads': {
     connections: 1_500,
     first: () => 'POST /v1/batch HTTP/1.1\r\nhost: localhost\r\n',
@@ -75,7 +75,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   },
   bodies: { connections: 1_000, first: of(UNFINISHED) },
   unread: { connections: 700, first: of(PIPELINED), reads: false },
-  bombs: { connections: 30, first: of(BOMBS), endsWithAnswer: true },
+  bombs: { connections: 30, first: of(BOMBS), endsWithAnswer: true, again: 1_000 },
   crowd: { connections: 600, first: () => TRACK, endsWithAnswer: true, again: 2_000 },
   'known keys': { connections: 1_500, first: () => TRACK, more: { bytes: TRACK, every: 20_000 }, descriptors: 1_024 },
   'endless heads': { endpoint: endless(false) },
