@@ -6,7 +6,7 @@ import { ATTEMPT_TIMEOUT } from '../../kernel/retry.ts';
 import { type AddressGuard, addressRefused, createAddressGuard } from './address-guard.ts';
 import { connectAny } from './connect-any.ts';
 import { Connections } from './connections.ts';
-import { withoutInterim } from './interim.ts';
+import { ANSWER_LIMIT, withoutInterim } from './interim.ts';
 import { createProxyAgent } from './proxy.ts';
 import { createResolve, type Resolve } from './resolve.ts';
 
@@ -36,6 +36,8 @@ export function createAgent(options: AgentOptions): Dispatcher {
     keepAliveMaxTimeout: idleTimeout,
     pipelining: 1,
     allowH2: false,
+    // Never reached, as answers are bounded on the wire: undici makes an error for each header beyond it.
+    maxHeaderSize: 2 * ANSWER_LIMIT,
     // The attempt has its own timer over all phases.
     headersTimeout: 0,
     bodyTimeout: 0,

@@ -2,9 +2,9 @@ import type { Socket } from 'node:net';
 import { errors } from 'undici';
 import { RESPONSE_LIMIT } from '../response-text.ts';
 
-/** Limit of bytes before the final head, and of what is not body from there on: undici doesn't count padding. */
+/** Limits of bytes before the final head, and from it on. undici doesn't count padding and framing. */
 const HEADS_LIMIT = 64 * 1024;
-const ANSWER_LIMIT = RESPONSE_LIMIT + HEADS_LIMIT;
+export const ANSWER_LIMIT = RESPONSE_LIMIT + HEADS_LIMIT;
 /** Index of the status in `HTTP/1.1 100`, and the first digit of an interim one. */
 const STATUS_AT = 9;
 const ONE = 0x31;
