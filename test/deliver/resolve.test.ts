@@ -1,8 +1,11 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { createResolve } from '../../src/deliver/http/resolve.ts';
 import { ATTEMPT_TIMEOUT } from '../../src/kernel/retry.ts';
+import { destination, Rig } from './helpers/rig.ts';
 
 const A = 1;
 const AAAA = 28;
@@ -62,4 +65,44 @@ t.test('resolves localhost as the system does', async (t) => {
   const resolve = createResolve([await nameServer(t, {})]);
   const addresses = (await inTime(resolve('localhost'))).map(({ address }) => address);
   t.ok(addresses.includes('127.0.0.1') || addresses.includes('::1'));
+});
+
+t.test('prefers the hosts file to DNS, also while DNS is silent', async (t) => {
+  const file = join(t.testdir(), 'hosts');
+  const lines = ['# 192.0.2.1 app.example', '192.0.2.2 app.example App-Alias # 192.0.2.3', '  ::1\tapp.example', 'x y'];
+  writeFileSync(file, lines.join('\r\n'));
+  for (const records of [{ [A]: [192, 0, 2, 9], [AAAA]: LOOPBACK_6 }, {}]) {
+    const resolve = createResolve([await nameServer(t, records)], file);
+    t.same(await inTime(resolve('app.example')), [
+      { address: '192.0.2.2', family: 4 },
+      { address: '::1', family: 6 },
+    ]);
+    t.same(await inTime(resolve('app-alias')), [{ address: '192.0.2.2', family: 4 }], 'not DNS for the other family');
+  }
+});
+
+t.test('notices changes of the hosts file, and does without one', async (t) => {
+  const file = join(t.testdir(), 'hosts');
+  const resolve = createResolve([await nameServer(t, { [A]: [192, 0, 2, 9], [AAAA]: LOOPBACK_6 })], file);
+  const first = async () => (await inTime(resolve('app.example')))[0]?.address;
+  t.equal(await first(), '192.0.2.9', 'no file');
+  for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
+    writeFileSync(`${file}.new`, `${address} app.example\n`);
+    renameSync(`${file}.new`, file);
+    t.equal(await first(), address);
+  }
+  writeFileSync(file, '192.0.2.44 app.example\n');
+  t.equal(await first(), '192.0.2.44', 'written in place');
+  rmSync(file);
+  t.equal(await first(), '192.0.2.9', 'removed');
+});
+
+t.test('vets the addresses of the hosts file', async (t) => {
+  const file = join(t.testdir(), 'hosts');
+  writeFileSync(file, '169.254.169.254 inside.example\n');
+  const resolve = createResolve([await nameServer(t, {})], file);
+  const rig = await Rig.start(t, { destinations: [destination('http://inside.example/')], network: { resolve } });
+  await rig.send(1);
+  await rig.settled(1);
+  t.same(rig.outcomes, [['address_refused', 'address_refused']]);
 });

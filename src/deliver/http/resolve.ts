@@ -1,4 +1,5 @@
 import { promises as dns, type LookupAddress } from 'node:dns';
+import { createHosts, HOSTS_FILE } from './hosts-file.ts';
 
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 
@@ -6,16 +7,20 @@ export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 const TRY_TIMEOUT = 1_000;
 
 /**
- * Queries DNS directly, because the system's lookup blocks one of four threads while a name server is silent, and a few
- * dead names would stop all others. Names unknown to DNS may still be in the hosts file or a search domain.
+ * Looks into the hosts file first, as the system does, then queries DNS directly: the system's lookup blocks one of four
+ * threads while a name server is silent, and a few dead names would stop all others. Names unknown to DNS may still be
+ * in a search domain.
  *
  * @param servers - `address:port` of name servers; the system's unless given
  */
-export function createResolve(servers?: readonly string[]): Resolve {
+export function createResolve(servers?: readonly string[], hostsFile = HOSTS_FILE): Resolve {
   // Without a limit each try takes twice as long as the one before.
   const resolver = new dns.Resolver({ timeout: TRY_TIMEOUT, maxTimeout: TRY_TIMEOUT, tries: 2 });
   if (servers) resolver.setServers(servers);
+  const hosts = createHosts(hostsFile);
   return async (hostname) => {
+    const listed = (await hosts()).get(hostname);
+    if (listed) return listed;
     if (hostname === 'localhost') return dns.lookup(hostname, { all: true });
     const answers = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
     const addresses = answers.flatMap((answer, index) =>
