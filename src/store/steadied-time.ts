@@ -38,11 +38,13 @@ export class SteadiedTime implements StoreTime {
   }
 
   toWall(time: number): number {
-    return time - (this.now() - this.clock.now());
+    this.now();
+    return time - this.offset;
   }
 
   fromWall(time: number): number {
-    return time + (this.now() - this.clock.now());
+    this.now();
+    return time + this.offset;
   }
 
   private compare(): number {

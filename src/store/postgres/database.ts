@@ -4,6 +4,7 @@ import { type ErrorCode, RollcallError } from '../../kernel/errors.ts';
 import type { Remark } from '../../kernel/remark.ts';
 import { examineServer, quoted } from '../postgres-server.ts';
 import { beginWith, connectionTo, ownsSession, PLAIN, type SessionSettings } from '../postgres-session.ts';
+import { raw, type Sql, sql } from '../sql.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 
 /**
@@ -11,6 +12,10 @@ import { SteadiedTime } from '../steadied-time.ts';
  * since it is computed once and not for each row.
  */
 const DATABASE_TIME = '(SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint)';
+/** Largest error of the clocks' known difference that is drift, in milliseconds; more is corrected. */
+const DRIFT = 20;
+/** Largest such error with which times are still read, in milliseconds: the clock of a new primary may be hours off. */
+const STEP = 5_000;
 /** Timeout of a statement, in milliseconds, unless the URL sets one. */
 const STATEMENT_TIMEOUT = 10_000;
 /** Milliseconds after that until the client gives up, for example because the connection leads nowhere. */
@@ -83,6 +88,8 @@ export class Database implements DatabaseSession {
   readonly clock: Clock;
   /** This process's estimate of the store's time. It never jumps. Only differences have a meaning. */
   readonly time: SteadiedTime;
+  /** Milliseconds that `time` is ahead of the database's. It changes by steps only, so times read twice are equal. */
+  private ahead = 0;
   private readonly pool: pg.Pool;
   private readonly settings: SessionSettings;
   /** True if a pooler assigns transactions to any session, so that none may rely on session state; null until known. */
@@ -157,23 +164,31 @@ export class Database implements DatabaseSession {
     return time === null ? null : Math.round(time - this.time.now());
   }
 
-  /** Convert a distance from the database's now to a time of the store. */
+  /** Convert a distance from the database's now to a time of the store. It differs a little each time it is read. */
   local(distance: number): number;
   local(distance: number | null): number | null;
   local(distance: number | null): number | null {
     return distance === null ? null : this.time.now() + distance;
   }
 
+  /** SQL for a time of the store, which is the same each time it is read. */
+  read(column: Sql): Sql {
+    const now = raw(this.now);
+    const local = sql`${this.time.now()}::bigint`;
+    const ahead = sql`${this.ahead}::bigint`;
+    return sql`${column} +
+      CASE WHEN abs(${local} - ${now} - ${ahead}) <= ${raw(String(STEP))} THEN ${ahead} ELSE ${local} - ${now} END`;
+  }
+
+  /** Compare the clocks. @param asked - the store's time when the database was asked for its own */
+  compare(theirs: number, asked: number): void {
+    const [least, most] = [asked - theirs, this.time.now() - theirs];
+    if (this.ahead < least - DRIFT || this.ahead > most + DRIFT) this.ahead = Math.round((least + most) / 2);
+  }
+
   /** Like `fromNow`, for a time by the wall clock. */
   fromWallNow(time: number): number {
     return Math.round(time - this.clock.now());
-  }
-
-  /** Like `local`, by the wall clock. */
-  wall(distance: number): number;
-  wall(distance: number | null): number | null;
-  wall(distance: number | null): number | null {
-    return distance === null ? null : this.clock.now() + distance;
   }
 
   async examine(): Promise<readonly Remark[]> {
@@ -236,6 +251,9 @@ export class Database implements DatabaseSession {
     const pooled = !(await ownsSession(client, this.settings));
     const came = this.pooled === false && pooled;
     this.pooled = pooled || this.pooled === true;
+    const asked = this.time.now();
+    const { rows } = await client.query<[number]>({ text: `SELECT ${this.now}`, rowMode: 'array' });
+    for (const [theirs] of rows) this.compare(theirs, asked);
     // The work that waits for this session would use named statements.
     if (came) throw new Error('A pooler now stands between this process and the database');
   }

@@ -53,15 +53,14 @@ export function sessionOf(context: StoreContext, on: database.DatabaseSession = 
 const textOf = (query: Sql) => query.text((n) => `$${n}`);
 const valuesOf = ({ values }: Sql) => values.map((value) => (typeof value === 'string' ? storable(value) : value));
 
-/** The database's clock decides, so times cross as distances from its now. */
+/** The database's clock decides, so times are written as distances from its now. */
 function timesOf(db: StoreContext['db']): StoreTimes {
   const now = raw(db.now);
   return {
     now,
     at: (time) => sql`${now} + ${db.fromNow(time)}::bigint`,
     atWall: (time) => sql`${now} + ${db.fromWallNow(time)}::bigint`,
-    read: (column) => sql`${column} - ${now}`,
-    local: (distance: number | null) => db.local(distance) as number,
-    wall: (distance: number | null) => db.wall(distance) as number,
+    read: (column) => db.read(column),
+    wall: (time) => db.time.toWall(time),
   };
 }

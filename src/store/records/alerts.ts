@@ -17,9 +17,8 @@ type AlertRow = readonly [seq: number, id: string, isOver: number, record: strin
 const columnsOf = ({ time }: Session) =>
   join([raw('seq, id, is_over, record'), ...TIMES.map((column) => time.read(raw(column)))], ', ');
 
-function alertOf({ time }: Session, [, id, isOver, record, ...times]: AlertRow): Alert {
-  const [firstAt = null, openedAt = null, goneAt = null, closedAt = null, openingAt = null, closingAt = null] =
-    times.map((at) => time.local(at));
+function alertOf([, id, isOver, record, ...times]: AlertRow): Alert {
+  const [firstAt = null, openedAt = null, goneAt = null, closedAt = null, openingAt = null, closingAt = null] = times;
   const { about, flaps, opening, closing } = JSON.parse(record) as Details;
   return {
     ...{ id, about, flaps, firstAt: firstAt ?? 0, openedAt, goneAt, closedAt },
@@ -32,7 +31,7 @@ function alertOf({ time }: Session, [, id, isOver, record, ...times]: AlertRow):
 export async function currentAlerts(session: Session, closedSince: number): Promise<Alert[]> {
   const found = await session.rows<AlertRow>(sql`SELECT ${columnsOf(session)} FROM rollcall.alert
     WHERE is_over = 0 OR closed_at >= ${session.time.at(closedSince)} ORDER BY seq`);
-  return found.map((row) => alertOf(session, row));
+  return found.map(alertOf);
 }
 
 export function saveAlerts(
@@ -74,7 +73,7 @@ export async function alerts(session: Session, { isOpen, before, limit }: AlertF
     ORDER BY seq DESC LIMIT ${limit + 1}`);
   const page = found.slice(0, limit);
   return {
-    alerts: page.map((row) => alertOf(session, row)),
+    alerts: page.map(alertOf),
     next: found.length > limit ? (page.at(-1)?.[0] ?? null) : null,
   };
 }

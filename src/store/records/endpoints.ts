@@ -13,9 +13,9 @@ export async function endpoints({ rows, time }: Session): Promise<EndpointState[
   return found.map(([endpoint, destination, paused = null, dead = null, ...refusal]) => ({
     endpoint,
     destination,
-    pausedAt: time.local(paused),
-    deadSince: time.local(dead),
-    ...refusalOf(...refusal.map((at) => time.local(at))),
+    pausedAt: paused,
+    deadSince: dead,
+    ...refusalOf(...refusal),
   }));
 }
 

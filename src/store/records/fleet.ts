@@ -49,7 +49,7 @@ export async function orphans(session: Session): Promise<Orphan[]> {
       await rows<[string, number, number]>(
         sql`SELECT destination, ${time.read(raw('since'))}, unknown_for FROM rollcall.orphan`,
       )
-    ).map(([destination, since, unknownFor]) => [destination, { since: time.local(since), unknownFor }]),
+    ).map(([destination, since, unknownFor]) => [destination, { since, unknownFor }]),
   );
   return pending
     .filter(([destination]) => !known.has(destination))

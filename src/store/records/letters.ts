@@ -73,7 +73,8 @@ async function found(session: Session, filter: DeadLetterFilter, range: Sql | nu
     const [body, conflict] = rest;
     return {
       ...{ id: ids.name(id), destination, source, type: MESSAGE_TYPES[type] as MessageType, userId, messageId, reason },
-      ...{ status, attempts: tries, firstAt: time.wall(firstAt), lastAt: time.wall(lastAt), body, conflict },
+      ...{ status, attempts: tries, firstAt: firstAt === null ? null : time.wall(firstAt) },
+      ...{ lastAt: time.wall(lastAt), body, conflict },
     };
   });
 }

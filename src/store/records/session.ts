@@ -37,12 +37,10 @@ export interface StoreTimes {
   readonly now: Sql;
   at(time: number | null): Sql;
   atWall(time: number): Sql;
-  /** A time column to select. Convert results with `local` to store time, with `wall` to wall-clock time. */
+  /** A time column to select as store time. */
   read(column: Sql): Sql;
-  local(read: number): number;
-  local(read: number | null): number | null;
-  wall(read: number): number;
-  wall(read: number | null): number | null;
+  /** Convert a store time to the time by the wall clock. */
+  wall(time: number): number;
 }
 
 /** The processes that hold leases, as far as this one can see them. */

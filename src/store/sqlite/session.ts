@@ -122,14 +122,11 @@ function readyOnes(destination: string, tries: string, condition: Sql, limit: nu
 }
 
 function timesAt(now: number, ahead: number): StoreTimes {
-  const plain = <T extends number | null>(time: T): T => time;
-  const wall = (time: number | null) => (time === null ? null : time - ahead);
   return {
     now: sql`${now}`,
     at: (time) => sql`${time}`,
     atWall: (time) => sql`${time + ahead}`,
     read: (column) => column,
-    local: plain as StoreTimes['local'],
-    wall: wall as StoreTimes['wall'],
+    wall: (time) => time - ahead,
   };
 }

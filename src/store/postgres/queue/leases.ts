@@ -10,14 +10,24 @@ import { ALL_RANKS } from './ranks.ts';
 export async function join({ db }: StoreContext, ttl: number): Promise<number> {
   const before = `SELECT min(served_since) FROM rollcall.owner WHERE lease_until > ${db.now} - ${SERVED_GAP}`;
   const sql = `INSERT INTO rollcall.owner (lease_until, served_since)
-    VALUES (${db.now} + $1, coalesce((${before}), ${db.now})) RETURNING id`;
-  const [row] = await db.rows<[number]>(sql, [ttl]);
-  return row?.[0] as number;
+    VALUES (${db.now} + $1, coalesce((${before}), ${db.now})) RETURNING ${db.now}, id`;
+  return (await timed(db, sql, [ttl]))[0] as number;
 }
 
 export async function heartbeat({ db }: StoreContext, owner: number, ttl: number): Promise<boolean> {
-  const sql = `UPDATE rollcall.owner SET lease_until = ${db.now} + $2 WHERE id = $1 AND lease_until > ${db.now}`;
-  return (await db.run(sql, [owner, ttl])) > 0;
+  const sql = `UPDATE rollcall.owner SET lease_until = ${db.now} + $2 WHERE id = $1 AND lease_until > ${db.now}
+    RETURNING ${db.now}, id`;
+  return (await timed(db, sql, [owner, ttl])).length > 0;
+}
+
+/** Return the ids that a statement returns after the database's time, to which the clock is compared. */
+async function timed(db: StoreContext['db'], sql: string, values: readonly number[]): Promise<readonly number[]> {
+  const asked = db.time.now();
+  const rows = await db.rows<[number, number]>(sql, values);
+  return rows.map(([theirs, id]) => {
+    db.compare(theirs, asked);
+    return id;
+  });
 }
 
 export async function servedSince({ db }: StoreContext): Promise<number> {
