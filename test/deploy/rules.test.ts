@@ -36,11 +36,15 @@ async function scrape(app: App): Promise<ReadonlyMap<string, number>> {
   );
 }
 
+/** The series of one of the processes that share the store. */
+const labelled = (series: string, process: string) =>
+  series.endsWith('}') ? series.replace(/\}$/, `,instance="${process}"}`) : `${series}{instance="${process}"}`;
+
 const DAY = 24 * 60;
 /** The minute at which the second scrape took the place of the first. */
 const CHANGE = 60;
 
-/** Says which alerts fire so many minutes after things changed: `ALERT SUBJECT`. */
+/** Says which alerts of two processes fire so many minutes after things changed: `ALERT SUBJECT`, once per alert. */
 async function firing(
   folder: string,
   before: ReadonlyMap<string, number>,
@@ -58,13 +62,13 @@ async function firing(
   const samples = (length: number) => Math.ceil(length / step);
   const test = {
     interval: `${step}m`,
-    input_series: names.map((series) => ({
-      series,
-      values: `${shown(before.get(series), series)}x${samples(CHANGE) - 1} ${shown(after.get(series), series)}x${samples(minutes) + 1}`,
-    })),
+    input_series: names.flatMap((series) => {
+      const values = `${shown(before.get(series), series)}x${samples(CHANGE) - 1} ${shown(after.get(series), series)}x${samples(minutes) + 1}`;
+      return ['a', 'b'].map((process) => ({ series: labelled(series, process), values }));
+    }),
     promql_expr_test: [
       {
-        expr: 'count by (alertname, key, destination) (ALERTS{alertstate="firing", alertname!="RollcallDown"})',
+        expr: 'ALERTS{alertstate="firing", alertname!="RollcallDown"}',
         eval_time: `${until}m`,
         exp_samples: [],
       },
@@ -78,7 +82,10 @@ async function firing(
   );
   const [, got = ''] = /got:(.*)/s.exec(said) ?? [];
   return [...got.matchAll(/\{([^}]*)\}/g)]
-    .map(([, labels = '']) => [...labels.matchAll(/"([^"]*)"/g)].map(([, value]) => value).join(' '))
+    .map(([, text = '']) => {
+      const labels = new Map([...text.matchAll(/(\w+)="([^"]*)"/g)].map(([, name, value]) => [name, value]));
+      return ['alertname', 'key', 'destination', 'instance'].flatMap((name) => labels.get(name) ?? []).join(' ');
+    })
     .toSorted();
 }
 
