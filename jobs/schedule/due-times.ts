@@ -1,3 +1,4 @@
+import { DateTime } from 'luxon';
 import cron, { type ScheduledTask } from 'node-cron';
 
 const SECOND = 1_000;
@@ -6,14 +7,16 @@ const MINUTE = 60 * SECOND;
 const QUARTER = 15 * MINUTE;
 /** Shorter than any day in any zone, so that a matching day shows at one end of a part. */
 const PART = 24 * QUARTER;
+const DAY = 24 * 60 * MINUTE;
 /** Longer than the interval of any schedule, even for 29 February. */
-const LONGEST_LOOK_BACK = 10 * 366 * 24 * 60 * MINUTE;
+const LONGEST_LOOK_BACK = 10 * 366 * DAY;
 
 type Matcher = Pick<ScheduledTask, 'match'>;
 
 /** The due times of a schedule by the calendar of its zone. Ticks in an hour that the clock repeats are due twice. */
 export class Ticks {
   private readonly seconds: readonly number[];
+  private readonly timezone: string | null;
   private readonly task: Matcher;
   /** Match instants whose day, or quarter of an hour, may have a tick. */
   private readonly day: Matcher;
@@ -28,6 +31,7 @@ export class Ticks {
       void task.destroy();
       return task;
     };
+    this.timezone = timezone;
     this.seconds = cron.parse(schedule).second.toSorted((a, b) => b - a);
     this.task = matcher(schedule);
     this.day = matcher(`* * * ${day} ${month} ${weekday}`);
@@ -46,6 +50,23 @@ export class Ticks {
       ahead = here;
     }
     return found;
+  }
+
+  /** The first tick after `from`, of which the library has `found`: of an hour that the clock repeats, the second. */
+  next(from: number, found: number): number {
+    for (const [start, end] of [
+      [from, Math.min(found, from + DAY)],
+      [Math.max(from, found - DAY), found],
+    ] as const) {
+      if (this.offset(start) <= this.offset(end)) continue;
+      const first = this.last(start, end, Number.POSITIVE_INFINITY).at(-1);
+      if (first !== undefined) return first;
+    }
+    return found;
+  }
+
+  private offset(at: number): number {
+    return DateTime.fromMillis(at, { zone: this.timezone ?? 'system' }).offset;
   }
 
   private inPart(part: number, from: number, to: number, limit: number, found: number[]): void {

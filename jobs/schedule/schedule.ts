@@ -236,8 +236,9 @@ function createTask({ key, schedule, timezone }: Computation, tick: (date: Date)
 
 /** The next time at which an audience is due, in milliseconds since 1970. */
 export function nextTick(computation: Computation, log: JobLog): number | null {
+  const { schedule, timezone } = computation;
   const task = createTask(computation, async () => {}, log);
   const [next] = task.getNextRuns(1);
   void task.destroy();
-  return next?.getTime() ?? null;
+  return next ? new Ticks(schedule ?? '', timezone).next(Date.now(), next.getTime()) : null;
 }

@@ -204,9 +204,17 @@ export const schedule = z
   .string()
   .transform((value) => (Object.hasOwn(NICKNAMES, value) ? NICKNAMES[value] : value) ?? value)
   .superRefine((value, context) => {
-    const { valid, errors } = cron.validateDetailed(value);
+    const { errors, fields } = cron.validateDetailed(value);
     const reasons = [...errors.map(({ message }) => message), ...widestSteps(value)];
-    if (valid && reasons.length === 0) return;
+    if (reasons.length === 0) {
+      const [day, , weekday] = value.trim().split(/\s+/).slice(-3);
+      const isTwofold = (fields?.dayOfMonth.length ?? 0) < 31 && (fields?.dayOfWeek.length ?? 0) < 7;
+      if (isTwofold)
+        context.addIssue(
+          `can be read in two ways: on each day ${day} of a month and each weekday ${weekday}, as crontab(5) does, or only on a day that is both. Make one of the two fields *`,
+        );
+      return;
+    }
     const reason = reasons.join('; ');
     context.addIssue(
       `is not a cron expression (${reason}). Five fields, or six with seconds first, such as */15 * * * *`,

@@ -128,6 +128,8 @@ const AUDIENCE_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['name: A\nsql: x\ntimeout: soon', 'timeout', /unit/],
   ['name: A\nsql: x\nguard: { maxExits: 200% }', 'guard.maxExits', /at most 100%/],
   [`name: ${'x'.repeat(150)}\nsql: x`, 'name', /too long.*Set key/],
+  ['name: A\nsql: x\nschedule: "0 9 13 * 5"', 'schedule', /day 13 of a month and each weekday 5.*or only.* both/],
+  ['name: A\nsql: x\nschedule: "0 0 9 */2 jan mon-fri"', 'schedule', /two ways/],
   ['name: A\nsql: x\nschedule: "@reboot"', 'schedule', /cron expression/],
   ['name: A\nsql: x\nkey: __proto__', 'key', /letters, digits/],
   ['name: A\nsql: x\nguard:', 'guard', /is empty: give it a value, or remove it/],
@@ -321,6 +323,13 @@ t.test('reports mistakes in the YAML with a line and a hint', async (t) => {
     const { mistakes } = t.throws(() => parse(sources + text), { code: 'bad_configuration' }) as ConfigurationError;
     t.match(mistakes, [{ path: '', line: line || null, message }], text);
     t.equal(mistakes.length, 1, `${text}: once`);
+  }
+});
+
+t.test('accepts a day of the month with any weekday, and a weekday on any day', async (t) => {
+  for (const schedule of ['0 9 13 * *', '0 9 * * 5', '0 9 1-31 * fri', '0 9 13 * 0-7', '0 9 13 * */1']) {
+    const { audiences } = parse(withParts({ audience: `name: A\nsql: x\nschedule: "${schedule}"` }));
+    t.equal(audiences[0]?.schedule, schedule);
   }
 });
 

@@ -9,7 +9,18 @@ const refused: Record<string, readonly string[]> = {
   private: ['10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1', 'fc00::1', 'fd12:3456::1'],
   'shared (carrier-grade NAT)': ['100.64.0.1', '100.127.255.255'],
   'link-local, with the metadata of clouds': ['169.254.169.254', '169.254.0.1', 'fe80::1', 'fe80::1%eth0'],
-  'metadata over IPv6': ['fd00:ec2::254', 'fd20:ce::254'],
+  'metadata over IPv6': ['fd00:ec2::254', 'fd20:ce::254', 'fe80::a9fe:a9fe', 'fd00:c1::a9fe:a9fe', 'fd00:42::42'],
+  'metadata and platforms of other clouds': [
+    ...[
+      '168.63.129.16',
+      '::ffff:168.63.129.16',
+      '64:ff9b::a83f:8110',
+      '100.100.100.200',
+      '169.254.170.2',
+      '169.254.170.23',
+    ],
+    ...['169.254.42.42', '169.254.0.23', '192.0.0.192', '100.88.222.5', '198.18.0.1'],
+  ],
   'special use': ['192.0.0.1', '192.0.0.170', '192.88.99.1', '198.18.0.1', '198.19.255.255'],
   documentation: ['192.0.2.1', '198.51.100.1', '203.0.113.1', '2001:db8::1', '3fff::1'],
   'multicast and broadcast': ['224.0.0.1', '239.255.255.255', '255.255.255.255', 'ff02::1'],
@@ -32,7 +43,16 @@ for (const [range, addresses] of Object.entries(refused)) {
 
 t.test('allows public addresses, plain and embedded in IPv6', async (t) => {
   const guard = createAddressGuard([]);
-  for (const address of ['8.8.8.8', '1.1.1.1', '172.32.0.1', '100.128.0.1', '169.253.1.1', '11.0.0.1', '198.20.0.1']) {
+  for (const address of [
+    '8.8.8.8',
+    '1.1.1.1',
+    '172.32.0.1',
+    '100.128.0.1',
+    '169.253.1.1',
+    '11.0.0.1',
+    '198.20.0.1',
+    '168.63.129.17',
+  ]) {
     t.ok(guard(address), address);
     t.ok(guard(`::ffff:${address}`), `::ffff:${address}`);
     t.ok(guard(`64:ff9b::${address}`), `64:ff9b::${address}`);

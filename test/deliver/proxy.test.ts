@@ -148,6 +148,17 @@ for (const host of [
   '169.254.169.254',
   'localhost',
   'a.localhost.',
+  'localhost..',
+  'LOCALHOST',
+  'localhost.localdomain',
+  'localhost4',
+  'localhost4.localdomain4',
+  'localhost6',
+  'localhost6.localdomain6',
+  'ip6-localhost',
+  'ip6-loopback',
+  'loopback',
+  '168.63.129.16',
 ]) {
   t.test(`does not ask the proxy for ${host}, which network.allow does not name`, async (t) => {
     const proxy = await HttpProxy.start(t);

@@ -47,6 +47,18 @@ t.test('ticks twice in a repeated hour, and never in a skipped one', async (t) =
   t.same(ticks('30 2 * * *', '2026-03-28T20:00:00Z', '2026-03-29T20:00:00Z'), []);
 });
 
+t.test('finds the next tick in a repeated hour', async (t) => {
+  const next = (schedule: string, from: string, found: string) =>
+    new Date(new Ticks(schedule, 'Europe/Berlin').next(at(from), at(found))).toISOString();
+  t.equal(next('*/15 * * * *', '2026-10-24T23:50:00Z', '2026-10-25T01:00:00Z'), '2026-10-25T00:00:00.000Z');
+  t.equal(next('*/15 * * * *', '2026-10-25T00:20:00Z', '2026-10-25T01:30:00Z'), '2026-10-25T00:30:00.000Z');
+  t.equal(next('*/15 * * * *', '2026-10-25T01:20:00Z', '2026-10-25T01:30:00Z'), '2026-10-25T01:30:00.000Z');
+  t.equal(next('30 2 * * *', '2026-10-25T00:50:00Z', '2026-10-26T01:30:00Z'), '2026-10-25T01:30:00.000Z');
+  t.equal(next('30 2 25 10 *', '2026-06-01T00:00:00Z', '2026-10-25T01:30:00Z'), '2026-10-25T00:30:00.000Z');
+  t.equal(next('0 3 * * *', '2026-10-24T23:50:00Z', '2026-10-25T02:00:00Z'), '2026-10-25T02:00:00.000Z');
+  t.equal(next('30 2 * * *', '2026-03-29T00:50:00Z', '2026-03-30T00:30:00Z'), '2026-03-30T00:30:00.000Z');
+});
+
 /** Resolves as soon as a run of `key` is done. */
 async function runOf(rig: Rig, key: string) {
   await new Promise<void>((resolve) => {

@@ -15,6 +15,11 @@ const EMBEDDED: readonly (readonly [Range, number])[] = [
   [ipaddr.parseCIDR('64:ff9b::/96'), 12],
   [ipaddr.parseCIDR('2002::/16'), 2],
 ];
+/** The platform of Azure, which answers to its virtual machines only, in the midst of public addresses. */
+const PLATFORMS = ['168.63.129.16'];
+/** Names that hosts files and resolvers give to this machine, beside all that end with `.localhost`. */
+const LOOPBACK_NAMES =
+  /(^|\.)localhost$|^(localhost[46]?|ip6-localhost|ip6-loopback)$|^localhost[46]?\.localdomain[46]?$|^loopback$/;
 /** Addresses assigned for global use; everything outside is local, reserved or obsolete. */
 const GLOBAL_IPV6 = ipaddr.parseCIDR('2000::/3');
 
@@ -35,7 +40,7 @@ export function createAddressGuard(allow: readonly string[]): AddressGuard {
 
 /** An address that embeds another is judged by the embedded one. */
 function isPublic(address: Address, allowed: readonly Range[]): boolean {
-  if (address instanceof ipaddr.IPv4) return address.range() === 'unicast';
+  if (address instanceof ipaddr.IPv4) return address.range() === 'unicast' && !PLATFORMS.includes(address.toString());
   const embedded = embeddedIPv4(address);
   if (embedded) return isAllowed(embedded, allowed) || isPublic(embedded, allowed);
   return address.range() === 'unicast' && isAllowed(address, [GLOBAL_IPV6]);
@@ -59,9 +64,9 @@ export function addressRefused(host: string): Error {
   return Object.assign(new Error(message), { code: ADDRESS_REFUSED });
 }
 
-/** True if a host may be requested through a proxy, which resolves names: only literal addresses are judged. */
+/** True if a host may be requested through a proxy, which resolves names: only addresses and local names are judged. */
 export function mayBeAskedFor(hostname: string, guard: AddressGuard): boolean {
-  const host = hostname.replace(/^\[|\]$|\.$/g, '');
-  if (/(^|\.)localhost$/.test(host)) return guard('127.0.0.1');
+  const host = hostname.replace(/^\[|\]$|\.+$/g, '');
+  if (LOOPBACK_NAMES.test(host)) return guard('127.0.0.1');
   return isIP(host) === 0 || guard(host);
 }
