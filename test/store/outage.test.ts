@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -8,6 +8,7 @@ import { App } from '../../src/app.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import { openStore } from '../../src/store/open.ts';
+import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startInbox, writeConfig } from '../collect/running.ts';
 import { codeOf } from '../contract/store-fixture.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
@@ -29,7 +30,8 @@ const folder = mkdtempSync(join(tmpdir(), 'rollcall-hba-'));
 chmodSync(folder, 0o755);
 t.teardown(() => rmSync(folder, { recursive: true }));
 const hba = join(folder, 'hba.conf');
-writeFileSync(hba, 'host all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n');
+const PASSWORDS = ['locked', 'rollcall_a', 'rollcall_b'].map((role) => `host all ${role} 127.0.0.1/32 scram-sha-256\n`);
+writeFileSync(hba, `${PASSWORDS.join('')}host all all 127.0.0.1/32 trust\n`);
 chmodSync(hba, 0o644);
 const postgres = await startFastPostgres([`hba_file = '${hba}'`]);
 t.teardown(() => postgres.stop());
@@ -44,7 +46,16 @@ async function serve(t: Test, url: string) {
   t.teardown(() => app.close());
   await app.start({ collect: true, schedules: true });
   const ready = async () => (await fetch(`${app.address}/readyz`)).status;
-  return { app, inbox, ready };
+  const post = async () => {
+    const response = await fetch(`${app.address}/v1/track`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${btoa('WK_shop:')}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ event: 'Hello', userId: 'u1' }),
+    });
+    const { code } = (await response.json()) as { readonly code?: string };
+    return { status: response.status, code, isLater: response.headers.has('retry-after') };
+  };
+  return { app, inbox, ready, post };
 }
 
 async function query(url: string, sql: string): Promise<void> {
@@ -57,16 +68,7 @@ async function query(url: string, sql: string): Promise<void> {
 const longTime = () => new Promise<void>((resolve) => clock.after(LONGER_THAN_A_LEASE, resolve));
 
 t.test('answers 503 while the database is away, then continues automatically', { skip }, async (t) => {
-  const { app, inbox, ready } = await serve(t, await postgres.store());
-  const post = async () => {
-    const response = await fetch(`${app.address}/v1/track`, {
-      method: 'POST',
-      headers: { authorization: `Basic ${btoa('WK_shop:')}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ event: 'Hello', userId: 'u1' }),
-    });
-    const { code } = (await response.json()) as { readonly code?: string };
-    return { status: response.status, code, isLater: response.headers.has('retry-after') };
-  };
+  const { app, inbox, ready, post } = await serve(t, await postgres.store());
   t.match(await post(), { status: 200 });
   await inbox.arrived(1);
   // One is pending when the database goes.
@@ -115,4 +117,64 @@ t.test('fails to start with the error of a wrong database setting', { skip }, as
     [newer, 'store_outdated', /newer Rollcall/],
   ];
   for (const [url, code, says] of mistakes) await t.rejects(openAt(url), { code, message: says });
+});
+
+/** The blocks of SQL that the documentation gives for a rotation, word by word. */
+const rotation = () => {
+  const page = readFileSync(new URL('../../docs/deployment.md', import.meta.url), 'utf8');
+  const [, section = ''] = /### A password of Postgres\n(.*?)\n## /s.exec(page) ?? [];
+  return [...section.matchAll(/```sql\n(.*?)```/gs)].map(([, sql = '']) => sql);
+};
+
+t.test('rotates the password of the database as documented, without a refused request', async (t) => {
+  const [change = '', prepare = '', begin = '', end = '', ...others] = rotation();
+  t.same(others, []);
+  const admin = await postgres.database();
+  const as = (username: string, password: string) => Object.assign(new URL(admin), { username, password }).href;
+  const name = new URL(admin).pathname.slice(1);
+  await query(admin, `CREATE ROLE rollcall_a LOGIN PASSWORD 'OLD'; ALTER DATABASE ${name} OWNER TO rollcall_a`);
+  await migratePostgres(as('rollcall_a', 'OLD'));
+  await query(admin, `GRANT SELECT ON ALL TABLES IN SCHEMA information_schema TO rollcall_a`);
+  let services = [await serve(t, as('rollcall_a', 'OLD')), await serve(t, as('rollcall_a', 'OLD'))];
+  const statuses: number[] = [];
+  const rounds = async () => {
+    // More at once than there are sessions, so that new ones are opened.
+    const posts = services.flatMap(({ post }) => Array.from({ length: 20 }, post));
+    for (const { status } of await Promise.all(posts)) statuses.push(status);
+  };
+  const restart = async (url: string) => {
+    for (const old of services) {
+      services = [...services.filter((service) => service !== old), await serve(t, url)];
+      await rounds();
+      await old.app.close();
+      await rounds();
+    }
+  };
+  const play = async (sql: string) => {
+    await rounds();
+    await query(admin, sql);
+    await rounds();
+  };
+  await play(prepare);
+  await restart(as('rollcall_a', 'OLD'));
+  await play(begin);
+  await restart(as('rollcall_b', 'NEW'));
+  await play(end);
+  t.same([...new Set(statuses)], [200]);
+  await t.rejects(openAt(as('rollcall_a', 'OLD')), { code: 'store_failed', message: /password authentication/ });
+  await migratePostgres(as('rollcall_b', 'NEW'));
+  const store = await openAt(as('rollcall_b', 'NEW'));
+  t.same(
+    (await store.examine()).filter(({ state }) => state === 'failed'),
+    [],
+  );
+  await store.close();
+
+  await query(admin, change.replace('rollcall_a', 'rollcall_b').replace('NEW', 'NEWEST'));
+  await t.rejects(openAt(as('rollcall_b', 'NEW')), { code: 'store_failed', message: /password authentication/ });
+  await restart(as('rollcall_b', 'NEWEST'));
+  statuses.length = 0;
+  await rounds();
+  t.same([...new Set(statuses)], [200]);
+  for (const { app } of services) await app.close();
 });
