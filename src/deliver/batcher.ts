@@ -3,6 +3,7 @@ import type { BatchOptions } from '../destination.ts';
 import type { Clock } from '../kernel/clock.ts';
 import type { Claim } from '../store/port.ts';
 import { readAnswer } from './batch-answer.ts';
+import { isShortage } from './classify.ts';
 import type { Window } from './endpoint/window.ts';
 import { BATCH_BYTES, envelopeBytes } from './envelope.ts';
 import type { Exchange } from './exchange.ts';
@@ -313,7 +314,7 @@ export class Batcher {
     const denial = this.options.leave(whole, begun, first.item.claim);
     if (isTooMuch(exchange) && items.length > 1) this.split(items, from);
     else {
-      this.adapt(from, whole, items.length);
+      if (!isShortage(whole)) this.adapt(from, whole, items.length);
       let result = { exchange, at, denial };
       for (let index = 0; index < items.length; index += 1) {
         const own = exchanges[index] ?? exchange;

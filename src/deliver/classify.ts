@@ -37,6 +37,20 @@ const TLS_CAUSES: ReadonlyMap<string, string> = new Map([
 
 const WEAK_CERTIFICATE = /^ERR_SSL_(EE|CA)_(KEY|MD)_TOO_(SMALL|WEAK)$/;
 
+/** This machine has no file descriptor, port, buffer or memory left. */
+const SHORTAGE = /^(?:proxy_)?(?:EMFILE|ENFILE|ENOBUFS|ENOMEM|EAGAIN|EADDRNOTAVAIL)$/;
+
+/** True for a failure of this machine, which says nothing about the endpoint. */
+export function isShortage({
+  status,
+  error,
+}: {
+  readonly status: number | null;
+  readonly error: string | null;
+}): boolean {
+  return status === null && error !== null && SHORTAGE.test(error);
+}
+
 /** Raised instead of connecting to an address that `network` does not allow. */
 export const ADDRESS_REFUSED = 'ADDRESS_REFUSED';
 export const TIMEOUT = 'TIMEOUT';

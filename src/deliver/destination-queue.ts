@@ -17,7 +17,7 @@ const AHEAD_LIMIT = 256;
 const LONG = 8_192;
 
 export interface QueueHooks
-  extends Pick<TriesOptions, 'clock' | 'wallTime' | 'batchMemory' | 'post' | 'onEndpointChange'> {
+  extends Pick<TriesOptions, 'clock' | 'wallTime' | 'batchMemory' | 'post' | 'onEndpointChange' | 'onShortage'> {
   /** Start of serving deliveries: earlier times say nothing about the endpoints. */
   readonly servedSince: () => number;
   readonly holdsClaims: () => boolean;

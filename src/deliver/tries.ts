@@ -10,6 +10,7 @@ import {
   type Verdict,
 } from '../store/port.ts';
 import { Batcher, type BatchMemory, type Posted, type Result } from './batcher.ts';
+import { isShortage } from './classify.ts';
 import type { Outlet } from './endpoint/outlet.ts';
 import type { Outlets } from './endpoint/outlets.ts';
 import { isDenial } from './endpoint/refusals.ts';
@@ -29,6 +30,8 @@ export interface TriesOptions {
   /** Calls `done` once, possibly before it returns, or throws. */
   readonly post: (request: PostRequest, done: (exchange: Exchange) => void) => void;
   readonly onEndpointChange: (state: EndpointState) => void;
+  /** Called with the error of an attempt for which this machine lacked something. */
+  readonly onShortage: (error: string | null) => void;
   readonly destination: string;
   readonly outlets: Outlets;
   readonly require: () => 'any' | 'all';
@@ -190,14 +193,20 @@ export class Tries {
 
   /** Counts a request's result; returns the kind of denial, if it is one. */
   private leave(outlet: Outlet, exchange: Exchange, begun: number, claim: Claim): Denial | null {
-    const { destination, onEndpointChange } = this.options;
+    const { destination, onEndpointChange, onShortage, onFree } = this.options;
     failpoint('post');
+    if (isShortage(exchange)) {
+      outlet.rest(() => onFree(outlet));
+      onShortage(exchange.error);
+      return null;
+    }
     if (outlet.leave(exchange, begun, claim)) onEndpointChange(outlet.stateIn(destination));
     return isDenial(exchange) ? outlet.standing : null;
   }
 
-  private noteRetry({ window }: Outlet, { outcome }: Exchange): void {
-    if (outcome === 'success') this.retryYield += (1 - this.retryYield) * RETRY_WEIGHT;
+  private noteRetry({ window }: Outlet, exchange: Exchange): void {
+    if (isShortage(exchange)) return;
+    if (exchange.outcome === 'success') this.retryYield += (1 - this.retryYield) * RETRY_WEIGHT;
     else if (!window.isAiling) this.retryYield -= this.retryYield * RETRY_WEIGHT;
   }
 }

@@ -15,6 +15,7 @@ import { Loops } from './loops.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
 import { Settler } from './settler.ts';
+import { Shortage } from './shortage.ts';
 import { Stock } from './stock.ts';
 import { Suspects } from './suspects.ts';
 import { type PlannedClaim, Turns } from './turns.ts';
@@ -56,6 +57,7 @@ export class Worker {
   /** The store's value; until it is read, the time since this process has its lease. */
   private servedSince = 0;
   private readonly loops: Loops;
+  private readonly shortage: Shortage;
   private ended: Promise<void> | null = null;
   /** Set when the store is lost: outcomes can't be written. */
   private isHopeless = false;
@@ -66,6 +68,7 @@ export class Worker {
     this.destinations = destinations;
     this.clock = withTime(clock, () => store.time.now());
     this.loops = new Loops({ clock, log, onEnd: (what, cause) => this.reportEnd(what, cause) });
+    this.shortage = new Shortage(clock, log);
     this.turns = new Turns(this.clock, () => this.loops.signal());
     this.stock = new Stock(this.clock, null);
     this.fleet = new Fleet({
@@ -325,6 +328,7 @@ export class Worker {
           'Could not build a request for this delivery; it becomes a dead letter',
         ),
       onEndpointChange: (state) => void this.refusing.changed(state),
+      onShortage: (error) => this.shortage.note(error, this.queues()),
       onRoom: ({ name }) => this.turns.offer(name),
     };
   }

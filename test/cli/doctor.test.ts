@@ -3,6 +3,7 @@ import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
+import { examineDescriptors } from '../../src/cli/doctor/descriptors.ts';
 import { Authority } from '../deliver/helpers/certificates.ts';
 import { Receiver } from '../deliver/helpers/receiver.ts';
 import { secureEndpoint } from '../deliver/helpers/secure-endpoint.ts';
@@ -64,6 +65,11 @@ t.test('names unusable folders with their faults, and goes on without the store'
     await chmod(join(folder, 'away'), 0o500);
     t.match((await examine(config)).find('away'), { state: 'failed', message: /can't be written by/ });
   }
+});
+
+t.test('warns if too few open files are allowed for the endpoints', async (t) => {
+  t.match([...examineDescriptors(32, 256)], [{ state: 'warning', message: /only 256 .* 32 endpoints need 712/ }]);
+  t.same([...examineDescriptors(32, 712)], []);
 });
 
 t.test('checks the folder of the event log before it exists', async (t) => {

@@ -238,6 +238,7 @@ t.test('releases deliveries not begun when the lease is about to expire', async 
     onSuspect: () => {},
     onUndeliverable() {},
     onEndpointChange: () => {},
+    onShortage: () => {},
     onRoom: () => {},
   });
   const claim = {

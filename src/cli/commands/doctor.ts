@@ -9,6 +9,7 @@ import { insistOnFolder } from '../../events/missing.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { withoutName } from '../../kernel/without-name.ts';
 import { type CliContext, EXIT } from '../context.ts';
+import { examineDescriptors } from '../doctor/descriptors.ts';
 import { examineEndpoints } from '../doctor/endpoints.ts';
 import { examineEngines } from '../doctor/engines.ts';
 import { type Finding, failed, ok, warning } from '../doctor/finding.ts';
@@ -119,6 +120,8 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
     found.push(failed('store', `${redactUrl(config.store.url)}: ${error.code}: ${error.message}`));
   }
   yield* found;
+  const endpoints = config.destinations.flatMap((each) => (each.enabled ? each.endpoints : []));
+  yield* examineDescriptors(endpoints.length);
   yield* examineEndpoints(testable(config), config.network);
   if (options.send) yield* sendAll(config);
 }

@@ -10,6 +10,8 @@ import type { EndpointFailure } from './answers.ts';
 import { isDenial, isUntrusted, Refusals } from './refusals.ts';
 import type { Window, WindowMoment } from './window.ts';
 
+/** Pause of an endpoint after an attempt for which this machine lacked something, in milliseconds. */
+const REST = 1_000;
 /** Delay of a delivery that waits only for a paused endpoint, in milliseconds. */
 const PAUSED_DELAY = 60_000;
 
@@ -25,6 +27,7 @@ export class Outlet {
   /** True if the last attempt found a certificate or an address that is not allowed; null before the first attempt. */
   private isUntrusted: boolean | null = null;
   private readonly clock: Clock;
+  private isResting = false;
   /** Resolvers of waiting attempts; true if a place was taken for them. */
   private readonly queue: ((hasPlace: boolean) => void)[] = [];
 
@@ -64,6 +67,7 @@ export class Outlet {
   }
 
   private get free(): number {
+    if (this.isResting) return 0;
     // The time only matters if closed, and reading it is costly several times per delivery.
     return this.window.free(this.window.open ? 0 : this.clock.monotonic());
   }
@@ -152,6 +156,19 @@ export class Outlet {
   withdraw(): void {
     this.window.withdraw();
     this.handOn();
+  }
+
+  /** Returns the place of an attempt for which this machine lacked something, and begins fewer, after a pause. */
+  rest(onRested: () => void): void {
+    this.window.withdraw();
+    if (this.isResting) return;
+    this.isResting = true;
+    this.window.decrease();
+    this.clock.after(REST, () => {
+      this.isResting = false;
+      this.handOn();
+      onRested();
+    });
   }
 
   wakeAll(): void {

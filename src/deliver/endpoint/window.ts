@@ -258,7 +258,7 @@ export class Window {
     return (isRound && this.row >= ROW) || this.answers.areTooBad;
   }
 
-  private decrease(): void {
+  decrease(): void {
     this.limit = Math.max(1, this.limit / 2);
     this.threshold = this.limit;
     this.begunAtDecrease = this.begun;

@@ -8,17 +8,15 @@ const syncData = promisify(fdatasync);
  * all commits before it durable, as SQLite recovers commits in order up to the first torn one.
  */
 export class WriteAheadLog {
-  private readonly path: string;
-  private file: number | null = null;
+  private file: number | null;
 
+  /** Opens the file at once: later there may be no file descriptor left. */
   constructor(path: string) {
-    this.path = path;
+    this.file = path === ':memory:' || path === '' ? null : openSync(`${path}-wal`, 'r');
   }
 
   async sync(): Promise<void> {
-    if (this.path === ':memory:' || this.path === '') return;
-    this.file ??= openSync(`${this.path}-wal`, 'r');
-    await syncData(this.file);
+    if (this.file !== null) await syncData(this.file);
   }
 
   close(): void {

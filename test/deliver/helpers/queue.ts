@@ -26,6 +26,7 @@ export function queueHooks(clock: ManualClock, onSettled: (settlement: Settlemen
     onSuspect: () => {},
     onUndeliverable: () => {},
     onEndpointChange: () => {},
+    onShortage: () => {},
     onRoom: () => {},
   };
 }

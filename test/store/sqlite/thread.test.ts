@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { MessageChannel, Worker } from 'node:worker_threads';
@@ -104,6 +104,26 @@ t.test('ends a store whose log is removed, without acknowledging anything', asyn
   const asked = codeOf(accept(store, ...Array.from({ length: 1_500 }, () => message())));
   t.match(await failed, { code: 'store_missing', message: /a\.db-wal was removed/ });
   t.equal(await asked, 'store_missing');
+  await store.close();
+  t.equal(failures.length, 1);
+});
+
+/** Puts something that can't be synced in place of the log that is open for that. */
+function breakLog(path: string): void {
+  const isReadOnly = (fd: string) => /^flags:\s+\d*0$/m.test(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'));
+  const isLog = (fd: string) => existsSync(`/proc/self/fd/${fd}`) && readlinkSync(`/proc/self/fd/${fd}`) === path;
+  const log = Number(readdirSync('/proc/self/fd').find((fd) => isLog(fd) && isReadOnly(fd)));
+  closeSync(log);
+  for (let opened = -1; opened < log; ) opened = openSync('/dev/null', 'r');
+}
+
+t.test("ends a store whose log can't be synced, without acknowledging anything", async (t) => {
+  const { store, failures, failed } = await open(t, null);
+  await accept(store, message());
+  breakLog(join(t.testdirName, 'a.db-wal'));
+  const asked = codeOf(accept(store, ...Array.from({ length: 1_500 }, () => message())));
+  t.match(await failed, { code: 'store_failed', message: /can't be synced/ });
+  t.equal(await asked, 'store_failed');
   await store.close();
   t.equal(failures.length, 1);
 });

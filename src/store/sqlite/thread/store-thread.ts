@@ -136,7 +136,8 @@ export class StoreThread {
     if (!('opened' in reply)) throw new RollcallError('store_failed', 'The store gave no answer.');
     const { store, time, damage } = reply.opened;
     const steadied = new SteadiedTime(clock, startOffset(clock, time));
-    const thread = new StoreThread(worker, new WriteAheadLog(path), steadied, events);
+    const log = await openLog(path, worker);
+    const thread = new StoreThread(worker, log, steadied, events);
     if (damage !== null) thread.markDamaged(damaged(path, damage));
     return { thread, store };
   }
@@ -307,6 +308,15 @@ export class StoreThread {
     // A store that was lost before it was closed did not keep what it had acknowledged.
     if (wasOpen || code === 'store_missing') this.events.onFatal(error);
     if (wasOpen) void this.worker.terminate();
+  }
+}
+
+async function openLog(path: string, worker: Thread): Promise<WriteAheadLog> {
+  try {
+    return new WriteAheadLog(path);
+  } catch (error) {
+    await worker.terminate();
+    throw new RollcallError('store_failed', `The store's log can't be opened: ${(error as Error).message}.`);
   }
 }
 
