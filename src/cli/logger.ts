@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { Writable } from 'node:stream';
 import pino, { type Logger, type LoggerOptions } from 'pino';
 import { RollcallError } from '../kernel/errors.ts';
-import { forScreen, type Terminal } from './output/terminal.ts';
+import { escaped, type Terminal } from './output/terminal.ts';
 
 /**
  * Log to stderr: lines for people on a terminal, JSON otherwise.
@@ -30,13 +30,15 @@ export function createLogger(level: string, { stderr }: Terminal, untold: readon
   const destination = new Writable({
     decodeStrings: false,
     write: (lines: string, _, done) => {
-      stderr.write(forScreen(stderr, lines));
+      stderr.write(lines);
       done();
     },
   });
   // Loaded only here: it takes 35 ms, which services with JSON logs should not spend.
   const pretty: typeof import('pino-pretty') = createRequire(import.meta.url)('pino-pretty');
-  return pino(options, pretty({ destination, translateTime: 'SYS:HH:MM:ss', ignore: 'stage', singleLine: true }));
+  const lines = pretty({ destination, translateTime: 'SYS:HH:MM:ss', ignore: 'stage', singleLine: true });
+  // Before it adds its colours.
+  return pino(options, { write: (line) => lines.write(withoutControls(line)) });
 }
 
 /** The fields of a run that people want to see. `rollcall runs RUN` has the rest. */
@@ -53,6 +55,14 @@ function inShort({
 }: Record<string, unknown>): object {
   const failure = code === null ? {} : { code };
   return { event, id, members, entered, exited, changed, sent, ...failure, ...(reason === null ? {} : { reason }) };
+}
+
+/** A line of JSON that has control characters as text. Line breaks stay: errors have several lines. */
+function withoutControls(line: string): string {
+  return line.replaceAll(/\\.|[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (found) => {
+    if (!found.startsWith('\\')) return `\\${escaped(found)}`;
+    return '\\n\\t\\"\\\\'.includes(found) ? found : `\\${found}`;
+  });
 }
 
 /** Coded errors explain themselves: omit the stack. */

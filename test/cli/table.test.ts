@@ -1,5 +1,6 @@
 import t from 'tap';
 import { table } from '../../src/cli/output/table.ts';
+import { painter } from '../../src/cli/output/terminal.ts';
 
 const header = ['id', 'url', 'state'];
 const rows = [
@@ -8,8 +9,9 @@ const rows = [
 ];
 
 t.test('removes line breaks and control characters of foreign text', async (t) => {
-  const foreign = ['a\r\nb\u001b[2J\u0007c', 'LINE 2: select\n        ^', '\u001b[32mopen\u001b[39m'];
-  const text = 'a b [2J c  LINE 2: select ^  \u001b[32mopen\u001b[39m';
+  const { green } = painter(true);
+  const foreign = ['a\r\nb\u001b[2J\u0007c', 'LINE 2: select\n        ^\u001b[8mhides', green('open')];
+  const text = `a b [2J c  LINE 2: select ^ [8mhides  ${green('open')}`;
   t.equal(table(header, [foreign]).split('\n')[1], text);
   t.equal(table(header, [foreign], { width: 10 }).split('\n').length, 3, 'in blocks neither');
 });
@@ -52,10 +54,10 @@ t.test('counts wide characters and colours by their width on a terminal', async 
     ['name', 'n'],
     [
       ['日本語', '1'],
-      ['\u001b[31mab\u001b[39m', '2'],
+      [painter(true).red('ab'), '2'],
     ],
   );
-  t.equal(text, 'name    n\n日本語  1\n\u001b[31mab\u001b[39m      2');
+  t.equal(text, `name    n\n日本語  1\n${painter(true).red('ab')}      2`);
 });
 
 t.test('moves columns to a second line if lines are too long', async (t) => {

@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import type { MemberBatch, Sync } from '../../../jobs/index.ts';
 import type { CliContext } from '../context.ts';
 import { placeOption, wholeNumber } from '../options.ts';
+import { inLine } from '../output/terminal.ts';
 import { csvField, writeLines } from '../output/write-lines.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
@@ -14,8 +15,9 @@ Examples:
 
 It prints the members as last synced, in no order, as a stream: a million of them need no more memory than ten.
 With -n or --after they are in the order of their ids, as bytes.
---csv has a first line user_id, and for a trait its value columns, with lists and structs as JSON. With --json a
-member is {"userId"}, of a trait {"userId","traits"}.`;
+--csv has a first line user_id, and for a trait its value columns, with lists and structs as JSON. Text that begins
+with = + - @, a tab or a line break gets a ' in front, so that a spreadsheet does not compute it. Without --csv and
+--json, control characters are shown as \\u000a. With --json a member is {"userId"}, of a trait {"userId","traits"}.`;
 
 interface MembersOptions extends AppCommandOptions {
   readonly csv?: boolean;
@@ -76,12 +78,7 @@ function memberLine(
   { csv, json }: MembersOptions,
 ): string {
   if (json) return JSON.stringify(value === null ? { userId } : { userId, traits: JSON.parse(value) });
-  if (!csv) return value === null ? userId : `${userId}\t${value}`;
+  if (!csv) return value === null ? inLine(userId) : `${inLine(userId)}\t${inLine(value)}`;
   const traits = value === null ? {} : (JSON.parse(value) as Record<string, unknown>);
-  return [userId, ...columns.map((column) => cell(traits[column]))].map(csvField).join(',');
-}
-
-function cell(value: unknown): string {
-  if (value === null || value === undefined) return '';
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return [userId, ...columns.map((column) => traits[column])].map(csvField).join(',');
 }

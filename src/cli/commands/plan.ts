@@ -8,7 +8,7 @@ import { noteOrphans } from '../note-orphans.ts';
 import { hint, nowOption } from '../options.ts';
 import { howPaused, isPausedIn } from '../output/paused-since.ts';
 import { oddRows } from '../output/run-table.ts';
-import { count, note, print, printError, printJson, type Terminal } from '../output/terminal.ts';
+import { count, inLine, note, print, printError, printJson, type Terminal } from '../output/terminal.ts';
 import { truncated } from '../output/text-width.ts';
 import { withoutMakingStore } from '../unmade-store.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
@@ -132,5 +132,5 @@ const SAMPLE_WIDTH = 80;
 function sampleLine(body: string): string {
   const { userId, traits } = JSON.parse(body) as { readonly userId: string; readonly traits: object };
   const values = Object.entries(traits).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
-  return `such as ${userId}: ${truncated(values.join(', '), SAMPLE_WIDTH)}`;
+  return `such as ${inLine(userId)}: ${truncated(values.join(', '), SAMPLE_WIDTH)}`;
 }

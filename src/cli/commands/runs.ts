@@ -7,7 +7,7 @@ import type { Run } from '../../store/port.ts';
 import type { CliContext } from '../context.ts';
 import { placeOption, wholeNumber } from '../options.ts';
 import { decision, deliverySummary, runLines, runTable } from '../output/run-table.ts';
-import { note, print, printJson } from '../output/terminal.ts';
+import { inLine, note, print, printJson } from '../output/terminal.ts';
 import { writeLines } from '../output/write-lines.ts';
 import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
@@ -92,7 +92,7 @@ async function showChanges(
     total += changes.length;
     const lines = changes.map(({ userId, change, value }) => {
       if (!options.json)
-        return [change.padEnd('entered'.length), userId, ...(value === null ? [] : [value])].join('  ');
+        return [change.padEnd('entered'.length), ...[userId, value ?? []].flat().map(inLine)].join('  ');
       return JSON.stringify({ run: id, key, change, userId, ...(value === null ? {} : { traits: JSON.parse(value) }) });
     });
     await writeLines(terminal, lines);

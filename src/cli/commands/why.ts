@@ -4,7 +4,7 @@ import { storyLine } from '../../admin/lines.ts';
 import type { CliContext } from '../context.ts';
 import { hint, instantOption } from '../options.ts';
 import { stateColours } from '../output/state-colours.ts';
-import { print, printJson, type Terminal } from '../output/terminal.ts';
+import { inLine, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface WhyOptions extends AppCommandOptions {
@@ -53,7 +53,8 @@ function describe(story: Story, options: WhyOptions, terminal: Terminal): string
   return lines.join('\n');
 }
 
-function standing({ key, user, asOf, member, value, since }: Story): string {
+function standing({ key, asOf, member, value, since, ...story }: Story): string {
+  const user = inLine(story.user);
   const then = asOf === null ? '' : `At ${iso(asOf)}, `;
   if (member === null) return `${then}nobody knows any more whether ${user} was in ${key}: no run of then is kept.`;
   const verb = asOf === null ? 'is' : 'was';
@@ -78,7 +79,7 @@ function causeText({ event, audience }: NonNullable<StoryChange['cause']>): stri
   if (audience !== null) return `the sync of ${audience}`;
   if (event === null) return 'time alone';
   const { type, event: name, messageId, timestamp } = event;
-  return `the ${type}${name === null ? '' : ` "${name}"`} of ${iso(timestamp)}, message ${messageId}`;
+  return inLine(`the ${type}${name === null ? '' : ` "${name}"`} of ${iso(timestamp)}, message ${messageId}`);
 }
 
 function toldText({ destination, attempt, deadLetter }: ToldDestination, terminal: Terminal): string {

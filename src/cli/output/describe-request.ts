@@ -1,11 +1,10 @@
-import pc from 'picocolors';
 import type { Captured } from '../capture.ts';
-import { count } from './terminal.ts';
+import { count, painter } from './terminal.ts';
 
 const PLUMBING = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding', 'accept']);
 
 export function describeRequest(request: Captured, colour: boolean): string {
-  const { green, red, dim, bold } = pc.createColors(colour);
+  const { green, red, dim, bold } = painter(colour);
   const good = request.signature === 'verified' || request.signature === 'unsigned';
   const signature = good ? green(request.signature) : red(request.signature);
   const status = request.status < 400 ? green(String(request.status)) : red(String(request.status));

@@ -1,5 +1,4 @@
-import pc from 'picocolors';
-import { hasColours, type Terminal } from './terminal.ts';
+import { hasColours, painter, type Terminal } from './terminal.ts';
 
 const GOOD = new Set(['open', 'done', 'ok', 'enabled', 'success', 'delivered', 'FINISHED']);
 const WAITING = new Set([
@@ -26,7 +25,7 @@ const BAD = new Set([
 ]);
 
 export function stateColours(terminal: Pick<Terminal, 'stdout'>): (state: string, text?: string) => string {
-  const { green, yellow, red, dim } = pc.createColors(hasColours(terminal.stdout));
+  const { green, yellow, red, dim } = painter(hasColours(terminal.stdout));
   return (state, text = state) => {
     if (GOOD.has(state)) return green(text);
     if (WAITING.has(state)) return yellow(text);

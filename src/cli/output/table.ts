@@ -1,3 +1,4 @@
+import { COLOUR } from './terminal.ts';
 import { textWidth, truncated } from './text-width.ts';
 
 const NARROWEST = 12;
@@ -46,8 +47,8 @@ function fitting(
 }
 
 /** Ids and messages are foreign text: remove line breaks, and control characters other than our colours. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const inOneLine = (cell: string) => cell.replaceAll(/(?:(?!\u001b\[\d{1,2}m)[\p{Cc}\u2028\u2029])+\s*/gu, ' ');
+const CONTROLS = new RegExp(`(?:(?!${COLOUR})[\\p{Cc}\\u2028\\u2029])+\\s*`, 'gu');
+const inOneLine = (cell: string) => cell.replaceAll(CONTROLS, ' ');
 
 /** Shrink the widest flexible column until the lines fit; null if they can't. */
 function narrowed(

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
 
@@ -25,17 +26,46 @@ export function print({ stdout }: Terminal, text: string): void {
   stdout.write(`${forScreen(stdout, text)}\n`);
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const STEERING = /(?!\u001b\[\d{1,2}m)[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+/** Numbers that mark our colours until they are written: foreign text can't know them. */
+const MARK = Array.from({ length: 3 }, () => randomInt(1_000, 10_000)).join(';');
+/** Our colours, for a regular expression. */
+export const COLOUR = `\\u001b\\[${MARK};(\\d{1,2})m`;
+const COLOURS = new RegExp(COLOUR, 'g');
+const NOT_OURS = `(?!${COLOUR})`;
+const STEERING = '\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u202a-\\u202e\\u2066-\\u2069';
+const STEERINGS = new RegExp(`${NOT_OURS}[${STEERING}]`, 'g');
+const BREAKS = new RegExp(`[${STEERING}\\t\\n\\u2028\\u2029]`, 'g');
+export const escaped = (one: string) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+type Colour = 'green' | 'yellow' | 'red' | 'dim' | 'bold';
+
+/** Paints text in colours that `forScreen` lets pass. */
+export function painter(isColoured: boolean): Record<Colour, (text: string) => string> {
+  const colours = pc.createColors(isColoured);
+  const marked = (name: Colour) => (text: string) =>
+    colours[name]('|')
+      .replaceAll('\u001b[', `\u001b[${MARK};`)
+      .replace('|', () => text);
+  return {
+    green: marked('green'),
+    yellow: marked('yellow'),
+    red: marked('red'),
+    dim: marked('dim'),
+    bold: marked('bold'),
+  };
+}
 
 /**
- * Text for a stream. Bodies, answers and ids are foreign text: on a screen, control characters other than colours are
+ * Text for a stream. Bodies, answers and ids are foreign text: on a screen, all control characters but our colours are
  * escaped. In a pipe the text stays as it is.
  */
 export function forScreen(stream: Screen, text: string): string {
   if (stream.isTTY !== true) return text;
-  return text.replaceAll(STEERING, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return text.replaceAll(STEERINGS, escaped).replaceAll(COLOURS, '\u001b[$1m');
 }
+
+/** Foreign text within a line, also in a pipe: a line break would be another line, a tab another column. */
+export const inLine = (text: string) => text.replaceAll(BREAKS, escaped);
 
 export function printJson(terminal: Terminal, value: object): void {
   print(terminal, JSON.stringify(value));
@@ -45,7 +75,7 @@ export function printJson(terminal: Terminal, value: object): void {
 export function printError(terminal: Terminal, error: PrintedFailure, json = false): void {
   const { code, message } = error;
   if (json) printJson(terminal, { error });
-  note(terminal, `${pc.createColors(hasColours(terminal.stderr)).red(code)}: ${message}`);
+  note(terminal, `${painter(hasColours(terminal.stderr)).red(code)}: ${message}`);
 }
 
 /** A failure as scripts read it. */

@@ -13,7 +13,9 @@ export const printLines = (terminal: Terminal, rows: readonly unknown[]): Promis
     rows.map((row) => JSON.stringify(row)),
   );
 
-/** A field of a CSV line (RFC 4180). */
-export function csvField(text: string): string {
+/** A field of a CSV line (RFC 4180). Spreadsheets would compute text like `=1+1`, so it gets a quote in front (OWASP). */
+export function csvField(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  const text = typeof value === 'string' ? value.replace(/^[=+\-@\t\r\n]/, "'$&") : JSON.stringify(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
