@@ -96,6 +96,7 @@ t.test('escapes foreign control characters in log lines, but not its own colours
   const log = createLogger('info', terminal);
   log.info({ user: '\u001b[8ma', err: new Error('c\u001b[8m\u202ed') }, 'of \u001b[8m\u009b2J\u0007\r"b\\ \u00e9');
   setImmediate(() => {
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
     const own = /\u001b\[(?:3\d|0|22)m/g;
     const steering = [...text().replaceAll(own, '')].filter((one) => /[\p{Cc}\u202e]/u.test(one) && one !== '\n');
     t.same(steering, [], text());
