@@ -1,9 +1,10 @@
 import { RollcallError } from '../src/kernel/errors.ts';
+import { withoutData } from './engines/data-in-errors.ts';
 
-/** Treats errors that are not ours as failures of the engine. */
+/** Treats errors that are not ours as failures of the engine. The cause would show the data that the text does not. */
 export function asRollcallError(error: unknown): RollcallError {
   if (error instanceof RollcallError) return error;
-  return new RollcallError('engine_failed', error instanceof Error ? error.message : String(error), { cause: error });
+  return new RollcallError('engine_failed', withoutData(error instanceof Error ? error.message : String(error), ''));
 }
 
 /** The error of a run. If the process is stopping, it says what happens to the run. */

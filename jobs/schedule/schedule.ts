@@ -1,5 +1,5 @@
 import cron, { type ScheduledTask } from 'node-cron';
-import type { Clock } from '../../src/kernel/clock.ts';
+import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import type { Run } from '../../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
 import type { JobLog } from '../run/run-context.ts';
@@ -240,5 +240,5 @@ export function nextTick(computation: Computation, log: JobLog): number | null {
   const task = createTask(computation, async () => {}, log);
   const [next] = task.getNextRuns(1);
   void task.destroy();
-  return next ? new Ticks(schedule ?? '', timezone).next(Date.now(), next.getTime()) : null;
+  return next ? new Ticks(schedule ?? '', timezone).next(systemClock.now(), next.getTime()) : null;
 }

@@ -3,11 +3,9 @@ import type { AlertHook, AlertsConfig } from '../config/config.ts';
 import { type Destination, endpointId } from '../destination.ts';
 import { isoTime } from '../kernel/timestamp.ts';
 import type { Message } from '../message.ts';
-import type { Alert } from '../store/port.ts';
+import { ALERT_SOURCE, type Alert } from '../store/port.ts';
 import { chatBody } from './format.ts';
 
-/** Names that no configured source or destination can have, because of the colon. */
-export const ALERT_SOURCE = 'rollcall:alerts';
 const destinationOf = ({ name }: AlertHook) => `${ALERT_SOURCE}:${name}`;
 
 /** Alerts that one announcement lists. The rest are only counted. */

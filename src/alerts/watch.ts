@@ -3,8 +3,8 @@ import type { Concern } from '../concern.ts';
 import type { AlertsConfig } from '../config/config.ts';
 import type { Clock } from '../kernel/clock.ts';
 import { keepLease, type Lease } from '../kernel/keep-lease.ts';
-import type { Alert, Fence, Store } from '../store/port.ts';
-import { ALERT_SOURCE, type Announcement, alertDestinations, announcementMessage } from './announcement.ts';
+import { ALERT_SOURCE, type Alert, type Fence, type Store } from '../store/port.ts';
+import { type Announcement, alertDestinations, announcementMessage } from './announcement.ts';
 import { compare, RESTLESS } from './compare.ts';
 
 interface WatchParts {

@@ -1,6 +1,6 @@
-import { ALERT_SOURCE } from '../alerts/announcement.ts';
 import { systemClock } from '../kernel/clock.ts';
 import type { Records } from '../store/port.ts';
+import { ALERT_SOURCE } from '../store/port.ts';
 
 const POLL_INTERVAL = 100;
 /** Polls before undelivered alerts are left to the next start. */

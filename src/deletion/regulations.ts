@@ -26,7 +26,7 @@ export interface RegulationParts {
     | 'openRegulations'
     | 'told'
     | 'erase'
-    | 'forgetDiscards'
+    | 'forgetTexts'
     | 'scrub'
     | 'suppress'
     | 'takeLease'
@@ -206,7 +206,7 @@ export class Regulations {
       const unlogged = await this.eraseFromLog(known);
       const forgotten = await this.forgetInEngines(known);
       const erased = await this.eraseFromStore(known);
-      await this.retried(() => store.forgetDiscards(userIds, sources));
+      await this.retried(() => store.forgetTexts(userIds, sources));
       notices = await this.notify(known);
       if (!unlogged || !forgotten || !erased) await this.save({ ...known, partial: true }, 'RUNNING');
     }

@@ -159,6 +159,6 @@ export interface MessageRecords {
   /** Newest first. */
   discards(filter: DiscardFilter): Promise<readonly Discard[]>;
   discardPage(filter: DiscardFilter, before: number | null): Promise<DiscardPage>;
-  /** Drops samples that name one of these users, for these sources or for any if null. */
-  forgetDiscards(users: readonly string[], sources: readonly string[] | null): Promise<void>;
+  /** Removes users from texts of runs and alerts, and samples of these sources (null: any) that name one of them. */
+  forgetTexts(users: readonly string[], sources: readonly string[] | null): Promise<void>;
 }

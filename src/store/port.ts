@@ -22,6 +22,7 @@ export type { LiveCommit } from './live.ts';
 export * from './messages.ts';
 export * from './queue.ts';
 export * from './runs.ts';
+export { ALERT_SOURCE } from './states.ts';
 
 /** Everything stored besides deliveries, one small record at a time. The code is in `records/`. */
 export interface Records

@@ -25,3 +25,6 @@ export const CLAIM_ORDERS = {
   retries: [3, 4, 5, 0, 1, 2],
   backfills: [2, 0, 1, 3, 4, 5],
 } as const;
+
+/** The source of the service's own messages. No configured source or destination can have the name, because of the colon. */
+export const ALERT_SOURCE = 'rollcall:alerts';

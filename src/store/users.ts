@@ -50,7 +50,18 @@ function hiddenUser({ type, userId, body }: MessageSubject): string | null {
 }
 
 function without(text: string, user: string | null): string {
-  if (user === null || user.length < SHORTEST) return text;
-  const forms = new Set([user, JSON.stringify(user).slice(1, -1), encodeURIComponent(user.toWellFormed())]);
-  return [...forms].reduce((left, form) => left.replaceAll(form, NOBODY), text);
+  return user === null ? text : withoutUsers(text, [user]);
+}
+
+/** Text that may be JSON or part of a URL, without these users. */
+export function withoutUsers(text: string, users: readonly string[]): string {
+  return textForms(users).reduce((left, form) => left.replaceAll(form, NOBODY), text);
+}
+
+/** The forms in which a text may name these users. */
+export function textForms(users: readonly string[]): readonly string[] {
+  const forms = users
+    .filter(({ length }) => length >= SHORTEST)
+    .flatMap((user) => [user, JSON.stringify(user).slice(1, -1), encodeURIComponent(user.toWellFormed())]);
+  return [...new Set(forms)];
 }

@@ -1,6 +1,7 @@
-import type { Discard } from '../../src/store/port.ts';
+import type { Alert, Discard } from '../../src/store/port.ts';
+import { ALERT_SOURCE } from '../../src/store/states.ts';
 import type { Cases } from './store.ts';
-import { START } from './store-fixture.ts';
+import { accept, attempt, claimOne, leaseOf, message, REFUSED, run, START, settlement } from './store-fixture.ts';
 
 const discard = (n: number, over: Partial<Discard> = {}): Discard => ({
   ...{ source: 'shop', code: 'event_not_defined', at: START + n, message: `{"type":"track","n":${n}}` },
@@ -37,11 +38,46 @@ export const discardCases: Cases = {
     const naming = (event: string, source = 'shop') => discard(1, { source, message: JSON.stringify({ event }) });
     await store.saveDiscards([naming('Left by zoë "q"'), naming('u1'), naming('menu1'), naming('u1', 'web')]);
     const left = async () => (await store.discards({ limit: 10 })).map(({ message }) => JSON.parse(message).event);
-    await store.forgetDiscards([], null);
+    await store.forgetTexts([], null);
     t.equal((await left()).length, 4);
-    await store.forgetDiscards(['u1', 'somebody'], ['shop']);
+    await store.forgetTexts(['u1', 'somebody'], ['shop']);
     t.same((await left()).toSorted(), ['Left by zoë "q"', 'menu1', 'u1'], 'a short id stands in other words, too');
-    await store.forgetDiscards(['zoë "q"', 'u1'], null);
+    await store.forgetTexts(['zoë "q"', 'u1'], null);
     t.same(await left(), ['menu1']);
+  },
+  'removes a deleted user from texts of runs, alerts, and messages about them': async (t, store) => {
+    const [victim, other] = ['victim "v" <v@example.com>', 'someone else'];
+    const text = `bad ${victim}, and ${other}`;
+    const fence = await leaseOf(store, 'alerts');
+    await store.saveRun(run({ id: 'r1', state: 'failed', reason: text }), fence);
+    await store.saveRun(run({ id: 'r2', state: 'failed', reason: other }), fence);
+    const about = { kind: 'endpointDead', subject: 'crm', destination: 'crm', since: null, message: text } as const;
+    const now = store.time.now();
+    const times = { firstAt: now, openedAt: now, goneAt: null, closedAt: null };
+    const alert: Alert = { id: 'a', about, ...times, flaps: 0, opening: null, closing: null, isOver: false };
+    await store.saveAlerts([alert], [], fence);
+    const body = JSON.stringify({ text });
+    const notice = (messageId: string) => message({ source: ALERT_SOURCE, messageId, userId: null, body });
+    await accept(store, notice('m1'));
+    const owner = await store.join(60_000);
+    const claimed = await claimOne(store, owner);
+    await store.settle(owner, [settlement(claimed, REFUSED, [attempt({ response: text })])], true);
+    await accept(store, notice('m2'));
+    let cursor: string | null = null;
+    do ({ cursor } = await store.erase([victim], null, cursor));
+    while (cursor !== null);
+    await store.forgetTexts([victim], null);
+    const bodies = [
+      ...(await store.deadLetters({ limit: 9 })).map((letter) => letter.body),
+      (await claimOne(store, owner)).body,
+    ];
+    t.equal(bodies.length, 2, 'the messages themselves stay');
+    const kept = JSON.stringify([
+      ...[bodies, await store.runs({ limit: 9 }), await store.alerts({ limit: 9 })],
+      await store.attempts({ limit: 9 }),
+    ]);
+    t.notMatch(kept, 'victim');
+    t.equal(kept.split(`bad [user], and ${other}`).length, 6, kept);
+    t.match((await store.runs({ limit: 9 })).map(({ reason }) => reason).toSorted(), [/\[user\]/, other]);
   },
 };

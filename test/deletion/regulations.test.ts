@@ -50,7 +50,7 @@ function createParts(overrides: Partial<RegulationParts['store'] & RegulationPar
         if (record) records.set(id, { ...record, userIds: [], told: null });
       },
       told: async () => ({ cursor: null, told: [] }),
-      forgetDiscards: async () => {},
+      forgetTexts: async () => {},
       scrub: async () => void calls.push('scrub'),
       regulation: async (id) => records.get(id) ?? null,
       openRegulations: async () =>

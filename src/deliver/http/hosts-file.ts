@@ -1,14 +1,10 @@
 import type { LookupAddress } from 'node:dns';
 import { readFile, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
-import { join } from 'node:path';
 
 type Hosts = ReadonlyMap<string, readonly LookupAddress[]>;
 
-export const HOSTS_FILE =
-  process.platform === 'win32'
-    ? join(process.env['SystemRoot'] ?? 'C:\\Windows', 'System32\\drivers\\etc\\hosts')
-    : '/etc/hosts';
+export const HOSTS_FILE = process.platform === 'win32' ? 'C:\\Windows\\System32\\drivers\\etc\\hosts' : '/etc/hosts';
 
 /** Reads the hosts file, and reads it again only once it has changed. */
 export function createHosts(path: string): () => Promise<Hosts> {

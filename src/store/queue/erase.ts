@@ -1,8 +1,9 @@
 import type { DeadReason } from '../../kernel/dead-reasons.ts';
 import { CounterChanges } from '../changes.ts';
-import { ofUsers, pageOf } from '../records/traces.ts';
+import { namesAny, ofUsers, pageOf } from '../records/traces.ts';
 import { raw, type Sql, sql } from '../sql.ts';
-import { CLAIMED } from '../states.ts';
+import { ALERT_SOURCE, CLAIMED } from '../states.ts';
+import { withoutUsers } from '../users.ts';
 import type { Name, QueueSession } from './session.ts';
 
 export function erase(
@@ -16,6 +17,7 @@ export function erase(
     const theirs = ofUsers(session, trace.hasBody, users, sources);
     const changes = new CounterChanges<Name>();
     const left = range === null ? 0 : await eraseFrom(session, trace.table, sql`${range} AND ${theirs}`, changes);
+    if (range !== null) await eraseFromAlerts(session, trace, range, users);
     await session.write(changes);
     // Only on the last page, since it scans everything claimed.
     const posting = next === null ? await beingPosted(session, ofUsers(session, true, users, sources)) : 0;
@@ -50,6 +52,20 @@ async function eraseFrom(
     for (const letter of gone) changes.letterGone(...letter, 'superseded');
   } else await run(sql`DELETE FROM ${from} WHERE ${theirs}`);
   return 0;
+}
+
+/** Alerts quote errors, which may name a user. They lose the id, not themselves. */
+async function eraseFromAlerts(
+  session: QueueSession,
+  { table, hasBody }: { readonly table: string; readonly hasBody: boolean },
+  range: Sql,
+  users: readonly string[],
+): Promise<void> {
+  const [from, text] = [raw(`rollcall.${table}`), raw(hasBody ? 'body' : 'response')];
+  const naming = await session.rows<[number, string]>(sql`SELECT id, ${text} FROM ${from} WHERE ${range}
+    AND source = ${session.dialect.name(ALERT_SOURCE)} AND ${namesAny(session, text, users)}`);
+  for (const [id, before] of naming)
+    await session.run(sql`UPDATE ${from} SET ${text} = ${withoutUsers(before, users)} WHERE id = ${id}`);
 }
 
 async function beingPosted({ rows, dialect }: QueueSession, theirs: Sql): Promise<number> {

@@ -43,7 +43,7 @@ export async function discardPage(
 }
 
 /**
- * Drops samples that name one of these users. A sample has no user ids, but an event's name may contain one. Short ids
+ * Drops samples of discards that name one of these users. A sample has no user ids, but an event's name may contain one. Short ids
  * also occur inside other words, so only whole values count for them.
  */
 export function forgetDiscards(

@@ -15,7 +15,7 @@ import {
 import { audits, beginAudit, endAudit, pruneAudits } from './audit.ts';
 import { trustsClocks } from './clock-trust.ts';
 import { deletions, excluded, suppress } from './deletions.ts';
-import { discardPage, discards, forgetDiscards, saveDiscards } from './discards.ts';
+import { discardPage, discards, saveDiscards } from './discards.ts';
 import { backlog, endpoints, markEndpoint, oldestUntried } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
 import { addHistory, history, historySums, pruneHistory } from './history.ts';
@@ -36,6 +36,7 @@ import {
 } from './regulations.ts';
 import { lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
 import type { OverSession } from './session.ts';
+import { forgetTexts } from './texts.ts';
 
 export const RECORDS = {
   ...{ takeLease, renewLease, releaseLease, trustsClocks },
@@ -47,7 +48,7 @@ export const RECORDS = {
   hashKey: async ({ hashKey }) => hashKey,
   ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage, hasUndelivered },
   ...{ messagePage, message, pruneDelivered, boundDelivered },
-  ...{ saveDiscards, discards, discardPage, forgetDiscards },
+  ...{ saveDiscards, discards, discardPage, forgetTexts },
   ...{ owners, publish, rosters, orphans, countOrphans },
   ...{ lastSuccesses, oldestUntried },
   ...{ addHistory, history, historySums, pruneHistory },

@@ -1,7 +1,7 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { NOTICE } from '../states.ts';
-import { aliasNeedles } from '../users.ts';
+import { aliasNeedles, textForms } from '../users.ts';
 import type { Session } from './session.ts';
 
 /** Rows scanned in one call, which bounds how long others wait. */
@@ -54,4 +54,10 @@ export function ofUsers(
     SELECT 1 FROM ${dialect.rowsOf('text', aliasNeedles(users))} WHERE ${dialect.contains(raw('body'), raw('list.value'))}))`;
   return sql`type <> ${NOTICE} AND (${dialect.oneOf(raw('user_id'), 'text', users)} ${hasBody ? isFormer : raw('')})
     ${sources ? sql`AND ${dialect.oneOf(dialect.nameOf(raw('source')), 'text', sources)}` : raw('')}`;
+}
+
+/** Condition: a text names one of these users. */
+export function namesAny({ dialect }: Session, text: Sql, users: readonly string[]): Sql {
+  return sql`EXISTS (SELECT 1 FROM ${dialect.rowsOf('text', textForms(users))}
+    WHERE ${dialect.contains(text, raw('list.value'))})`;
 }
