@@ -1,6 +1,7 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { type Lease, waitForLease } from '../../src/kernel/keep-lease.ts';
+import { isoTime } from '../../src/kernel/timestamp.ts';
 import type { Fence, Run, Store } from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
 import { asRollcallError, naming } from '../engine-errors.ts';
@@ -107,7 +108,10 @@ export class Runner {
     const onRun: OnRun = (run, isKnown = false) => {
       runs.push(run);
       isStillHeld = isKnown;
-      log[isKnown ? 'debug' : 'info']({ event: 'sync_run', ...run }, `${run.action} of ${run.key}: ${run.state}`);
+      log[isKnown ? 'debug' : 'info'](
+        { event: 'sync_run', ...withTimes(run) },
+        `${run.action} of ${run.key}: ${run.state}`,
+      );
     };
     try {
       await work(onRun);
@@ -165,4 +169,10 @@ export class Runner {
       if (queue.length === 0) this.queues.delete(key);
     }
   }
+}
+
+/** A run's fields as log lines show them. */
+function withTimes({ asOf, startedAt, finishedAt, ...run }: Run): object {
+  const finished = finishedAt === null ? null : isoTime(finishedAt);
+  return { ...run, asOf: isoTime(asOf), startedAt: isoTime(startedAt), finishedAt: finished };
 }

@@ -299,7 +299,7 @@ export const SYNC_CODES = {
 
 export const PROGRAM_CODES = {
   bad_configuration: code(
-    500,
+    400,
     'The configuration has mistakes; each is named with its line.',
     'Correct them all.',
     '`rollcall config check`',

@@ -3,6 +3,9 @@ import { closestMatch } from 'leven';
 /** Most names listed if none is close. */
 const LISTED = 20;
 
+/** Words of other products, by which ours are sought. */
+const SYNONYMS: ReadonlyMap<string, string> = new Map([['did', 'performed']]);
+
 /** `. Did you mean …?`, or a list of the known names if none is close or the given value is no text. */
 export function suggestion(given: unknown, known: readonly string[]): string {
   const match = typeof given === 'string' ? closest(given, known) : undefined;
@@ -12,6 +15,8 @@ export function suggestion(given: unknown, known: readonly string[]): string {
 }
 
 function closest(given: string, known: readonly string[]): string | undefined {
+  const synonym = SYNONYMS.get(given);
+  if (synonym !== undefined && known.includes(synonym)) return synonym;
   return closestMatch(given, known, { maxDistance: Math.max(2, Math.floor(given.length / 3)) });
 }
 

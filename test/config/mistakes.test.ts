@@ -326,6 +326,11 @@ t.test('reports mistakes in the YAML with a line and a hint', async (t) => {
   }
 });
 
+t.test('suggests performed for did', async (t) => {
+  const given = withParts({ audience: 'name: A\nschedule: "@daily"\nwhen: { did: Order }' });
+  t.throws(() => parse(given), { code: 'bad_configuration', message: /when.*Did you mean performed\?/ });
+});
+
 t.test('accepts a day of the month with any weekday, and a weekday on any day', async (t) => {
   for (const schedule of ['0 9 13 * *', '0 9 * * 5', '0 9 1-31 * fri', '0 9 13 * 0-7', '0 9 13 * */1']) {
     const { audiences } = parse(withParts({ audience: `name: A\nsql: x\nschedule: "${schedule}"` }));

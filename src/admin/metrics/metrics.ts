@@ -2,6 +2,7 @@ import once from 'lodash/once.js';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { type DeliveryCounts, deliveryMetrics } from './deliveries.ts';
 import { type EventLogMetrics, type EventLogMetricsParts, eventLogMetrics } from './event-log.ts';
+import { eventLoopLag } from './event-loop-lag.ts';
 import { Instruments } from './instruments.ts';
 import { type IntakeMetrics, intakeMetrics } from './intake.ts';
 import { type StoreParts, storeMetrics } from './store.ts';
@@ -17,7 +18,11 @@ type MetricsParts = StoreParts & SyncParts & EventLogMetricsParts & { readonly d
 /** Metrics of the process, shared by all services in it. Created once, since their observers last as long as the process. */
 const processMetrics = once(() => {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  // Its own monitor would wake an idle process a hundred times a second.
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 2 ** 31 - 1 });
+  for (const name of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99'])
+    registry.removeSingleMetric(`nodejs_eventloop_lag_${name}_seconds`);
+  eventLoopLag(registry);
   return registry.getMetricsAsArray().flatMap(({ name }) => registry.getSingleMetric(name) ?? []);
 });
 
