@@ -26,7 +26,8 @@ t.test('shows no bars or colours without a terminal', async (t) => {
   const { config } = await workspace(t, listener.url);
   const { code, stdout, stderr } = await rollcall(['sync', '--once', '-v', '-c', config]);
   t.equal(code, 0);
-  t.match(stderr, /^{"level":30,.*"event":"sync_run".*}$/m);
+  t.match(stderr, /^{"level":30,.*"event":"sync_run".*"startedAt":"\d{4}-\d\d-\d\dT.*"finishedAt":"\d{4}-.*}$/m);
+  t.notMatch(stderr, /"(?:asOf|startedAt|finishedAt)":\d/);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what is looked for
   t.notMatch(stdout + stderr, /\x1b/);
 });
