@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { App } from '../../src/app.ts';
@@ -68,7 +71,21 @@ export interface Service {
   post(path: string, body?: object, token?: string | null): Promise<Response>;
 }
 
-/** A whole service, with one audience synced, one held, one broken, and dead letters: its only endpoint is refused. */
+/** An endpoint that refuses every message; its port. */
+async function refusing(t: Test): Promise<number> {
+  const server = createServer(
+    (request, response) => void request.resume().on('end', () => response.writeHead(400).end()),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** A whole service, with one audience synced, one held, one broken, and dead letters: its only endpoint refuses. */
 export async function startService(
   t: Test,
   over: object = {},
@@ -77,10 +94,11 @@ export async function startService(
   const folder = t.testdir();
   const text = JSON.stringify({
     ...CONFIG,
+    network: { allow: ['127.0.0.0/8'] },
     store: storeUrl(t),
     engines: { lake: { type: 'duckdb', path: `${folder}/audiences.duckdb` } },
     ...over,
-  });
+  }).replaceAll('@127.0.0.1:9/', `@127.0.0.1:${await refusing(t)}/`);
   const env = { VARIABLE: SECRETS.variable };
   const config = parseConfig(text, { file: 'rollcall.yaml', folder, env });
   const lines: string[] = [];
