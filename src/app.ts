@@ -407,7 +407,9 @@ export class App {
     // Loaded only here: commands that answer no requests start in four fifths of the time.
     const { createHttpServer, startListening } = await import('./http/server.ts');
     const { registerRoutes } = await import('./http/routes.ts');
-    const server = createHttpServer(log, health, this.config.listen.trustedProxies, clock);
+    const server = createHttpServer(log, health, this.config.listen.trustedProxies, clock, {
+      onRefused: (reason) => metrics.connectionRefused(reason),
+    });
     await registerRoutes(server, {
       ...{ log, clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards },
       config: () => this.config,

@@ -1,10 +1,11 @@
 /** One contender in a process of its own: `server.ts NAME FILE`. Tells its port. */
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
+import { pino } from 'pino';
 import { createAccept } from '../../src/accept.ts';
 import { collect } from '../../src/collect/collect.ts';
-import { serverOptions } from '../../src/collect/server.ts';
 import type { Destination, Source } from '../../src/destination.ts';
+import { createHttpServer } from '../../src/http/server.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { NewMessage } from '../../src/store/port.ts';
@@ -31,7 +32,9 @@ function rowOf(sent: Sent): NewMessage {
 const everywhere = ['crm'];
 
 const [name = '', file = ''] = process.argv.slice(2);
-const app = Fastify(name === 'bare' || name === 'stored' ? {} : serverOptions);
+const health = { alive: () => {}, ready: async () => {} };
+const isBare = name === 'bare' || name === 'stored';
+const app = isBare ? Fastify() : createHttpServer(pino({ level: 'silent' }), health);
 if (name === 'bare') {
   for (const path of ['/v1/batch', '/v1/track'])
     app.post(path, { bodyLimit: 512_000 }, async () => ({ success: true }));

@@ -1,11 +1,11 @@
 /** Collection in a process of its own: `server.ts on|off|sealed STORE FOLDER`. Tells its port. */
 import type { AddressInfo } from 'node:net';
-import Fastify from 'fastify';
+import { pino } from 'pino';
 import { type Accept, createAccept } from '../../src/accept.ts';
 import { collect } from '../../src/collect/collect.ts';
-import { serverOptions } from '../../src/collect/server.ts';
 import type { Destination, Source } from '../../src/destination.ts';
 import { EventLogKeeper } from '../../src/events/keeper.ts';
+import { createHttpServer } from '../../src/http/server.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { silentLogger } from '../../src/kernel/log.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -26,7 +26,7 @@ const keeper = new EventLogKeeper({ store, live: store.live, clock: systemClock,
 if (mode === 'sealed' || store.events.kind === 'table') void keeper.start();
 const accept = createAccept(store, () => destinations);
 const logged: Accept = (source, messages) => accept(source, messages, { logged: mode !== 'off' });
-const app = Fastify(serverOptions);
+const app = createHttpServer(pino({ level: 'silent' }), { alive: () => {}, ready: async () => {} });
 await app.register(collect, { sources: () => sources, clock: systemClock, accept: logged });
 await app.listen({ port: 0, host: '127.0.0.1' });
 process.send?.((app.server.address() as AddressInfo).port);

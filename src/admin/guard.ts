@@ -29,6 +29,8 @@ interface GuardOptions {
   readonly limit?: SignInLimit;
   /** Throws while the service stops. It then still answers reads, but accepts no orders. */
   readonly ensureRunning?: () => void;
+  /** Called with each request that passes, before its body is read. */
+  readonly onAdmitted?: (request: FastifyRequest) => void;
 }
 
 /**
@@ -53,6 +55,7 @@ export class Gate {
       }
       if (!READING.has(request.method)) this.options.ensureRunning?.();
       this.callers.set(request, caller);
+      this.options.onAdmitted?.(request);
     };
   }
 

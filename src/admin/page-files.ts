@@ -7,7 +7,8 @@ import { PAGE_LISTS } from './page-lists.ts';
 
 export interface PageFile {
   readonly type: string;
-  readonly text: string;
+  /** Bytes, as they are sent: many answers share them. */
+  readonly plain: Buffer;
   readonly gzip: Buffer;
 }
 
@@ -25,6 +26,8 @@ const TYPES: Record<string, string> = {
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
   '.html': 'text/html; charset=utf-8',
+  '.json': 'application/json',
+  '.yaml': 'application/x-yaml',
 };
 
 /** The packages that the pages import, and the names of their files. */
@@ -77,8 +80,9 @@ function prepared(path: string, text: string): string {
   );
 }
 
-function made(name: string, text: string): PageFile {
-  return { type: TYPES[extname(name)] ?? 'text/plain', text, gzip: gzipSync(text, { level: 9 }) };
+export function made(name: string, text: string): PageFile {
+  const plain = Buffer.from(text);
+  return { type: TYPES[extname(name)] ?? 'text/plain', plain, gzip: gzipSync(plain, { level: 9 }) };
 }
 
 function read(path: string): string {

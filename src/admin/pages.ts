@@ -33,7 +33,6 @@ const HEADERS = {
   'content-security-policy': POLICY,
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
-  vary: 'accept-encoding',
 };
 
 /** The pages for people. They are the same for everybody, since their data comes from the management API. */
@@ -55,7 +54,18 @@ export const pages: FastifyPluginAsync<PagesOptions> = async (app, { admit }) =>
 };
 
 function send(file: PageFile, caching: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const zipped = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '');
-  reply.headers(HEADERS).header('cache-control', caching).type(file.type);
-  return zipped ? reply.header('content-encoding', 'gzip').send(file.gzip) : reply.send(file.text);
+  return sendFile(file, request, reply.headers(HEADERS).header('cache-control', caching));
+}
+
+export function sendFile(
+  { type, gzip, plain }: PageFile,
+  { headers }: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const zipped = /\bgzip\b/.test(headers['accept-encoding'] ?? '');
+  if (zipped) reply.header('content-encoding', 'gzip');
+  return reply
+    .header('vary', 'accept-encoding')
+    .type(type)
+    .send(zipped ? gzip : plain);
 }

@@ -1,38 +1,21 @@
 import type { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Source } from '../destination.ts';
+import { readBody } from '../http/body.ts';
 import { RollcallError } from '../kernel/errors.ts';
-import { giveBack, inflated, inflatedAtOnce, readBytes, tooLarge, USUAL_PIECE } from './body.ts';
 import { FairLimit } from './fair-limit.ts';
+import { giveBack, inflated, inflatedAtOnce, USUAL_PIECE } from './inflate.ts';
 import { JsonBody } from './json-body.ts';
-import type { CollectLimits } from './limits.ts';
-import { HeldBytes, Pressure } from './pressure.ts';
 import { maskedStart } from './sample.ts';
-import type { Strangers } from './strangers.ts';
 import {
   basicWriteKey,
   createEnabledSource,
   createWriteKeys,
+  ownerOf,
   queryWriteKey,
   shownWriteKeys,
   unknownSource,
 } from './write-keys.ts';
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The memory charged to a collection request; null on other requests. */
-    collectHold: HeldBytes | null;
-    /** Most bytes of its body. */
-    collectLimit: number;
-  }
-}
-
-interface AdmissionOptions {
-  /** Returns the same list as long as nothing changed. */
-  readonly sources: () => readonly Source[];
-  readonly limits: CollectLimits;
-  readonly strangers: Strangers;
-}
 
 /** Bodies inflated at a time: the threads for it are few, and shared with file reads. */
 const INFLATED_AT_ONCE = 2;
@@ -46,76 +29,57 @@ const PARSED_FOR_ALL = 8 * 1024;
 /**
  * Reads and authenticates requests. The write key is looked up as early as possible: in the headers, else in the body. Until
  * then a request has only the memory that strangers have, and a large body is parsed only if its text has a known key.
+ *
+ * @param sources - returns the same list as long as nothing changed
  */
-export function admit(app: FastifyInstance, { sources, limits, strangers }: AdmissionOptions): void {
+export function admit(app: FastifyInstance, sources: () => readonly Source[]): void {
   const findSource = createWriteKeys(sources);
   const enabledSource = createEnabledSource(sources);
-  const pressure = new Pressure(limits.pendingBytes);
   const inflating = new FairLimit(INFLATED_AT_ONCE);
   const recognise = (request: FastifyRequest, writeKey: string) => {
     request.collectSource = enabledSource(writeKey);
-    strangers.known(request.raw.socket);
-    return pressure.account(request.collectSource.id);
+    app.edge.believe(request, ownerOf(request.collectSource));
   };
   app.decorateRequest('collectSource', null);
-  app.decorateRequest('collectHold', null);
-  app.decorateRequest('collectLimit', 0);
   app.decorateRequest('collectUnread', null);
   // A promise for each request would cost as much as the work itself.
-  app.addHook('onRequest', (request, reply, done) => {
+  app.addHook('onRequest', (request, _reply, done) => {
     if (request.is404) return done();
     // Clients send JSON as text, as a form, or with invalid content types.
     request.raw.headers['content-type'] = undefined;
     try {
-      begin(request, reply);
+      const writeKey = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query);
+      if (writeKey !== null) recognise(request, writeKey);
     } catch (error) {
       return done(error as Error);
     }
     done();
   });
-  const begin = (request: FastifyRequest, reply: FastifyReply) => {
-    const writeKey = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query);
-    const account = writeKey === null ? strangers : recognise(request, writeKey);
-    // Fastify makes the options again at each access.
-    const { bodyLimit } = request.routeOptions;
-    request.collectLimit = bodyLimit;
-    const announced = Number(request.headers['content-length'] ?? 0);
-    if (announced > bodyLimit) {
-      // Without this, the rest of the body would have to be read.
-      reply.header('connection', 'close');
-      throw tooLarge(bodyLimit);
-    }
-    account.expect(announced);
-    const hold = new HeldBytes(account);
-    request.collectHold = hold;
-    reply.raw.once('close', () => hold.end());
-  };
   app.removeAllContentTypeParsers();
-  const read = (request: FastifyRequest, hold: HeldBytes, bytes: Buffer): JsonBody => {
-    hold.resize(bytes.length);
+  const read = (request: FastifyRequest, bytes: Buffer): JsonBody => {
+    app.edge.hold(request, bytes.length);
     if (request.collectSource === null && bytes.length > PARSED_FOR_ALL && !showsKnownKey(bytes)) throw unknownSource();
     const body = readJson(request, bytes);
-    if (request.collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
+    if (request.collectSource === null) recognise(request, body.writeKey ?? '');
     return body;
   };
   const showsKnownKey = (bytes: Buffer) =>
     shownWriteKeys(bytes.toString()).some((key) => findSource(key) !== undefined);
-  const inflate = ({ collectSource, ip }: FastifyRequest, sent: Buffer, encoding: string, maxBytes: number) => {
+  const inflate = ({ collectSource, holding }: FastifyRequest, sent: Buffer, encoding: string, maxBytes: number) => {
     // Strangers take turns by address: one's bomb must not keep another waiting.
-    const sender = collectSource?.id ?? `from ${ip}`;
+    const sender = holding.owner ?? holding.client;
     const maxPiece = collectSource === null ? USUAL_PIECE : maxBytes;
     return inflating.pass(sender, 1, () => inflated(sent, encoding, maxBytes, maxPiece));
   };
   app.addContentTypeParser('*', (request: FastifyRequest, payload: Readable, done) => {
-    const { collectHold: hold, headers, collectLimit: maxBytes } = request;
-    if (hold === null) return done(null, undefined);
+    if (request.is404) return done(null, undefined);
     // The whole body has arrived. Fastify would close the connection, and requests behind this one would get no answer.
     const fail = (error: Error) => done(null, error);
     /** @returns false if the body was refused */
     const finish = (bytes: Buffer): boolean => {
       let body: JsonBody;
       try {
-        body = read(request, hold, bytes);
+        body = read(request, bytes);
       } catch (error) {
         fail(error as Error);
         return false;
@@ -123,10 +87,11 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
       done(null, body);
       return true;
     };
-    readBytes(payload, hold, maxBytes, (error, sent) => {
+    readBody(request, payload, (error, sent) => {
       if (error !== null) return done(error);
-      const encoding = headers['content-encoding'];
+      const encoding = request.headers['content-encoding'];
       if (encoding === undefined) return void finish(sent);
+      const maxBytes = request.routeOptions.bodyLimit;
       const small = sent.length <= SMALL ? inflatedAtOnce(sent, encoding, Math.min(AT_ONCE, maxBytes)) : null;
       if (small !== null) finish(small);
       else {

@@ -3,10 +3,10 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest 
 import type { Source } from '../destination.ts';
 import { answerError, answerNotFound } from '../http/errors.ts';
 import { RollcallError } from '../kernel/errors.ts';
-import type { BrowserOptions } from './options.ts';
+import type { CollectOptions } from './options.ts';
 import { pixels } from './pixels.ts';
 import { settingsRoute, sourceConfigRoute } from './schemas.ts';
-import { basicWriteKey, createEnabledSource, createWriteKeys, queryWriteKey } from './write-keys.ts';
+import { basicWriteKey, createEnabledSource, createWriteKeys, ownerOf, queryWriteKey } from './write-keys.ts';
 
 /**
  * Lets pages of every origin send and read the answer, with credentials too: `sendBeacon` and some libraries always send
@@ -46,7 +46,7 @@ const READABLE = {
 type KeyedRequest = FastifyRequest<{ Params: { key: string } }>;
 
 /** Routes for browsers: settings that their libraries load first, so that a page sets only one address, and pixels. */
-export const browsers: FastifyPluginAsync<BrowserOptions> = async (parent, options) => {
+export const browsers: FastifyPluginAsync<CollectOptions> = async (parent, options) => {
   const findSource = createWriteKeys(options.sources);
   const enabledSource = createEnabledSource(options.sources);
   const scope = (prefix: string, routes: (app: FastifyInstance) => void) =>
@@ -64,14 +64,14 @@ export const browsers: FastifyPluginAsync<BrowserOptions> = async (parent, optio
     );
   const settings = async (request: FastifyRequest, reply: FastifyReply) => {
     const source = enabledSource((request as KeyedRequest).params.key);
-    options.onKnown(request.raw.socket);
+    parent.edge.believe(request, ownerOf(source));
     return cached(reply).send(librarySettings(source, request));
   };
   const sourceConfig = async (request: FastifyRequest, reply: FastifyReply) => {
     const key = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query) ?? '';
     const source = findSource(key);
     if (source === undefined) throw new RollcallError('unknown_source', 'No source has this write key.');
-    options.onKnown(request.raw.socket);
+    parent.edge.believe(request, ownerOf(source));
     return cached(reply).send(rudderConfig(source));
   };
   await scope('/v1/projects', (app) => {

@@ -7,17 +7,15 @@ import type { IpRule } from '../kernel/ip.ts';
 import type { MessageEnvelope } from '../message.ts';
 import { CLIENT_TYPES, type ClientType } from '../message-types.ts';
 import { admit, bodyOf, letBodyGo } from './admission.ts';
-import { Arrivals } from './arrivals.ts';
 import { readBatch, readCall } from './batch.ts';
 import { answerPreflights, browsers, letPagesRead } from './browsers.ts';
 import { reportItem, reportRequest } from './discarded.ts';
 import { FairLimit } from './fair-limit.ts';
-import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
+import { DEFAULT_LIMITS } from './limits.ts';
 import type { CollectOptions } from './options.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
 import { RefusalLog } from './refusal-log.ts';
 import { batchRoute, callRoute } from './schemas.ts';
-import { Strangers } from './strangers.ts';
 
 /** Single calls by the paths of all clients; browsers use one letter. */
 const CALLS: ReadonlyMap<string, ClientType> = new Map(
@@ -36,30 +34,25 @@ const PREFIXES = ['/v1', '/beacon/v1'] as const;
 
 /** The Tracking API. Register it as it is: it keeps its parsers, hooks and error handlers to itself. */
 export const collect: FastifyPluginAsync<CollectOptions> = async (parent, options) => {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const strangers = new Strangers(limits, options.clock);
-  parent.server.on('connection', (socket) => strangers.connected(socket));
-  new Arrivals(parent.server, strangers);
   const accepting = new FairLimit(ACCEPTED_AT_ONCE);
   const accept: CollectOptions['accept'] = (source, messages) =>
     accepting.pass(source, messages.length, () => options.accept(source, messages));
-  await parent.register(async (app) => serve(app, { ...options, accept }, limits, strangers));
-  await parent.register(browsers, { ...options, accept, onKnown: (socket) => strangers.known(socket) });
+  await parent.register(async (app) => serve(app, { ...options, accept }));
+  await parent.register(browsers, { ...options, accept });
 };
 
 async function serve(
   app: FastifyInstance,
   { sources, accept, clock, onDiscard = () => {}, ...options }: CollectOptions,
-  limits: CollectLimits,
-  strangers: Strangers,
 ): Promise<void> {
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const answerFailure = createFailureAnswer(clock);
   app.setErrorHandler((error: FastifyError, request, reply) => {
     reportRequest(error, request, onDiscard);
     return answerFailure(error, request, reply);
   });
   letPagesRead(app);
-  admit(app, { sources, limits, strangers });
+  admit(app, sources);
   await limitRate(app);
 
   const newId = () => clock.uuid();

@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import type { Source } from '../destination.ts';
 import type { Clock } from '../kernel/clock.ts';
 import type { Message, TimeField } from '../message.ts';
@@ -10,14 +9,9 @@ export interface CollectOptions {
   readonly sources: () => readonly Source[];
   /** Resolves once the messages are durable. */
   readonly accept: (source: string, messages: readonly Message[]) => Promise<unknown>;
-  readonly clock: Pick<Clock, 'now' | 'uuid' | 'monotonic' | 'after'>;
+  readonly clock: Pick<Clock, 'now' | 'uuid' | 'monotonic'>;
   readonly limits?: Partial<CollectLimits>;
   /** Called with each rejected message, and each refused request that its client won't send again. */
   readonly onDiscard?: OnDiscard;
   readonly onUnreadable?: (source: string, field: TimeField) => void;
-}
-
-export interface BrowserOptions extends CollectOptions {
-  /** Called with a connection on which a write key was shown. */
-  readonly onKnown: (socket: Socket) => void;
 }

@@ -5,11 +5,11 @@ import { CLIENT_TYPES } from '../message-types.ts';
 import { readCall } from './batch.ts';
 import { reportRequest } from './discarded.ts';
 import { JsonBody } from './json-body.ts';
-import type { BrowserOptions } from './options.ts';
+import type { CollectOptions } from './options.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
 import { RefusalLog } from './refusal-log.ts';
 import { pixelRoute } from './schemas.ts';
-import { createEnabledSource, queryWriteKey } from './write-keys.ts';
+import { createEnabledSource, ownerOf, queryWriteKey } from './write-keys.ts';
 
 /** One transparent pixel. */
 const GIF = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
@@ -18,7 +18,7 @@ const GIF = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA
  * Accepts one message in the URL of an image, for e-mails and pages without scripts. Every answer is an image, as nobody
  * can read anything else. The status shows the result.
  */
-export const pixels: FastifyPluginAsync<BrowserOptions> = async (
+export const pixels: FastifyPluginAsync<CollectOptions> = async (
   parent,
   { sources, accept, clock, onDiscard = () => {}, ...options },
 ) => {
@@ -41,7 +41,7 @@ export const pixels: FastifyPluginAsync<BrowserOptions> = async (
         const call = dataOf(data);
         request.pixel = call;
         request.collectSource = enabledSource(call.writeKey ?? queryWriteKey(request.query) ?? '');
-        options.onKnown(request.raw.socket);
+        app.edge.believe(request, ownerOf(request.collectSource));
       });
       await limitRate(app);
       app.setValidatorCompiler(() => () => true);

@@ -50,6 +50,11 @@ export function createEnabledSource(sources: () => readonly Source[]): (writeKey
   };
 }
 
+/** The name under which the server counts connections and memory of a source. */
+export function ownerOf({ id }: Source): string {
+  return `source ${id}`;
+}
+
 /** The user name of Basic credentials, with or without the colon; null when there is none. */
 export function basicWriteKey(authorization: string | undefined): string | null {
   const credentials = /^basic +([A-Za-z0-9+/=_-]+) *$/i.exec(authorization ?? '')?.[1];

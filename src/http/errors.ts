@@ -27,6 +27,9 @@ const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
 /** Logged elsewhere, or no fault. */
 const UNLOGGED: ReadonlySet<ErrorCode> = new Set(['engine_busy', 'overloaded', 'stopping']);
 
+/** Bytes of a body that Node may read and drop after the answer, so that its connection can be used again. */
+const DROPPED = 64 * 1024;
+
 /** Seconds after which a client may retry, if nothing better is known. */
 const RETRY_AFTER = 5;
 const RETRY_LIMITED = 60;
@@ -63,13 +66,21 @@ export function answerError(
   }
   const wait = status === 503 ? RETRY_AFTER : status === 429 ? RETRY_LIMITED : null;
   if (wait !== null && !reply.hasHeader('retry-after')) reply.header('retry-after', wait);
+  closeUnread(request, reply);
   if (known.code === 'unauthorized') reply.header('www-authenticate', 'Bearer realm="rollcall"');
   reply.code(status).send(errorBody(known.code, IN_THE_LOG[known.code] ?? known.message));
 }
 
 export function answerNotFound(request: FastifyRequest, reply: FastifyReply): void {
   const path = request.url.split('?', 1)[0];
+  closeUnread(request, reply);
   reply.code(404).send(errorBody('not_found', `There is nothing at ${request.method} ${path}.`));
+}
+
+/** Closes the connection after the answer if much of the request's body may still come. */
+function closeUnread({ raw }: FastifyRequest, reply: FastifyReply): void {
+  const isLong = raw.headers['transfer-encoding'] !== undefined || Number(raw.headers['content-length']) > DROPPED;
+  if (isLong && !raw.complete) reply.header('connection', 'close');
 }
 
 /** For Fastify's option `clientErrorHandler`: requests that never reached a route. */

@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Dispatcher } from 'undici';
 import type { Sync } from '../../jobs/index.ts';
@@ -6,6 +6,7 @@ import type { Accept } from '../accept.ts';
 import { managementApi } from '../admin/api/api.ts';
 import type { Audit } from '../admin/audit.ts';
 import type { standingOf } from '../admin/concerns.ts';
+import { documents } from '../admin/documents.ts';
 import { Gate } from '../admin/guard.ts';
 import type { Metrics } from '../admin/metrics/metrics.ts';
 import { metricsRoute } from '../admin/metrics-route.ts';
@@ -15,7 +16,6 @@ import { SignInLimit } from '../admin/sign-in-limit.ts';
 import { hookOf, sampleAnnouncement } from '../alerts/announcement.ts';
 import { collect } from '../collect/collect.ts';
 import { type Discards, NOBODY } from '../collect/discards.ts';
-import { openApi } from '../collect/openapi.ts';
 import type { Config } from '../config/config.ts';
 import type { Regulations } from '../deletion/regulations.ts';
 import { regulations as regulationRoutes } from '../deletion/routes.ts';
@@ -26,6 +26,7 @@ import { summaryOf, verifyFiles } from '../events/summary.ts';
 import type { Clock } from '../kernel/clock.ts';
 import { VERSION } from '../kernel/version.ts';
 import type { RunProgress, Store } from '../store/port.ts';
+import { openApi } from './openapi.ts';
 
 interface Parts {
   readonly config: () => Config;
@@ -60,7 +61,8 @@ export async function registerRoutes(server: FastifyInstance, parts: Parts): Pro
   });
   const session = new BrowserSessions(clock);
   const tokens = () => config().admin.tokens;
-  const gate = new Gate({ tokens, session, limit: new SignInLimit(clock), ensureRunning });
+  const onAdmitted = (request: FastifyRequest) => server.edge.believe(request, 'admin');
+  const gate = new Gate({ tokens, session, limit: new SignInLimit(clock), ensureRunning, onAdmitted });
   await registerRegulations(server, gate, parts);
   await registerAdmin(server, gate, session, parts);
 }
@@ -91,6 +93,7 @@ async function registerAdmin(
   parts: Parts,
 ): Promise<void> {
   const { config, clock, log, audit, store, sync, worker, metrics, reload } = parts;
+  await server.register(documents, { guard: gate.guard('read') });
   await server.register(metricsRoute, { gate, registry: metrics.registry });
   await server.register(managementApi, {
     prefix: '/api/v1',

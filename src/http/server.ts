@@ -2,16 +2,19 @@ import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
-import { serverOptions } from '../collect/server.ts';
 import { type Clock, systemClock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
-import { answerError, answerExpectation, answerNotFound } from './errors.ts';
+import { readBody } from './body.ts';
+import { Edge, type EdgeOptions } from './edge.ts';
+import { answerClientError, answerError, answerNotFound } from './errors.ts';
 
 /**
  * Connections that may wait to be accepted; the system may allow fewer (`net.core.somaxconn`). Beyond them a client gets no
  * answer and retries after a second or more: Node's 511 are too few for a crowd that connects at once.
  */
 const BACKLOG = 4_096;
+/** Bytes of a body, unless its route says otherwise: those of callers that have shown a token. */
+const BODY_BYTES = 10 * 1024;
 /** Milliseconds for open requests to arrive and be answered, once the server is being closed. */
 const LAST_REQUESTS = 10_000;
 
@@ -28,17 +31,24 @@ export function createHttpServer(
   { alive, ready }: HealthChecks,
   trustedProxies: readonly string[] = [],
   clock: Pick<Clock, 'after'> = systemClock,
+  options: Partial<EdgeOptions> = {},
 ): FastifyInstance {
+  const edge = new Edge({ log, clock, trustedProxies, ...options });
   const server = fastify({
-    ...serverOptions,
-    // Node would answer 400 with an empty body; the hook below says why.
-    http: { ...serverOptions.http, requireHostHeader: false },
+    serverFactory: (serve) => edge.createServer(serve),
+    bodyLimit: BODY_BYTES,
+    clientErrorHandler: answerClientError,
+    // Answers URLs that can't be decoded, such as `/%zz`.
+    frameworkErrors: answerError,
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
     forceCloseConnections: 'idle',
     return503OnClosing: false,
   });
+  server.decorate('edge', { getter: () => edge });
+  edge.register(server);
+  readJsonOnly(server);
   let isClosing = false;
   let endAnyway = () => {};
   server.addHook('preClose', async () => {
@@ -49,7 +59,6 @@ export function createHttpServer(
     endAnyway = clock.after(LAST_REQUESTS, () => server.server.closeAllConnections());
   });
   server.addHook('onClose', async () => endAnyway());
-  server.server.on('checkExpectation', answerExpectation);
   server.server.on('checkContinue', (request, response) => {
     // Only once the body is wanted: a request refused by its headers must not be asked for it.
     request.once('resume', () => {
@@ -85,6 +94,19 @@ export function createHttpServer(
     return { status: 'ok' };
   });
   return server;
+}
+
+/** Reads bodies within the limits of the edge. Those of unknown paths are not read. */
+function readJsonOnly(server: FastifyInstance): void {
+  const parse = server.getDefaultJsonParser('error', 'error');
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser('application/json', (request, payload, done) => {
+    if (request.is404) return done(null);
+    readBody(request, payload, (error, bytes) => {
+      if (error) done(error);
+      else parse(request, bytes.toString(), done);
+    });
+  });
 }
 
 /**

@@ -20,6 +20,14 @@ export function withIp(context: Record<string, unknown>, { mode, from }: IpRule)
   return shown === null ? rest : { ...rest, ip: shown };
 }
 
+/** The address of a client. One with IPv6 has a whole /64, so that counts. */
+export function networkOf(address: string): string {
+  if (!address.includes(':') || !ipaddr.isValid(address)) return address;
+  const parsed = ipaddr.process(address);
+  const bytes = parsed.toByteArray().map((byte, index) => (index < 8 ? byte : 0));
+  return ipaddr.fromByteArray(bytes).toString();
+}
+
 /** An address in brackets or with a port, as some proxies write it. */
 const WITH_PORT = /^\[(.+)\](?::\d+)?$|^([\d.]+):\d+$/;
 

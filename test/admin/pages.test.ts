@@ -23,17 +23,17 @@ t.test('each page has a view, and each view a page', async (t) => {
   const { files } = readPageFiles();
   const views = [...files.keys()].filter((path) => path.startsWith('views/'));
   t.same(views, PAGES.map(({ view }) => `views/${view}.js`).toSorted());
-  for (const view of views) t.match(files.get(view)?.text, /^export default function /m, view);
+  for (const view of views) t.match(String(files.get(view)?.plain), /^export default function /m, view);
 });
 
 t.test('imports only existing files, and makes no markup of text', async (t) => {
   const { index, hash, files } = readPageFiles();
-  for (const [name, { text }] of files) {
-    for (const [, wanted = ''] of text.matchAll(/\bfrom\s*['"]([^'"]+)['"]/g)) {
+  for (const [name, { plain }] of files) {
+    for (const [, wanted = ''] of String(plain).matchAll(/\bfrom\s*['"]([^'"]+)['"]/g)) {
       t.ok(/^\.\.?\//.test(wanted) && files.has(join(name, '..', wanted)), `${name} imports ${wanted}`);
     }
   }
-  for (const [, path = ''] of index.text.matchAll(/(?:src|href)="([^"]+)"/g)) {
+  for (const [, path = ''] of String(index.plain).matchAll(/(?:src|href)="([^"]+)"/g)) {
     const folder = `/pages/${hash}/`;
     t.ok(path.startsWith(folder) && files.has(path.slice(folder.length)), path);
   }

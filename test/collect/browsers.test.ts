@@ -199,8 +199,17 @@ t.test('limits pixels by the rate of their source', async (t) => {
 
 t.test('treats the address of a browser as the user’s, but not that of a server', async (t) => {
   type Headers = Record<string, string>;
-  const ipOf = async (mode: IpMode | undefined, url: string, headers: Headers, context = {}, server = {}) => {
-    const { app, accepted } = startService(t, { sources: () => [{ ...SHOP, ...(mode && { ip: mode }) }] }, server);
+  const ipOf = async (
+    mode: IpMode | undefined,
+    url: string,
+    headers: Headers,
+    context = {},
+    trustedProxies: string[] = [],
+  ) => {
+    const { app, accepted } = startService(t, {
+      sources: () => [{ ...SHOP, ...(mode && { ip: mode }) }],
+      trustedProxies,
+    });
     const payload = { ...track, context, batch: [{ ...track, context }] };
     const query = url.includes('pixel') ? `?data=${data({ ...payload, writeKey: 'WK_shop' })}` : '?writeKey=WK_shop';
     const method = url.includes('pixel') ? 'GET' : 'POST';
@@ -229,7 +238,7 @@ t.test('treats the address of a browser as the user’s, but not that of a serve
   );
   const trustProxy = ['203.0.113.0/24'];
   t.equal(
-    await ipOf('keep', '/v1/t', { 'x-forwarded-for': '192.0.2.1, 198.51.100.4' }, {}, { trustProxy }),
+    await ipOf('keep', '/v1/t', { 'x-forwarded-for': '192.0.2.1, 198.51.100.4' }, {}, trustProxy),
     '198.51.100.4',
   );
   for (const [from, ip] of [
@@ -238,6 +247,6 @@ t.test('treats the address of a browser as the user’s, but not that of a serve
     ['[2001:db8::7]', '2001:db8::7'],
     ['unknown', undefined],
   ] as const) {
-    t.equal(await ipOf('keep', '/v1/t', { 'x-forwarded-for': from }, {}, { trustProxy }), ip, from);
+    t.equal(await ipOf('keep', '/v1/t', { 'x-forwarded-for': from }, {}, trustProxy), ip, from);
   }
 });

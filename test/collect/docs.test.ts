@@ -4,6 +4,7 @@ import t from 'tap';
 import { DEFAULT_LIMITS } from '../../src/collect/limits.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { regulations } from '../../src/deletion/routes.ts';
+import { defaultLimits } from '../../src/http/edge.ts';
 import { startService } from './service.ts';
 
 const text = readFileSync(new URL('../../docs/collection.md', import.meta.url), 'utf8');
@@ -33,7 +34,7 @@ t.test('sees the users’ own addresses behind the documented proxy', async (t) 
   const file = join(t.testdir({}), 'rollcall.yaml');
   writeFileSync(file, `${yaml}\nsources: [{ id: shop, writeKey: WK_shop }]`);
   const { listen } = loadConfig(file);
-  const { app, accepted } = startService(t, {}, { trustProxy: [...listen.trustedProxies] });
+  const { app, accepted } = startService(t, { trustedProxies: listen.trustedProxies });
   const headers = { 'x-forwarded-for': '203.0.113.7', 'x-forwarded-proto': 'https', host: 'events.example.com' };
   const asked = await app.inject({ url: '/v1/projects/WK_shop/settings', headers });
   t.match(asked.json().integrations['Segment.io'], { apiHost: 'events.example.com/v1', protocol: 'https' });
@@ -55,9 +56,12 @@ t.test('accepts the documented deletion request', async (t) => {
 });
 
 t.test('has the documented limits', async (t) => {
-  const { callBytes, batchBytes, batchMessages, pendingBytes } = DEFAULT_LIMITS;
+  const { callBytes, batchBytes, batchMessages } = DEFAULT_LIMITS;
   for (const limit of [callBytes, batchBytes, batchMessages, 4 * batchBytes]) {
     t.match(text, limit.toLocaleString('en-US'));
   }
-  t.match(text, `${pendingBytes / 1024 / 1024} MiB`);
+  const { connections, pipelined, pendingBytes, strangerBytes, unreadBytes } = defaultLimits();
+  for (const limit of [4_096, pipelined]) t.match(text, limit.toLocaleString('en-US'));
+  t.equal(connections, 4_096, 'where a process may open twice as many files');
+  for (const bytes of [pendingBytes, strangerBytes, unreadBytes]) t.match(text, `${bytes / 1024 / 1024} MiB`);
 });

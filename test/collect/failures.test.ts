@@ -3,6 +3,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { json } from 'node:stream/consumers';
+import { pino } from 'pino';
 import t from 'tap';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { type ErrorCode, RollcallError } from '../../src/kernel/errors.ts';
@@ -86,7 +87,7 @@ t.test('logs why the store failed, but names its host to no client', async (t) =
   for (const code of ['store_full', 'store_busy', 'store_failed'] as const) {
     const log = new PassThrough();
     const accept = async () => Promise.reject(new RollcallError(code, 'connect ECONNREFUSED 10.0.0.5:5432'));
-    const { app } = startService(t, { accept }, { logger: { level: 'error', stream: log } });
+    const { app } = startService(t, { accept, log: pino({ level: 'error' }, log) });
     const answer = await app.inject({ ...post, url: '/v1/track', payload: track });
     t.notMatch(answer.body, '10.0.0.5');
     t.match(String(log.read()), '10.0.0.5');
@@ -96,14 +97,11 @@ t.test('logs why the store failed, but names its host to no client', async (t) =
 t.test('writes one log line per ten seconds of requests while the store accepts nothing', async (t) => {
   const log = new PassThrough();
   let now = 0;
-  const { app } = startService(
-    t,
-    {
-      clock: { ...systemClock, monotonic: () => now },
-      accept: async () => Promise.reject(new RollcallError('store_full', 'The disk is full.')),
-    },
-    { logger: { level: 'error', stream: log } },
-  );
+  const { app } = startService(t, {
+    clock: { ...systemClock, monotonic: () => now },
+    accept: async () => Promise.reject(new RollcallError('store_full', 'The disk is full.')),
+    log: pino({ level: 'error' }, log),
+  });
   const refuse = async (times: number) => {
     for (let n = 0; n < times; n += 1) await app.inject({ ...post, url: '/v1/track', payload: track });
     const lines = String(log.read() ?? '').split('\n');
@@ -124,7 +122,7 @@ t.test('writes one log line per ten seconds of requests while the store accepts 
 t.test('logs unexpected errors, but shows them to no client', async (t) => {
   const log = new PassThrough();
   const accept = async () => Promise.reject(new Error('secret WK_shop'));
-  const { app } = startService(t, { accept }, { logger: { level: 'error', stream: log } });
+  const { app } = startService(t, { accept, log: pino({ level: 'error' }, log) });
   const answer = await app.inject({ ...post, url: '/v1/track', payload: track });
   t.equal(answer.statusCode, 500);
   t.match(answer.json(), { code: 'internal_error', message: String, error: String });
@@ -136,7 +134,7 @@ t.test('refuses new requests beyond the memory for pending ones, which finish', 
   const durable = Promise.withResolvers<void>();
   const called = Promise.withResolvers<void>();
   const { app } = startService(t, {
-    limits: { pendingBytes: 40_000 },
+    edge: { pendingBytes: 40_000 },
     accept: () => {
       called.resolve();
       return durable.promise;
@@ -163,7 +161,7 @@ t.test('refuses new requests beyond the memory for pending ones, which finish', 
 });
 
 t.test('frees the memory of a client that hangs up', async (t) => {
-  const service = startService(t, { limits: { pendingBytes: 640_000 } });
+  const service = startService(t, { edge: { pendingBytes: 640_000 } });
   const url = `${await service.url()}/v1/batch`;
   const halves = request(url, { method: 'POST', headers: { authorization, 'content-length': 500_000 } });
   halves.on('error', () => {});
@@ -191,7 +189,7 @@ t.test('neither logs an aborted request nor counts it as a discard', async (t) =
   const log = new PassThrough();
   const discards: string[] = [];
   const onDiscard = (_source: string | null, code: string) => discards.push(code);
-  const service = startService(t, { onDiscard }, { logger: { level: 'warn', stream: log } });
+  const service = startService(t, { onDiscard, log: pino({ level: 'warn' }, log) });
   const { hostname, port } = new URL(await service.url());
   const heads = ['content-length: 50\r\n', `authorization: ${authorization}\r\ncontent-length: 50\r\n`];
   for (const head of [...heads, 'transfer-encoding: chunked\r\n']) {

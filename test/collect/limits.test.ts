@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import t from 'tap';
-import { inflated, inflatedAtOnce } from '../../src/collect/body.ts';
+import { inflated, inflatedAtOnce } from '../../src/collect/inflate.ts';
 import { createHttpServer } from '../../src/http/server.ts';
 import { collectGarbage } from '../helpers/collect-garbage.ts';
 import { authorization, NOW, startService, track } from './service.ts';
@@ -222,11 +222,9 @@ t.test('drops keys named __proto__ without an effect', async (t) => {
 });
 
 t.test('answers 408 to a body that dribbles in, and cuts it off', async (t) => {
-  const service = startService(
-    t,
-    {},
-    { requestTimeout: 100, http: { headersTimeout: 50, connectionsCheckingInterval: 20 } },
-  );
+  const service = startService(t, {
+    node: { requestTimeout: 100, headersTimeout: 50, connectionsCheckingInterval: 20 },
+  });
   const { hostname, port } = new URL(await service.url());
   const socket = connect(Number(port), hostname);
   socket.write(

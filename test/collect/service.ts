@@ -1,9 +1,12 @@
-import Fastify, { type FastifyInstance } from 'fastify';
+import type { ServerOptions } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { collect } from '../../src/collect/collect.ts';
 import type { CollectOptions } from '../../src/collect/options.ts';
-import { serverOptions } from '../../src/collect/server.ts';
 import type { Source } from '../../src/destination.ts';
+import type { EdgeLimits } from '../../src/http/edge.ts';
+import { createHttpServer } from '../../src/http/server.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import type { Message } from '../../src/message.ts';
 
@@ -20,10 +23,19 @@ export interface Service {
 
 export const SHOP: Source = { id: 'shop', writeKey: 'WK_shop', enabled: true };
 
+interface ServiceOptions extends Partial<CollectOptions> {
+  readonly edge?: Partial<EdgeLimits>;
+  readonly node?: ServerOptions;
+  readonly trustedProxies?: readonly string[];
+  readonly log?: Logger;
+}
+
 /** The collection API in front of a pipeline that only takes notes. */
-export function startService(t: Test, options: Partial<CollectOptions> = {}, server: object = {}): Service {
+export function startService(t: Test, given: ServiceOptions = {}): Service {
+  const { edge = {}, node = {}, trustedProxies, log = pino({ level: 'silent' }), ...options } = given;
   const accepted: Service['accepted'] = [];
-  const app = Fastify({ ...serverOptions, ...server });
+  const health = { alive: () => {}, ready: async () => {} };
+  const app = createHttpServer(log, health, trustedProxies, systemClock, { limits: edge, node });
   const sources = [SHOP, { id: 'closed', writeKey: 'WK_closed', enabled: false }];
   let ids = 0;
   app.register(collect, {

@@ -1,9 +1,12 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
+import once from 'lodash/once.js';
 import { answerError } from '../../http/errors.ts';
 import { HIDDEN } from '../../http/schemas.ts';
 import type { Audit } from '../audit.ts';
 import type { Gate } from '../guard.ts';
+import { made as makeFile } from '../page-files.ts';
+import { sendFile } from '../pages.ts';
 import { type AlertParts, alertRoutes } from './alerts.ts';
 import { type AttemptParts, attemptRoutes } from './attempts.ts';
 import { audienceOrderRoutes } from './audience-orders.ts';
@@ -81,7 +84,7 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
 };
 
 /** An OpenAPI document of its own. The service's main document is for clients that send messages. */
-async function document(app: FastifyInstance, { serviceName, version }: SessionParts): Promise<void> {
+async function document(app: FastifyInstance, { gate, serviceName, version }: ManagementOptions): Promise<void> {
   await app.register(swagger, {
     decorator: 'management',
     openapi: {
@@ -95,5 +98,11 @@ async function document(app: FastifyInstance, { serviceName, version }: SessionP
       components: { securitySchemes: { adminToken: { type: 'http', scheme: 'bearer' } } },
     },
   });
-  app.get('/openapi.json', HIDDEN, () => (app as FastifyInstance & { management(): object }).management());
+  const made = once(() => {
+    const { management } = app as FastifyInstance & { management(): object };
+    return makeFile('openapi.json', JSON.stringify(management()));
+  });
+  app.get('/openapi.json', { ...HIDDEN, onRequest: gate.guard('read') }, (request, reply) =>
+    sendFile(made(), request, reply),
+  );
 }

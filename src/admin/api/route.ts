@@ -37,6 +37,7 @@ export class Readers {
 }
 
 const NOTHING = z.object({});
+const ORDER_BYTES = 1024 * 1024;
 
 /** Makes lists read-only, so that handlers may return those of others. */
 type Unchanged<T> = T extends readonly (infer Item)[]
@@ -116,7 +117,7 @@ export function ordering<
 ): void {
   const { may = 'operate' } = options;
   const docs = documented(() => documentation(options, may));
-  app.post(path, { ...docs, onRequest: gate.guard(may) }, async (request, reply) => {
+  app.post(path, { ...docs, onRequest: gate.guard(may), bodyLimit: ORDER_BYTES }, async (request, reply) => {
     const caller = gate.caller(request);
     const { query = NOTHING, body = NOTHING } = options;
     refuseUnknown(query, request.query, 'query');

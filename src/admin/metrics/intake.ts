@@ -1,3 +1,4 @@
+import { REFUSALS, type Refusal } from '../../http/refusals.ts';
 import type { AcceptResult } from '../../store/port.ts';
 import type { Instruments } from './instruments.ts';
 
@@ -9,6 +10,7 @@ export interface IntakeMetrics {
   refused(source: string, code: string): void;
   unreadable(source: string, field: string): void;
   discarded(source: string, code: string): void;
+  connectionRefused(reason: Refusal): void;
 }
 
 export function intakeMetrics(make: Instruments): IntakeMetrics {
@@ -26,6 +28,12 @@ export function intakeMetrics(make: Instruments): IntakeMetrics {
     'source',
     'field',
   ]);
+  const connections = make.counter(
+    'connections_refused_total',
+    'Connections cut, and requests refused, beyond a limit of the server.',
+    ['reason'],
+    () => REFUSALS.map((reason) => ({ reason })),
+  );
   const seconds = make.histogram('accept_seconds', 'Time until a batch was durable.', ['source'], ACCEPT_BUCKETS);
   return {
     accepted(source, { accepted, duplicates, suppressed }, ms) {
@@ -39,6 +47,9 @@ export function intakeMetrics(make: Instruments): IntakeMetrics {
     },
     discarded(source, code) {
       discards.inc({ source, code });
+    },
+    connectionRefused(reason) {
+      connections.inc({ reason });
     },
     unreadable(source, field) {
       unreadable.inc({ source, field });

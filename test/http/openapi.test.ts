@@ -1,12 +1,16 @@
-import Fastify from 'fastify';
+import { gunzipSync } from 'node:zlib';
+import { pino } from 'pino';
 import t from 'tap';
+import { documents } from '../../src/admin/documents.ts';
 import { collect } from '../../src/collect/collect.ts';
-import { openApi } from '../../src/collect/openapi.ts';
 import { regulations } from '../../src/deletion/routes.ts';
+import { openApi } from '../../src/http/openapi.ts';
+import { createHttpServer } from '../../src/http/server.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 
-async function documented() {
-  const app = Fastify();
+async function documented(guard = async () => {}) {
+  const app = createHttpServer(pino({ level: 'silent' }), { alive: () => {}, ready: async () => {} });
   await app.register(openApi, { serviceName: 'Rollcall', version: '1.2.3' });
   await app.register(collect, { sources: () => [], accept: async () => {}, clock: systemClock });
   await app.register(regulations, {
@@ -15,6 +19,7 @@ async function documented() {
     fileRegulation: async () => '',
     findRegulation: async () => null,
   });
+  await app.register(documents, { guard });
   await app.ready();
   return app;
 }
@@ -50,4 +55,21 @@ t.test('serves the page to read it without other hosts', async (t) => {
     t.notMatch(address, /^(https?:)?\/\//, address);
     t.equal((await app.inject({ url: new URL(address, 'http://a/docs/').pathname })).statusCode, 200, address);
   }
+});
+
+t.test('makes each document once, compressed, and only for callers with a right', async (t) => {
+  let isAllowed = true;
+  const app = await documented(async () => {
+    if (!isAllowed) throw new RollcallError('unauthorized', 'Send an admin token.');
+  });
+  t.teardown(() => app.close());
+  const headers = { 'accept-encoding': 'gzip' };
+  const paths = ['/docs', '/docs/', '/docs/json', '/docs/yaml', '/docs/swagger-ui-bundle.js'];
+  for (const url of paths) {
+    const [plain, zipped] = [await app.inject({ url }), await app.inject({ url, headers })];
+    t.equal(zipped.headers['content-encoding'], 'gzip', url);
+    t.ok(gunzipSync(zipped.rawPayload).equals(plain.rawPayload), url);
+  }
+  isAllowed = false;
+  for (const url of paths) t.equal((await app.inject({ url, headers })).statusCode, 401, url);
 });

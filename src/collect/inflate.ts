@@ -1,4 +1,3 @@
-import type { Readable } from 'node:stream';
 import {
   type BrotliDecompress,
   brotliDecompressSync,
@@ -15,55 +14,8 @@ import {
   inflateSync,
   type ZlibOptions,
 } from 'node:zlib';
+import { tooLarge } from '../http/body.ts';
 import { RollcallError } from '../kernel/errors.ts';
-import type { HeldBytes } from './pressure.ts';
-
-/** Cost of a chunk on top of its bytes. Without it, a body in chunks of one byte would hold hundreds of times its charge. */
-const CHUNK_COST = 256;
-
-/**
- * Reads all bytes of a request and charges them as they arrive. A promise for each would cost as much as the work itself.
- *
- * @param done - called once, with the bytes or with RollcallError `too_large`, `overloaded`, `request_timeout`
- */
-export function readBytes(payload: Readable, hold: HeldBytes, maxBytes: number, done: OnBytes): void {
-  let chunks: Buffer[] = [];
-  let length = 0;
-  let isDone = false;
-  const settle = (error: Error | null, bytes: Buffer = NO_BYTES) => {
-    if (isDone) return;
-    isDone = true;
-    // The request outlives its body.
-    chunks = [];
-    hold.whenEvicted(ignore);
-    done(error, bytes);
-  };
-  hold.whenEvicted(settle);
-  payload
-    .on('data', (chunk: Buffer) => {
-      if (isDone) return;
-      length += chunk.length;
-      chunks.push(chunk);
-      if (length > maxBytes) return settle(tooLarge(maxBytes));
-      try {
-        hold.resize(length + chunks.length * CHUNK_COST);
-      } catch (error) {
-        settle(error as Error);
-      }
-    })
-    .on('end', () => {
-      if (!isDone) settle(null, chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, length));
-    })
-    // Caused by the client or its network, so not logged.
-    .on('error', () => settle(new RollcallError('request_timeout', CLOSED_EARLY)));
-}
-
-/** The bytes are valid only if there is no error. */
-type OnBytes = (error: Error | null, bytes: Buffer) => void;
-
-const CLOSED_EARLY = 'The client closed the connection before the body was complete.';
-const NO_BYTES = Buffer.alloc(0);
-const ignore = () => {};
 
 type Decompressor = Gunzip | Inflate | InflateRaw | BrotliDecompress;
 
@@ -214,8 +166,4 @@ function hasPlainHeader([first, second, method, flags]: Buffer): boolean {
 /** Some clients send `deflate` without this header, as some browsers once accepted it. */
 function hasZlibHeader([first = 0, second = 0]: Buffer): boolean {
   return (first & 0x0f) === 8 && ((first << 8) | second) % 31 === 0;
-}
-
-export function tooLarge(maxBytes: number): RollcallError {
-  return new RollcallError('too_large', `The body must not be larger than ${maxBytes} bytes.`);
 }

@@ -1,5 +1,4 @@
 import swagger from '@fastify/swagger';
-import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import fp from 'fastify-plugin';
 
@@ -8,7 +7,7 @@ interface OpenApiOptions {
   readonly version: string;
 }
 
-/** Documents all routes registered after it: `/docs` to read, `/docs/json` and `/docs/yaml` for programs. */
+/** Collects the document of all routes registered after it. `src/admin/documents.ts` serves it. */
 export const openApi = fp(
   async (app: FastifyInstance, { serviceName, version }: OpenApiOptions) => {
     await app.register(swagger, {
@@ -23,7 +22,6 @@ export const openApi = fp(
         },
       },
     });
-    await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true });
   },
   { name: 'rollcall-openapi', fastify: '5.x' },
 );

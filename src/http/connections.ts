@@ -1,0 +1,184 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import type { Clock } from '../kernel/clock.ts';
+import { networkOf } from '../kernel/ip.ts';
+import type { Holding } from './memory.ts';
+import type { Refusal } from './refusals.ts';
+
+export interface ConnectionLimits {
+  /** Connections in all. An address may have a quarter of them, a source half. */
+  readonly connections: number;
+  /** Unanswered requests of one connection. */
+  readonly pipelined: number;
+  /** Unanswered requests in all. Beyond them, no connection may have two. */
+  readonly unanswered: number;
+}
+
+/** Connections of admins. They count nowhere else, so nobody without a token takes their place. */
+export const ADMIN_CONNECTIONS = 64;
+/**
+ * Milliseconds between two cuts of a group beyond its limit: a client that reconnects at once must not make us as busy as it
+ * is. Beyond OVERFLOW times the limit, cuts do not wait, so a new connection always has a place.
+ */
+const CUT_EVERY = 2;
+export const OVERFLOW = 1.25;
+
+/** Connections of one address, of one source, of admins, or all. */
+interface Group {
+  readonly name: string;
+  readonly reason: Refusal;
+  readonly limit: number;
+  /** The longest idle first. */
+  readonly members: Set<Connection>;
+}
+
+export interface Connection {
+  readonly socket: Socket;
+  /** An IPv6 address counts by its /64. */
+  readonly address: string;
+  readonly isProxy: boolean;
+  readonly groups: Set<Group>;
+  /** Of requests that are not answered yet. */
+  readonly holdings: Set<Holding>;
+  unanswered: number;
+  owner: string | null;
+}
+
+interface Options {
+  readonly limits: ConnectionLimits;
+  readonly trustedProxies: readonly string[];
+  readonly clock: Pick<Clock, 'after'>;
+  readonly onRefused: (reason: Refusal) => void;
+  readonly onClosed: (connection: Connection) => void;
+}
+
+/** Bounds connections. A new one is never refused: beyond a limit, the longest idle one is cut. */
+export class Connections {
+  private readonly options: Options;
+  private readonly isProxy: (address: string) => boolean;
+  private readonly bySocket = new Map<Socket, Connection>();
+  private readonly groups = new Map<string, Group>();
+  private readonly crowded = new Set<Group>();
+  private unanswered = 0;
+
+  constructor(options: Options) {
+    this.options = options;
+    this.isProxy = listedIn(options.trustedProxies);
+  }
+
+  of(socket: Socket): Connection | undefined {
+    return this.bySocket.get(socket);
+  }
+
+  add(socket: Socket): void {
+    const { remoteAddress = '' } = socket;
+    const connection: Connection = {
+      ...{ socket, address: networkOf(remoteAddress), isProxy: this.isProxy(remoteAddress) },
+      ...{ groups: new Set(), holdings: new Set(), unanswered: 0, owner: null },
+    };
+    this.bySocket.set(socket, connection);
+    socket.once('close', () => this.closed(connection));
+    const { connections } = this.options.limits;
+    if (!connection.isProxy) this.join(connection, `address ${connection.address}`, 'address', connections / 4);
+    this.join(connection, 'all', 'all', connections);
+  }
+
+  private closed(connection: Connection): void {
+    this.bySocket.delete(connection.socket);
+    this.unanswered -= connection.unanswered;
+    for (const group of connection.groups) this.leave(connection, group);
+    this.options.onClosed(connection);
+  }
+
+  /** @returns false if the request must not be served, as its connection is cut */
+  admits({ socket }: IncomingMessage, response: ServerResponse): boolean {
+    const connection = this.bySocket.get(socket);
+    // Node still parses what had arrived on a connection that was cut.
+    if (connection === undefined || socket.destroyed) return false;
+    const { pipelined, unanswered } = this.options.limits;
+    connection.unanswered += 1;
+    this.unanswered += 1;
+    const isSecond = connection.unanswered > 1;
+    if (isSecond && (connection.unanswered > pipelined || this.unanswered > unanswered)) {
+      this.cut(connection, 'pipelining');
+      return false;
+    }
+    this.touch(connection);
+    response.once('close', () => {
+      if (!this.bySocket.has(socket)) return;
+      connection.unanswered -= 1;
+      this.unanswered -= 1;
+      this.touch(connection);
+    });
+    return true;
+  }
+
+  /** Counts a connection for the owner of a key or token that was valid on it. A proxy's stays everybody's. */
+  believe(socket: Socket, owner: string): void {
+    const connection = this.bySocket.get(socket);
+    if (connection === undefined || connection.isProxy) return;
+    if (connection.owner === owner || connection.owner === 'admin') return;
+    for (const group of connection.groups) {
+      if (owner === 'admin' || group.reason === 'source') this.leave(connection, group);
+    }
+    connection.owner = owner;
+    if (owner === 'admin') this.join(connection, owner, owner, ADMIN_CONNECTIONS);
+    else this.join(connection, owner, 'source', this.options.limits.connections / 2);
+  }
+
+  cut(connection: Connection, reason: Refusal): void {
+    if (connection.socket.destroyed) return;
+    this.options.onRefused(reason);
+    connection.socket.destroy();
+  }
+
+  private join(connection: Connection, name: string, reason: Refusal, limit: number): void {
+    const group = this.groups.get(name) ?? { name, reason, limit: Math.ceil(limit), members: new Set() };
+    this.groups.set(name, group);
+    group.members.add(connection);
+    connection.groups.add(group);
+    if (group.members.size <= group.limit) return;
+    if (group.members.size > OVERFLOW * group.limit) this.cutIdlest(group);
+    this.crowded.add(group);
+    if (this.crowded.size === 1) this.options.clock.after(CUT_EVERY, () => this.thinOut());
+  }
+
+  private thinOut(): void {
+    for (const group of this.crowded) {
+      if (group.members.size > group.limit) this.cutIdlest(group);
+      if (group.members.size <= group.limit) this.crowded.delete(group);
+    }
+    if (this.crowded.size > 0) this.options.clock.after(CUT_EVERY, () => this.thinOut());
+  }
+
+  private cutIdlest(group: Group): void {
+    const [idlest] = group.members;
+    if (idlest === undefined) return;
+    this.leave(idlest, group);
+    this.cut(idlest, group.reason);
+  }
+
+  private leave(connection: Connection, group: Group): void {
+    group.members.delete(connection);
+    connection.groups.delete(group);
+    if (group.members.size === 0) this.groups.delete(group.name);
+  }
+
+  private touch(connection: Connection): void {
+    for (const { members } of connection.groups) {
+      members.delete(connection);
+      members.add(connection);
+    }
+  }
+}
+
+function listedIn(ranges: readonly string[]): (address: string) => boolean {
+  const list = ranges.map((range): [ipaddr.IPv4 | ipaddr.IPv6, number] => {
+    if (range.includes('/')) return ipaddr.parseCIDR(range);
+    const address = ipaddr.process(range);
+    return [address, 8 * address.toByteArray().length];
+  });
+  return (address) =>
+    ipaddr.isValid(address) && ipaddr.subnetMatch(ipaddr.process(address), { proxies: list }, '') === 'proxies';
+}

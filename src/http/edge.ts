@@ -1,0 +1,180 @@
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Clock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import { networkOf } from '../kernel/ip.ts';
+import { ADMIN_CONNECTIONS, type ConnectionLimits, Connections, OVERFLOW } from './connections.ts';
+import { answerExpectation } from './errors.ts';
+import { add, type Holding, Memory, type MemoryLimits } from './memory.ts';
+import { type Refusal, Refusals } from './refusals.ts';
+
+// See `errors.ts`: an import would cost 40 ms of each start.
+const { createServer } = process.getBuiltinModule('node:http');
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    edge: Edge;
+  }
+  interface FastifyRequest {
+    holding: Holding;
+  }
+}
+
+export type EdgeLimits = ConnectionLimits & MemoryLimits;
+
+/** Connections at most, however many files the process may open: one takes some 25 KB. */
+const MOST_CONNECTIONS = 4_096;
+
+/** The other half of the files is for the store, engines and deliveries. Node has raised the soft limit to the hard one. */
+export function defaultLimits(): EdgeLimits {
+  const { userLimits } = process.report.getReport() as { userLimits?: { open_files: { soft: number | 'unlimited' } } };
+  const files = Number(userLimits?.open_files.soft);
+  return {
+    connections: files > 0 ? Math.min(MOST_CONNECTIONS, Math.floor(files / 2)) : MOST_CONNECTIONS,
+    pipelined: 64,
+    unanswered: 8_192,
+    pendingBytes: 128 * 1024 * 1024,
+    strangerBytes: 8 * 1024 * 1024,
+    unreadBytes: 32 * 1024 * 1024,
+  };
+}
+
+/** Answers of fewer bytes count as requests only. */
+const LARGE_ANSWER = 16 * 1024;
+
+/** Node's deadlines and limits. */
+const NODE: ServerOptions = {
+  /** Milliseconds for a request to arrive; a slower one is answered 408. Node checks every `connectionsCheckingInterval`. */
+  requestTimeout: 30_000,
+  // Node ignores a request timeout that is shorter than the one for headers.
+  headersTimeout: 10_000,
+  connectionsCheckingInterval: 2_000,
+  maxHeaderSize: 16 * 1024,
+  /** Longer than load balancers keep idle connections, so that they don't send into one that is closing. */
+  keepAliveTimeout: 72_000,
+  // Node would answer 400 with an empty body.
+  requireHostHeader: false,
+};
+
+export interface EdgeOptions {
+  readonly limits: Partial<EdgeLimits>;
+  readonly onRefused: (reason: Refusal) => void;
+  /** Changed settings of Node's server. */
+  readonly node: ServerOptions;
+}
+
+interface Parts extends Partial<EdgeOptions> {
+  readonly log: { warn(about: object, message: string): void };
+  readonly clock: Pick<Clock, 'after'>;
+  readonly trustedProxies: readonly string[];
+}
+
+/** The limits of the server, for all routes: connections, requests, and the memory of bodies and unread answers. */
+export class Edge {
+  readonly limits: EdgeLimits;
+  private readonly node: ServerOptions;
+  private readonly refusals: Refusals;
+  private readonly connections: Connections;
+  private readonly memory: Memory;
+  /** Unanswered requests by client. A proxy's connection carries those of many. */
+  private readonly requests = new Map<string, number>();
+
+  constructor({ log, clock, trustedProxies, limits, onRefused = () => {}, node = {} }: Parts) {
+    this.limits = { ...defaultLimits(), ...limits };
+    this.node = { ...NODE, ...node };
+    this.refusals = new Refusals({ log, clock, onRefused });
+    this.memory = new Memory(this.limits);
+    this.connections = new Connections({
+      ...{ limits: this.limits, trustedProxies, clock },
+      onRefused: (reason) => this.refusals.count(reason),
+      onClosed: ({ holdings }) => {
+        for (const holding of holdings) this.end(holding);
+      },
+    });
+  }
+
+  /** For Fastify's option `serverFactory`. */
+  createServer(serve: RequestListener): Server {
+    const guarded = (serve: RequestListener) => (request: IncomingMessage, response: ServerResponse) => {
+      if (this.connections.admits(request, response)) serve(request, response as ServerResponse<IncomingMessage>);
+    };
+    const server = createServer(this.node, guarded(serve));
+    server.on('checkExpectation', guarded(answerExpectation));
+    server.on('connection', (socket) => this.connections.add(socket));
+    // Never reached, as others are cut first.
+    server.maxConnections = Math.ceil(OVERFLOW * this.limits.connections) + ADMIN_CONNECTIONS * OVERFLOW + 1;
+    server.on('drop', () => this.refusals.count('all'));
+    return server;
+  }
+
+  /** Adds the hooks that count every request, before any other hook. */
+  register(app: FastifyInstance): void {
+    app.decorateRequest('holding');
+    app.addHook('onRequest', (request, reply, done) => {
+      try {
+        this.begin(request, reply);
+      } catch (error) {
+        return done(error as Error);
+      }
+      done();
+    });
+    app.addHook('onSend', ({ raw, holding }, _reply, payload, done) => {
+      const bytes = typeof payload === 'string' || Buffer.isBuffer(payload) ? payload.length : 0;
+      const connection = bytes < LARGE_ANSWER ? undefined : this.connections.of(raw.socket);
+      if (connection) this.memory.answer(holding, bytes, connection.holdings);
+      done();
+    });
+    app.addHook('onClose', async () => this.refusals.flush());
+  }
+
+  private begin(request: FastifyRequest, reply: FastifyReply): void {
+    const { socket } = request.raw;
+    const connection = this.connections.of(socket);
+    const isDirect = connection !== undefined && !connection.isProxy;
+    const holding: Holding = {
+      ...{
+        client: isDirect ? connection.address : networkOf(request.ip),
+        owner: null,
+        body: 0,
+        answer: 0,
+        isOver: false,
+      },
+      cut: (reason) => connection && this.connections.cut(connection, reason),
+    };
+    request.holding = holding;
+    connection?.holdings.add(holding);
+    reply.raw.once('close', () => {
+      connection?.holdings.delete(holding);
+      this.end(holding);
+    });
+    if (add(this.requests, holding.client, 1) <= this.limits.connections / 4) return;
+    this.refusals.count('requests');
+    throw new RollcallError('overloaded', 'Too many requests of this address are waiting; try again.');
+  }
+
+  private end(holding: Holding): void {
+    if (holding.isOver) return;
+    add(this.requests, holding.client, -1);
+    this.memory.end(holding);
+  }
+
+  /**
+   * Counts a request for the owner of the key or token that was valid: `admin`, or a source.
+   *
+   * @throws RollcallError `overloaded`
+   */
+  believe({ raw, holding }: FastifyRequest, owner: string): void {
+    this.connections.believe(raw.socket, owner);
+    this.memory.believe(holding, owner);
+  }
+
+  /** @throws RollcallError `overloaded` if there is no room for a body of this size */
+  expect({ holding }: FastifyRequest, bytes: number): void {
+    this.memory.expect(holding, bytes);
+  }
+
+  /** @throws RollcallError `overloaded` */
+  hold({ holding }: FastifyRequest, bytes: number): void {
+    this.memory.resize(holding, bytes);
+  }
+}
