@@ -7,7 +7,7 @@ import type { Holding } from './memory.ts';
 import type { Refusal } from './refusals.ts';
 
 export interface ConnectionLimits {
-  /** Connections in all. An address may have a quarter of them, a source half. */
+  /** Connections in all. An address and a source may have half of them. */
   readonly connections: number;
   /** Unanswered requests of one connection. */
   readonly pipelined: number;
@@ -22,7 +22,7 @@ export const ADMIN_CONNECTIONS = 64;
  * is. Beyond OVERFLOW times the limit, cuts do not wait, so a new connection always has a place.
  */
 const CUT_EVERY = 2;
-export const OVERFLOW = 1.25;
+export const OVERFLOW = 1.5;
 
 /** Connections of one address, of one source, of admins, or all. */
 interface Group {
@@ -80,7 +80,7 @@ export class Connections {
     this.bySocket.set(socket, connection);
     socket.once('close', () => this.closed(connection));
     const { connections } = this.options.limits;
-    if (!connection.isProxy) this.join(connection, `address ${connection.address}`, 'address', connections / 4);
+    if (!connection.isProxy) this.join(connection, `address ${connection.address}`, 'address', connections / 2);
     this.join(connection, 'all', 'all', connections);
   }
 
@@ -130,7 +130,7 @@ export class Connections {
   cut(connection: Connection, reason: Refusal): void {
     if (connection.socket.destroyed) return;
     this.options.onRefused(reason);
-    connection.socket.destroy();
+    closeWithoutStacks(connection.socket);
   }
 
   private join(connection: Connection, name: string, reason: Refusal, limit: number): void {
@@ -171,6 +171,18 @@ export class Connections {
       members.add(connection);
     }
   }
+}
+
+/** Node makes an error for each request that waits on the connection. Their stacks would cost more than the requests. */
+function closeWithoutStacks(socket: Socket): void {
+  const { stackTraceLimit } = Error;
+  socket.prependOnceListener('close', () => {
+    Error.stackTraceLimit = 0;
+  });
+  socket.once('close', () => {
+    Error.stackTraceLimit = stackTraceLimit;
+  });
+  socket.destroy();
 }
 
 function listedIn(ranges: readonly string[]): (address: string) => boolean {

@@ -23,7 +23,7 @@ declare module 'fastify' {
 export type EdgeLimits = ConnectionLimits & MemoryLimits;
 
 /** Connections at most, however many files the process may open: one takes some 25 KB. */
-const MOST_CONNECTIONS = 4_096;
+const MOST_CONNECTIONS = 3_072;
 
 /** The other half of the files is for the store, engines and deliveries. Node has raised the soft limit to the hard one. */
 export function defaultLimits(): EdgeLimits {
@@ -102,7 +102,7 @@ export class Edge {
     server.on('checkExpectation', guarded(answerExpectation));
     server.on('connection', (socket) => this.connections.add(socket));
     // Never reached, as others are cut first.
-    server.maxConnections = Math.ceil(OVERFLOW * this.limits.connections) + ADMIN_CONNECTIONS * OVERFLOW + 1;
+    server.maxConnections = Math.ceil(OVERFLOW * (this.limits.connections + ADMIN_CONNECTIONS)) + 1;
     server.on('drop', () => this.refusals.count('all'));
     return server;
   }
@@ -147,7 +147,7 @@ export class Edge {
       connection?.holdings.delete(holding);
       this.end(holding);
     });
-    if (add(this.requests, holding.client, 1) <= this.limits.connections / 4) return;
+    if (add(this.requests, holding.client, 1) <= this.limits.connections / 2) return;
     this.refusals.count('requests');
     throw new RollcallError('overloaded', 'Too many requests of this address are waiting; try again.');
   }

@@ -16,7 +16,7 @@ const SOURCE = { id: 'shop', writeKey: 'WK', enabled: true };
 /** The service's server, listening on both addresses that `localhost` may be. */
 async function startServer(t: Test, accept: () => Promise<unknown> = async () => {}, clock: Clock = systemClock) {
   const health = { alive: () => {}, ready: async () => {} };
-  const server = createHttpServer(pino({ level: 'silent' }), health, [], clock, { limits: { connections: 32 } });
+  const server = createHttpServer(pino({ level: 'silent' }), health, [], clock, { limits: { connections: 16 } });
   await server.register(collect, { sources: () => [SOURCE], clock: systemClock, accept });
   t.teardown(() => server.close());
   await startListening(server, { host: 'localhost', port: 0 }, async () => ['127.0.0.1', '::1']);
