@@ -140,8 +140,8 @@ export class Connections {
     connection.groups.add(group);
     if (group.members.size <= group.limit) return;
     if (group.members.size > OVERFLOW * group.limit) this.cutIdlest(group);
+    if (this.crowded.size === 0) this.options.clock.after(CUT_EVERY, () => this.thinOut());
     this.crowded.add(group);
-    if (this.crowded.size === 1) this.options.clock.after(CUT_EVERY, () => this.thinOut());
   }
 
   private thinOut(): void {
