@@ -4,7 +4,7 @@ import type { Source } from '../destination.ts';
 import { readBody } from '../http/body.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { FairLimit } from './fair-limit.ts';
-import { giveBack, inflated, inflatedAtOnce, USUAL_PIECE } from './inflate.ts';
+import { inflated, inflatedAtOnce } from './inflate.ts';
 import { JsonBody } from './json-body.ts';
 import { maskedStart } from './sample.ts';
 import {
@@ -65,40 +65,32 @@ export function admit(app: FastifyInstance, sources: () => readonly Source[]): v
   };
   const showsKnownKey = (bytes: Buffer) =>
     shownWriteKeys(bytes.toString()).some((key) => findSource(key) !== undefined);
-  const inflate = ({ collectSource, holding }: FastifyRequest, sent: Buffer, encoding: string, maxBytes: number) => {
+  const inflate = ({ holding }: FastifyRequest, sent: Buffer, encoding: string, maxBytes: number) => {
     // Strangers take turns by address: one's bomb must not keep another waiting.
     const sender = holding.owner ?? holding.client;
-    const maxPiece = collectSource === null ? USUAL_PIECE : maxBytes;
-    return inflating.pass(sender, 1, () => inflated(sent, encoding, maxBytes, maxPiece));
+    return inflating.pass(sender, 1, () => inflated(sent, encoding, maxBytes));
   };
   app.addContentTypeParser('*', (request: FastifyRequest, payload: Readable, done) => {
     if (request.is404) return done(null, undefined);
     // The whole body has arrived. Fastify would close the connection, and requests behind this one would get no answer.
     const fail = (error: Error) => done(null, error);
-    /** @returns false if the body was refused */
-    const finish = (bytes: Buffer): boolean => {
+    const finish = (bytes: Buffer) => {
       let body: JsonBody;
       try {
         body = read(request, bytes);
       } catch (error) {
-        fail(error as Error);
-        return false;
+        return fail(error as Error);
       }
       done(null, body);
-      return true;
     };
     readBody(request, payload, (error, sent) => {
       if (error !== null) return done(error);
       const encoding = request.headers['content-encoding'];
-      if (encoding === undefined) return void finish(sent);
+      if (encoding === undefined) return finish(sent);
       const maxBytes = request.routeOptions.bodyLimit;
       const small = sent.length <= SMALL ? inflatedAtOnce(sent, encoding, Math.min(AT_ONCE, maxBytes)) : null;
       if (small !== null) finish(small);
-      else {
-        inflate(request, sent, encoding, maxBytes).then((bytes) => {
-          if (!finish(bytes) && bytes !== sent) giveBack(bytes);
-        }, fail);
-      }
+      else inflate(request, sent, encoding, maxBytes).then(finish, fail);
     });
   });
   app.addHook('preHandler', ({ body, method, is404 }, _reply, done) => {
