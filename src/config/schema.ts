@@ -73,7 +73,8 @@ export const fileSchema = section(
         .default([])
         .meta({
           title: 'list of addresses or ranges',
-          description: 'Your proxies. Rollcall believes the `X-Forwarded-For`, `-Proto` and `-Host` of nobody else. Their connections have no limit of their own.',
+          description:
+            'Your proxies. Rollcall believes the `X-Forwarded-For`, `-Proto` and `-Host` of nobody else. Their connections have no limit of their own.',
           examples: [['127.0.0.1']],
         }),
     }).prefault({}),

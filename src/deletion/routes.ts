@@ -64,6 +64,7 @@ const found = z.object({
 /** Deletion requests: `POST /regulations`, `POST /regulations/sources/{id}`, `GET /regulations/{id}`. */
 export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, options) => {
   app.setErrorHandler(answerError);
+  app.removeContentTypeParser('text/plain');
   // The schemas serve the documentation only. Bodies are checked with zod.
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);
