@@ -67,7 +67,7 @@ const isLeaf = (path: string) =>
   path.startsWith('src/kernel/') || path === 'receivers/kinds.ts' || leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');
 /** Files that every stage with routes answers with. */
-const httpEdge = ['src/http/body.ts', 'src/http/errors.ts', 'src/http/schemas.ts'];
+const httpEdge = ['body', 'errors', 'refusals', 'schemas'].map((name) => `src/http/${name}.ts`);
 const stages: Record<string, (target: string) => boolean> = {
   'src/route': () => false,
   'src/accept.ts': (target) => target === 'src/route/route.ts' || target === 'src/store/port.ts' || contract(target),
