@@ -4,7 +4,7 @@ import ipaddr from 'ipaddr.js';
 import type { Clock } from '../kernel/clock.ts';
 import { networkOf } from '../kernel/ip.ts';
 import type { Holding } from './memory.ts';
-import type { Refusal } from './refusals.ts';
+import type { CutReason } from './refusals.ts';
 
 export interface ConnectionLimits {
   /** Connections in all. An address and a source may have half of them. */
@@ -27,13 +27,13 @@ export const OVERFLOW = 1.5;
 /** Connections of one address, of one source, of admins, or all. */
 interface Group {
   readonly name: string;
-  readonly reason: Refusal;
+  readonly reason: CutReason;
   readonly limit: number;
   /** The longest idle first. */
-  readonly members: Set<Connection>;
+  readonly members: Set<OpenConnection>;
 }
 
-export interface Connection {
+interface OpenConnection {
   readonly socket: Socket;
   /** An IPv6 address counts by its /64. */
   readonly address: string;
@@ -49,15 +49,15 @@ interface Options {
   readonly limits: ConnectionLimits;
   readonly trustedProxies: readonly string[];
   readonly clock: Pick<Clock, 'after'>;
-  readonly onRefused: (reason: Refusal) => void;
-  readonly onClosed: (connection: Connection) => void;
+  readonly onRefused: (reason: CutReason) => void;
+  readonly onClosed: (connection: OpenConnection) => void;
 }
 
 /** Bounds connections. A new one is never refused: beyond a limit, the longest idle one is cut. */
-export class Connections {
+export class OpenConnections {
   private readonly options: Options;
   private readonly isProxy: (address: string) => boolean;
-  private readonly bySocket = new Map<Socket, Connection>();
+  private readonly bySocket = new Map<Socket, OpenConnection>();
   private readonly groups = new Map<string, Group>();
   private readonly crowded = new Set<Group>();
   private unanswered = 0;
@@ -67,13 +67,13 @@ export class Connections {
     this.isProxy = listedIn(options.trustedProxies);
   }
 
-  of(socket: Socket): Connection | undefined {
+  of(socket: Socket): OpenConnection | undefined {
     return this.bySocket.get(socket);
   }
 
   add(socket: Socket): void {
     const { remoteAddress = '' } = socket;
-    const connection: Connection = {
+    const connection: OpenConnection = {
       ...{ socket, address: networkOf(remoteAddress), isProxy: this.isProxy(remoteAddress) },
       ...{ groups: new Set(), holdings: new Set(), unanswered: 0, owner: null },
     };
@@ -84,7 +84,7 @@ export class Connections {
     this.join(connection, 'all', 'all', connections);
   }
 
-  private closed(connection: Connection): void {
+  private closed(connection: OpenConnection): void {
     this.bySocket.delete(connection.socket);
     this.unanswered -= connection.unanswered;
     for (const group of connection.groups) this.leave(connection, group);
@@ -127,13 +127,13 @@ export class Connections {
     else this.join(connection, owner, 'source', this.options.limits.connections / 2);
   }
 
-  cut(connection: Connection, reason: Refusal): void {
+  cut(connection: OpenConnection, reason: CutReason): void {
     if (connection.socket.destroyed) return;
     this.options.onRefused(reason);
     closeWithoutStacks(connection.socket);
   }
 
-  private join(connection: Connection, name: string, reason: Refusal, limit: number): void {
+  private join(connection: OpenConnection, name: string, reason: CutReason, limit: number): void {
     const group = this.groups.get(name) ?? { name, reason, limit: Math.ceil(limit), members: new Set() };
     this.groups.set(name, group);
     group.members.add(connection);
@@ -159,13 +159,13 @@ export class Connections {
     this.cut(idlest, group.reason);
   }
 
-  private leave(connection: Connection, group: Group): void {
+  private leave(connection: OpenConnection, group: Group): void {
     group.members.delete(connection);
     connection.groups.delete(group);
     if (group.members.size === 0) this.groups.delete(group.name);
   }
 
-  private touch(connection: Connection): void {
+  private touch(connection: OpenConnection): void {
     for (const { members } of connection.groups) {
       members.delete(connection);
       members.add(connection);

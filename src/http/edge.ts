@@ -3,17 +3,17 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { networkOf } from '../kernel/ip.ts';
-import { ADMIN_CONNECTIONS, type ConnectionLimits, Connections, OVERFLOW } from './connections.ts';
+import { ADMIN_CONNECTIONS, type ConnectionLimits, OpenConnections, OVERFLOW } from './connections.ts';
 import { answerExpectation } from './errors.ts';
-import { add, type Holding, Memory, type MemoryLimits } from './memory.ts';
-import { type Refusal, Refusals } from './refusals.ts';
+import { add, type Holding, type MemoryLimits, RequestMemory } from './memory.ts';
+import { CutLog, type CutReason } from './refusals.ts';
 
 // See `errors.ts`: an import would cost 40 ms of each start.
 const { createServer } = process.getBuiltinModule('node:http');
 
 declare module 'fastify' {
   interface FastifyInstance {
-    edge: Edge;
+    edge: ServerEdge;
   }
   interface FastifyRequest {
     holding: Holding;
@@ -56,35 +56,35 @@ const NODE: ServerOptions = {
   requireHostHeader: false,
 };
 
-export interface EdgeOptions {
+export interface ServerEdgeOptions {
   readonly limits: Partial<EdgeLimits>;
-  readonly onRefused: (reason: Refusal) => void;
+  readonly onRefused: (reason: CutReason) => void;
   /** Changed settings of Node's server. */
   readonly node: ServerOptions;
 }
 
-interface Parts extends Partial<EdgeOptions> {
+interface Parts extends Partial<ServerEdgeOptions> {
   readonly log: { warn(about: object, message: string): void };
   readonly clock: Pick<Clock, 'after'>;
   readonly trustedProxies: readonly string[];
 }
 
 /** The limits of the server, for all routes: connections, requests, and the memory of bodies and unread answers. */
-export class Edge {
+export class ServerEdge {
   readonly limits: EdgeLimits;
   private readonly node: ServerOptions;
-  private readonly refusals: Refusals;
-  private readonly connections: Connections;
-  private readonly memory: Memory;
+  private readonly refusals: CutLog;
+  private readonly connections: OpenConnections;
+  private readonly memory: RequestMemory;
   /** Unanswered requests by client. A proxy's connection carries those of many. */
   private readonly requests = new Map<string, number>();
 
   constructor({ log, clock, trustedProxies, limits, onRefused = () => {}, node = {} }: Parts) {
     this.limits = { ...defaultLimits(), ...limits };
     this.node = { ...NODE, ...node };
-    this.refusals = new Refusals({ log, clock, onRefused });
-    this.memory = new Memory(this.limits);
-    this.connections = new Connections({
+    this.refusals = new CutLog({ log, clock, onRefused });
+    this.memory = new RequestMemory(this.limits);
+    this.connections = new OpenConnections({
       ...{ limits: this.limits, trustedProxies, clock },
       onRefused: (reason) => this.refusals.count(reason),
       onClosed: ({ holdings }) => {

@@ -1,5 +1,5 @@
 import { RollcallError } from '../kernel/errors.ts';
-import type { Refusal } from './refusals.ts';
+import type { CutReason } from './refusals.ts';
 
 export interface MemoryLimits {
   /** Bytes of all bodies whose sender is known, from their arrival until they are answered. */
@@ -19,7 +19,7 @@ export interface Holding {
   answer: number;
   isOver: boolean;
   /** Cuts the connection. */
-  readonly cut: (reason: Refusal) => void;
+  readonly cut: (reason: CutReason) => void;
 }
 
 /** An owner may hold this many times the bytes that are still free. */
@@ -29,7 +29,7 @@ const SHARE = 4;
  * Bounds the memory of requests. Owners get a share of what is free: one that floods gets 80 %, two get 44 % each, and there
  * is always room for another. A stranger's request is never refused for lack of room: the one that holds on longest is cut.
  */
-export class Memory {
+export class RequestMemory {
   private readonly limits: MemoryLimits;
   /** Bytes of bodies by owner, and by the clients of strangers. */
   private readonly byOwner = new Map<string, number>();

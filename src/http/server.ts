@@ -5,7 +5,7 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { type Clock, systemClock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { readBody } from './body.ts';
-import { Edge, type EdgeOptions } from './edge.ts';
+import { ServerEdge, type ServerEdgeOptions } from './edge.ts';
 import { answerClientError, answerError, answerNotFound } from './errors.ts';
 
 /**
@@ -31,9 +31,9 @@ export function createHttpServer(
   { alive, ready }: HealthChecks,
   trustedProxies: readonly string[] = [],
   clock: Pick<Clock, 'after'> = systemClock,
-  options: Partial<EdgeOptions> = {},
+  options: Partial<ServerEdgeOptions> = {},
 ): FastifyInstance {
-  const edge = new Edge({ log, clock, trustedProxies, ...options });
+  const edge = new ServerEdge({ log, clock, trustedProxies, ...options });
   const server = fastify({
     serverFactory: (serve) => edge.createServer(serve),
     bodyLimit: BODY_BYTES,

@@ -1,4 +1,4 @@
-import { REFUSALS, type Refusal } from '../../http/refusals.ts';
+import { CUT_REASONS, type CutReason } from '../../http/refusals.ts';
 import type { AcceptResult } from '../../store/port.ts';
 import type { Instruments } from './instruments.ts';
 
@@ -10,7 +10,7 @@ export interface IntakeMetrics {
   refused(source: string, code: string): void;
   unreadable(source: string, field: string): void;
   discarded(source: string, code: string): void;
-  connectionRefused(reason: Refusal): void;
+  connectionRefused(reason: CutReason): void;
 }
 
 export function intakeMetrics(make: Instruments): IntakeMetrics {
@@ -32,7 +32,7 @@ export function intakeMetrics(make: Instruments): IntakeMetrics {
     'connections_refused_total',
     'Connections cut, and requests refused, beyond a limit of the server.',
     ['reason'],
-    () => REFUSALS.map((reason) => ({ reason })),
+    () => CUT_REASONS.map((reason) => ({ reason })),
   );
   const seconds = make.histogram('accept_seconds', 'Time until a batch was durable.', ['source'], ACCEPT_BUCKETS);
   return {
