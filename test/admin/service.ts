@@ -107,6 +107,7 @@ export async function startService(
   t.teardown(() => app.close());
   await app.start({ collect: true, schedules: false });
   let contract: Contract | null = null;
+  const asRoot = { headers: { authorization: `Bearer ${SECRETS.root}` } };
   const ask: Service['ask'] = async (path, { token = SECRETS.root, headers, ...rest } = {}) => {
     const response = await fetch(`${app.address}${path}`, {
       ...rest,
@@ -114,7 +115,7 @@ export async function startService(
     });
     const type = response.headers.get('content-type') ?? '';
     if (!path.startsWith(`${V1}/`) || path === DOCUMENT || !type.startsWith('application/json')) return response;
-    contract ??= contractOf((await (await fetch(app.address + DOCUMENT)).json()) as Json);
+    contract ??= contractOf((await (await fetch(app.address + DOCUMENT, asRoot)).json()) as Json);
     const { method = 'GET' } = rest;
     const [resource = ''] = path.split('?');
     const fault = contract(method, resource, { status: response.status, type, text: await response.clone().text() });
