@@ -11,6 +11,7 @@ import type { LiveState } from './live.ts';
 import type { MessageRecords } from './messages.ts';
 import type { Queue } from './queue.ts';
 import type { RunRecords } from './runs.ts';
+import type { SpentPassRecords } from './spent-passes.ts';
 
 export type * from './alerts.ts';
 export type * from './audit.ts';
@@ -33,7 +34,8 @@ export interface Records
     MessageRecords,
     HistoryRecords,
     AuditRecords,
-    AlertRecords {}
+    AlertRecords,
+    SpentPassRecords {}
 
 /**
  * The clock of due times and of the four hours, in milliseconds. It runs evenly when a clock is set: on Postgres it is

@@ -164,6 +164,15 @@ export const pagingCases: Cases = {
     t.equal(await store.pruneAudits(START + 500, 10), 1);
     t.same(await ids({}), [second]);
   },
+  'spends a pass once for all processes, and forgets it when it would have ended': async (t, store, fixture) => {
+    const other = await fixture.open();
+    const taken = await Promise.all([store, other, store].map((each) => each.spendPass('pass', START + 10, START)));
+    t.equal(taken.filter(Boolean).length, 1);
+    t.same(await Promise.all([other.isSpent('pass'), other.isSpent('other')]), [true, false]);
+    t.equal(await other.spendPass('later', START + 20, START + 10), true);
+    t.equal(await store.isSpent('pass'), false);
+    t.equal(await store.isSpent('later'), true);
+  },
   'finds the newest runs of many audiences at once': async (t, store) => {
     const fence = await store.takeLease('sync:big_spenders', TTL);
     if (!fence) throw new Error('the lease is free');

@@ -97,6 +97,7 @@ const QUEUE: readonly Table[] = [
 
 const RECORDS: readonly Table[] = [
   { name: 'discard', columns: { int8: ['id'], time: ['at'], text: ['source', 'code', 'message'] } },
+  { name: 'spent_pass', columns: { text: ['hash'], int8: ['ends_at'] } },
   { name: 'audit', columns: { int8: ['id'], time: ['at'], text: ['who', 'action', 'target', 'outcome'] } },
   {
     name: 'alert',

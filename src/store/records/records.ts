@@ -36,6 +36,7 @@ import {
 } from './regulations.ts';
 import { lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
 import type { OverSession } from './session.ts';
+import { isSpent, spendPass } from './spent-passes.ts';
 import { forgetTexts } from './texts.ts';
 
 export const RECORDS = {
@@ -53,6 +54,7 @@ export const RECORDS = {
   ...{ lastSuccesses, oldestUntried },
   ...{ addHistory, history, historySums, pruneHistory },
   ...{ beginAudit, endAudit, audits, pruneAudits },
+  ...{ spendPass, isSpent },
   ...{ alerts, currentAlerts, saveAlerts, pruneAlerts },
   pruneRecords,
 } satisfies OverSession<Records>;
@@ -74,6 +76,7 @@ export const READING_RECORDS: ReadonlySet<string> = new Set<keyof Records>([
     'endpoints',
     'history',
     'historySums',
+    'isSpent',
     'lastSuccesses',
     'message',
     'messagePage',

@@ -187,6 +187,9 @@ CREATE TABLE audit (
   outcome TEXT
 ) STRICT;
 
+-- Sign-in links that were used and sessions that were ended, by hash, until they would have ended. `ends_at` is of the wall clock.
+CREATE TABLE spent_pass (hash TEXT PRIMARY KEY, ends_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
 -- What people are told needs them: a row for each time that a condition held. is_over: 1 once nothing is left to say of it.
 CREATE TABLE alert (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
