@@ -70,11 +70,14 @@ const LONG = {
 const HALF = `user-${MEMBERS >> 1}`;
 const cursor = (place: string) => Buffer.from(place).toString('base64url');
 
+const TOKEN = 'a-token-of-the-bench';
+
 function configOf(store: string) {
   const isSqlite = store.startsWith('sqlite:');
   const text = JSON.stringify({
     store,
     listen: { host: '127.0.0.1', port: 0 },
+    admin: { token: TOKEN },
     sources: [{ id: 'shop', writeKey: 'key' }],
     // Disabled, so that what waits goes on waiting.
     destinations: Array.from({ length: DESTINATIONS }, (_, n) => ({
@@ -110,7 +113,8 @@ async function measure(store: string): Promise<Figures> {
     for (let time = 0; time <= TIMES; time += 1) {
       for (const [name, path] of Object.entries({ ...routes, metrics: null })) {
         const started = performance.now();
-        const response = await fetch(`${app.address}${path === null ? '/metrics' : `/api/v1${path}`}`);
+        const headers = { authorization: `Bearer ${TOKEN}` };
+        const response = await fetch(`${app.address}${path === null ? '/metrics' : `/api/v1${path}`}`, { headers });
         await response.text();
         if (response.status !== 200) throw new Error(`${name} answers ${response.status}`);
         // The first answers pay for what is compiled and cached.

@@ -8,11 +8,13 @@ import { standingOf } from './admin/concerns.ts';
 import { createMetrics, type Metrics } from './admin/metrics/metrics.ts';
 import { isFailure } from './admin/metrics/syncs.ts';
 import { awaitDeliveries } from './admin/run-deliveries.ts';
+import { signInLink } from './admin/sign-in-link.ts';
+import { ensureAdminTokens } from './admin/token-file.ts';
 import { alertDestinations } from './alerts/announcement.ts';
 import { AlertWatch } from './alerts/watch.ts';
 import { Discards } from './collect/discards.ts';
 import type { Concern } from './concern.ts';
-import type { Config } from './config/config.ts';
+import type { AdminToken, Config } from './config/config.ts';
 import { Confirmations } from './deletion/confirmations.ts';
 import { Regulations } from './deletion/regulations.ts';
 import { destinationsOfFleet } from './deliver/fleet.ts';
@@ -73,6 +75,8 @@ export class App {
   private readonly worker: Worker;
   private readonly alerts: AlertWatch;
   private server: FastifyInstance | null = null;
+  /** Tokens of the admin routes. Empty if none is set and none could be made. */
+  private tokens: readonly AdminToken[] = [];
   private starting: Promise<void> = Promise.resolve();
   private started = false;
   /** The options that schedules were started with; null if they were not started. */
@@ -231,6 +235,7 @@ export class App {
   private async startParts({ collect: collects, schedules, renames = false }: StartOptions): Promise<void> {
     // While the store is damaged, a collecting process stays up and answers with errors. Others have nothing to do.
     if (this.damage && !collects) throw this.damage;
+    if (collects) this.tokens = this.tokensOf(this.config);
     if (collects || schedules) this.logWarnings();
     if (!this.damage) {
       if (collects || schedules) await this.events?.insist();
@@ -247,6 +252,22 @@ export class App {
       this.alerts.start();
     }
     if (collects || schedules) this.lookForDamage();
+  }
+
+  private tokensOf(config: Config): readonly AdminToken[] {
+    try {
+      return ensureAdminTokens(config, this.clock);
+    } catch (error) {
+      if (!(error instanceof RollcallError && error.code === 'no_admin_token')) throw error;
+      const { code, message } = error;
+      this.options.log.error({ code }, `The pages and the management API are off. ${message}`);
+      return [];
+    }
+  }
+
+  /** A link that signs a browser in once. Null if nothing listens, or there is no token. */
+  signInLink(): string | null {
+    return this.address === null ? null : signInLink(this.address, this.tokens, this.clock);
   }
 
   private logWarnings(): void {
@@ -275,6 +296,7 @@ export class App {
   }
 
   private async apply(config: Config): Promise<void> {
+    if (this.server) this.tokens = this.tokensOf(config);
     const fixed = ['store', 'files', 'listen', 'network', 'serviceName', 'eventLog'] as const;
     const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
     if (restart.length > 0) this.options.log.warn({ restart }, 'These settings take effect after a restart');
@@ -414,6 +436,7 @@ export class App {
       ...{ log, clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards },
       config: () => this.config,
       destinations: () => this.destinations(),
+      tokens: () => this.tokens,
       reload: async () => {
         if (readConfig) await this.reload(readConfig());
       },

@@ -1,5 +1,7 @@
 /** Somebody who has the overview open: `page.ts ADDRESS`. As the page does, it asks again for what a server-sent event names. */
 
+import { ADMIN_TOKEN } from './work.ts';
+
 /** The requests of the overview, and the topic after which each comes again, at most once a second. */
 const QUESTIONS = [
   ['/overview', 'overview'],
@@ -9,6 +11,7 @@ const QUESTIONS = [
 const PACE = 1_000;
 
 const api = `${process.argv[2]}/api/v1`;
+const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
 const askedAt = new Map<string, number>();
 
 async function ask(path: string): Promise<void> {
@@ -16,10 +19,10 @@ async function ask(path: string): Promise<void> {
   if (wait > PACE) return;
   askedAt.set(path, performance.now() + Math.max(0, wait));
   if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
-  await (await fetch(api + path)).text();
+  await (await fetch(api + path, { headers })).text();
 }
 
-const stream = await fetch(`${api}/events`);
+const stream = await fetch(`${api}/events`, { headers });
 await Promise.all(QUESTIONS.map(([path]) => ask(path)));
 process.send?.('looking');
 let text = '';

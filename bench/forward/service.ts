@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import type { Settlement } from '../../src/store/port.ts';
-import { type Forwarder, indexOf, messageId, SECRET, type Work } from './work.ts';
+import { ADMIN_TOKEN, type Forwarder, indexOf, messageId, SECRET, type Work } from './work.ts';
 
 /** The whole service, as `rollcall start` runs it: with its history, metrics and management API. */
 export async function service({ url, folder, onDelivered }: Work): Promise<Forwarder> {
@@ -10,6 +10,7 @@ export async function service({ url, folder, onDelivered }: Work): Promise<Forwa
     store: { url: `sqlite:${folder}/rollcall.db`, maxQueued: 10_000_000 },
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
+    admin: { token: ADMIN_TOKEN },
     sources: [{ id: 'shop', writeKey: 'key' }],
     destinations: [{ name: 'crm', sources: ['shop'], sharedSecret: SECRET, webhookUrl: url }],
   };

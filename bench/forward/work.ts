@@ -4,6 +4,7 @@ import { bodyMaker } from '../bodies.ts';
 
 export const CONNECTIONS = 64;
 const SECRET = 'a shared secret of ordinary length';
+export const ADMIN_TOKEN = 'a-token-of-the-bench';
 
 /** A track call; the number finds it again on its way out. */
 export interface Item {

@@ -1,6 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import ipaddr from 'ipaddr.js';
 import type { AdminToken, Right } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import type { BrowserSessions } from './session.ts';
@@ -15,18 +14,12 @@ export interface Caller {
   readonly may: readonly Right[];
 }
 
-/** The caller if no tokens are configured. */
-const LOCAL: Caller = { name: 'local', may: ['read', 'operate', 'delete'] };
-
-/** Headers set by proxies, behind which the peer's address is not the client's. */
-const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via'];
 const READING = new Set(['GET', 'HEAD']);
 
 interface GuardOptions {
   readonly tokens: () => readonly AdminToken[];
-  /** Sessions of signed-in browsers. Without it only tokens count. */
-  readonly session?: BrowserSessions;
-  readonly limit?: SignInLimit;
+  readonly session: BrowserSessions;
+  readonly limit: SignInLimit;
   /** Throws while the service stops. It then still answers reads, but accepts no orders. */
   readonly ensureRunning?: () => void;
   /** Called with each request that passes, before its body is read. */
@@ -34,9 +27,8 @@ interface GuardOptions {
 }
 
 /**
- * Guards admin routes. If tokens are configured, a request needs one with the right, or the session of a browser that signed
- * in with it. Otherwise only programs and pages of this machine are served: not through a proxy, and not for another site's
- * page in a local browser.
+ * Guards admin routes: a request needs a token with the right, or the session of a browser that signed in with one. Its address
+ * proves nothing, since a proxy on this machine lends its own to strangers.
  */
 export class Gate {
   private readonly options: GuardOptions;
@@ -46,10 +38,10 @@ export class Gate {
     this.options = options;
   }
 
-  /** The hook throws RollcallError `unauthorized`, `forbidden`, `rate_limited`, `unsupported_media_type`, `stopping`. */
+  /** The hook throws RollcallError `no_admin_token`, `unauthorized`, `forbidden`, `rate_limited`, `unsupported_media_type`, `stopping`. */
   guard(right: Right): Guard {
     return async (request) => {
-      const caller = this.identify(request);
+      const caller = await this.identify(request);
       if (!caller.may.includes(right)) {
         throw new RollcallError('forbidden', `The token ${caller.name} may not ${right}: see admin.tokens.`);
       }
@@ -61,39 +53,34 @@ export class Gate {
 
   /** The caller of a request that has passed the guard. */
   caller(request: FastifyRequest): Caller {
-    return this.callers.get(request) ?? LOCAL;
-  }
-
-  get needsToken(): boolean {
-    return this.options.tokens().length > 0;
+    const caller = this.callers.get(request);
+    if (!caller) throw new RollcallError('internal_error', 'The route has no guard.');
+    return caller;
   }
 
   /**
-   * The bearer of a token.
+   * Sign a browser in with a token, or with the code of a link.
    *
-   * @throws RollcallError `unauthorized`, `rate_limited`
+   * @throws RollcallError `no_admin_token`, `unauthorized`, `rate_limited`
    */
-  bearer(given: string, request: FastifyRequest): AdminToken {
-    const { tokens, limit } = this.options;
-    limit?.check(request.ip);
-    const digest = digestOf(given);
-    // Compare with every token, so that the time does not reveal the position of a match.
-    const found = tokens().filter(({ token }) => timingSafeEqual(digestOf(token), digest))[0];
-    if (found) return found;
-    limit?.failed(request.ip);
-    throw new RollcallError('unauthorized', 'The admin token is wrong.');
+  async signIn(given: string, request: FastifyRequest): Promise<AdminToken> {
+    const tokens = this.tokens();
+    const { session, limit } = this.options;
+    limit.check(request.ip);
+    return (await session.redeem(given, tokens)) ?? this.bearer(given, request);
   }
 
-  /** @throws RollcallError `unauthorized`, `forbidden`, `rate_limited`, `unsupported_media_type` */
-  identify(request: FastifyRequest): Caller {
-    const { tokens, session } = this.options;
-    if (tokens().length === 0) {
-      checkLocal(request);
-      return LOCAL;
-    }
+  /** End the session of a browser. Resolves to the `Set-Cookie` header of the answer. */
+  signOut(request: FastifyRequest): Promise<string> {
+    return this.options.session.end(request, this.tokens());
+  }
+
+  /** @throws RollcallError `no_admin_token`, `unauthorized`, `forbidden`, `rate_limited`, `unsupported_media_type` */
+  async identify(request: FastifyRequest): Promise<Caller> {
+    const tokens = this.tokens();
     const { authorization } = request.headers;
     if (authorization === undefined) {
-      const signedIn = session?.of(request, tokens());
+      const signedIn = await this.options.session.of(request, tokens);
       if (signedIn) {
         if (!READING.has(request.method)) checkOwnPage(request);
         return signedIn;
@@ -105,27 +92,29 @@ export class Gate {
     }
     return this.bearer(given, request);
   }
+
+  private bearer(given: string, request: FastifyRequest): AdminToken {
+    const { limit } = this.options;
+    limit.check(request.ip);
+    const digest = digestOf(given);
+    // Compare with every token, so that the time does not reveal the position of a match.
+    const found = this.tokens().filter(({ token }) => timingSafeEqual(digestOf(token), digest))[0];
+    if (found) return found;
+    limit.failed(request.ip);
+    throw new RollcallError('unauthorized', 'The admin token is wrong.');
+  }
+
+  private tokens(): readonly AdminToken[] {
+    const tokens = this.options.tokens();
+    if (tokens.length === 0)
+      throw new RollcallError('no_admin_token', 'The service has no admin token: its log says what to set.');
+    return tokens;
+  }
 }
 
 /** A digest, since `timingSafeEqual` needs equal lengths. */
 function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest();
-}
-
-function checkLocal({ socket, headers }: FastifyRequest): void {
-  const { host, origin } = headers;
-  if (!isLoopback(socket.remoteAddress ?? '')) refuse('Without an admin token only this machine is served.');
-  if (FORWARDED.some((name) => headers[name] !== undefined)) refuse('Without an admin token no proxy is served.');
-  if (!isLoopback(URL.parse(`http://${host}`)?.hostname ?? '')) refuse('Host must be localhost or a loopback address.');
-  if (origin !== undefined && URL.parse(origin)?.host !== host) refuse('Pages of other sites are not served.');
-  if (isEmbedded(headers)) refuse('Pages of other sites are not served.');
-  checkJson(headers);
-}
-
-/** True if another site's page embeds this. It could not read the answer, but would run a query. Its links may lead here. */
-function isEmbedded(headers: FastifyRequest['headers']): boolean {
-  const site = headers['sec-fetch-site'] ?? 'none';
-  return site !== 'none' && site !== 'same-origin' && headers['sec-fetch-dest'] !== 'document';
 }
 
 /** A browser sends its session along with requests of any page. Only our own pages have our origin. */
@@ -145,9 +134,4 @@ function checkJson(headers: FastifyRequest['headers']): void {
 
 function refuse(reason: string): never {
   throw new RollcallError('forbidden', reason);
-}
-
-function isLoopback(host: string): boolean {
-  const name = host.replace(/^\[|\]$/g, '');
-  return name === 'localhost' || (ipaddr.isValid(name) && ipaddr.process(name).range() === 'loopback');
 }

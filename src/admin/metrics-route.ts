@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
 import { answerError } from '../http/errors.ts';
 import type { Gate } from './guard.ts';
@@ -6,13 +6,17 @@ import { sharedLook } from './shared-look.ts';
 
 interface MetricsRouteOptions {
   readonly gate: Gate;
+  /** True if everyone may read the metrics. */
+  readonly isOpen: () => boolean;
   readonly registry: Registry;
 }
 
-export const metricsRoute: FastifyPluginAsync<MetricsRouteOptions> = async (app, { gate, registry }) => {
+export const metricsRoute: FastifyPluginAsync<MetricsRouteOptions> = async (app, { gate, isOpen, registry }) => {
   app.setErrorHandler(answerError);
   const metrics = sharedLook(() => registry.metrics());
-  app.get('/metrics', { schema: { hide: true }, onRequest: gate.guard('read') }, async (_request, reply) => {
+  const guard = gate.guard('read');
+  const onRequest = async (request: FastifyRequest) => (isOpen() ? undefined : guard(request));
+  app.get('/metrics', { schema: { hide: true }, onRequest }, async (_request, reply) => {
     reply.type(registry.contentType);
     return metrics();
   });

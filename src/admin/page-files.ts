@@ -37,6 +37,9 @@ const PACKAGES = [
   ['htm', 'htm.js'],
 ] as const;
 
+/** Scripts that are no modules. */
+const CLASSIC = new Set(['link.js', 'theme.js']);
+
 /** Read all files: there are some forty. */
 export function readPageFiles(): PageFiles {
   const own = globSync('{,views/}*.{js,css,svg}', { cwd: HOME }).map((name): [string, string] => [
@@ -53,7 +56,7 @@ export function readPageFiles(): PageFiles {
     .toSorted();
   const hash = createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 12);
   const folder = `/pages/${hash}`;
-  const modules = texts.flatMap(([name]) => (name.endsWith('.js') && name !== 'theme.js' ? `${folder}/${name}` : []));
+  const modules = texts.flatMap(([name]) => (name.endsWith('.js') && !CLASSIC.has(name) ? `${folder}/${name}` : []));
   const preloads = modules.map((path) => `<link rel="modulepreload" href="${path}">`).join('\n');
   const document = read(join(HOME, 'index.html')).replaceAll('$folder', folder).replace('$preloads', preloads);
   return {

@@ -1,14 +1,10 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import once from 'lodash/once.js';
 import { answerError } from '../http/errors.ts';
+import { HIDDEN } from '../http/schemas.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { type PageFile, readPageFiles } from './page-files.ts';
 import { PAGES } from './page-lists.ts';
-
-interface PagesOptions {
-  /** An `onRequest` hook that throws for requests that may not even see the empty pages. */
-  readonly admit: (request: FastifyRequest) => Promise<void>;
-}
 
 /** Addresses that answer with the same document, whose program then draws the page of the address. */
 const ADDRESSES = PAGES.filter(({ path }) => !path.includes(':')).flatMap(({ path, title }) =>
@@ -35,16 +31,15 @@ const HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
-/** The pages for people. They are the same for everybody, since their data comes from the management API. */
-export const pages: FastifyPluginAsync<PagesOptions> = async (app, { admit }) => {
+/** The pages for people. Everyone may load them: they are empty until the management API gives them data. */
+export const pages: FastifyPluginAsync = async (app) => {
   app.setErrorHandler(answerError);
   // Read on the first request, so that the service starts sooner.
   const pageFiles = once(readPageFiles);
-  const route = { schema: { hide: true }, onRequest: admit };
   for (const address of ADDRESSES) {
-    app.get(address, route, (request, reply) => send(pageFiles().index, 'no-cache', request, reply));
+    app.get(address, HIDDEN, (request, reply) => send(pageFiles().index, 'no-cache', request, reply));
   }
-  app.get<{ Params: { hash: string; '*': string } }>('/pages/:hash/*', route, (request, reply) => {
+  app.get<{ Params: { hash: string; '*': string } }>('/pages/:hash/*', HIDDEN, (request, reply) => {
     const { hash, '*': path } = request.params;
     const file = hash === pageFiles().hash ? pageFiles().files.get(path) : undefined;
     if (!file) throw new RollcallError('not_found', 'This page is of another version. Reload it.');

@@ -1,49 +1,58 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { AdminToken } from '../config/config.ts';
 import type { Clock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import type { Records } from '../store/port.ts';
+import { issuePass, PASS_LASTS, type Pass, readPass } from './passes.ts';
 
 const COOKIE = 'rollcall_session';
-/** Milliseconds for which a browser stays signed in. */
-const LASTS = 12 * 60 * 60 * 1_000;
 
-/**
- * Sessions of signed-in browsers. The cookie has the token's name and its own expiry, and is signed with the token. Nothing
- * is stored, so it is valid in every process and after a restart, until the token is changed or removed.
- */
+/** Sessions of signed-in browsers, and the codes of links that start one. The store remembers only the spent ones. */
 export class BrowserSessions {
-  private readonly clock: Pick<Clock, 'now'>;
+  private readonly clock: Pick<Clock, 'now' | 'token'>;
+  private readonly store: Pick<Records, 'spendPass' | 'isSpent'>;
 
-  constructor(clock: Pick<Clock, 'now'>) {
+  constructor(clock: Pick<Clock, 'now' | 'token'>, store: Pick<Records, 'spendPass' | 'isSpent'>) {
     this.clock = clock;
+    this.store = store;
   }
 
-  of({ headers }: FastifyRequest, tokens: readonly AdminToken[]): AdminToken | null {
-    const value = cookiesOf(headers.cookie).find(([name]) => name === COOKIE)?.[1];
-    const [name = '', until = '', signature = ''] = value?.split('.') ?? [];
-    const token = tokens.find((each) => nameOf(each) === name);
-    if (!token || !(Number(until) > this.clock.now())) return null;
-    const [given, expected] = [Buffer.from(signature, 'base64url'), sign(token, until)];
-    return given.length === expected.length && timingSafeEqual(given, expected) ? token : null;
+  async of(request: FastifyRequest, tokens: readonly AdminToken[]): Promise<AdminToken | null> {
+    const pass = this.passOf(request, tokens);
+    return pass === null || (await this.store.isSpent(pass.hash)) ? null : pass.token;
   }
 
   /** The `Set-Cookie` header of a browser that has shown this token. */
   start(token: AdminToken, request: FastifyRequest): string {
-    const until = String(this.clock.now() + LASTS);
-    const value = `${nameOf(token)}.${until}.${sign(token, until).toString('base64url')}`;
-    return cookie(value, LASTS / 1_000, request);
+    return cookie(issuePass('session', token, this.clock), PASS_LASTS.session / 1_000, request);
   }
 
-  /** The `Set-Cookie` header that removes the cookie. */
-  end(request: FastifyRequest): string {
+  /**
+   * End the session in every process.
+   *
+   * @returns the `Set-Cookie` header that removes the cookie
+   */
+  async end(request: FastifyRequest, tokens: readonly AdminToken[]): Promise<string> {
+    const pass = this.passOf(request, tokens);
+    if (pass !== null && !(await this.spend(pass)) && !(await this.store.isSpent(pass.hash)))
+      throw new RollcallError('overloaded', 'Too many sessions were ended. Change the token, or wait for some hours.');
     return cookie('', 0, request);
   }
-}
 
-const nameOf = ({ name }: AdminToken) => Buffer.from(name).toString('base64url');
+  /** The token that signed the code of a sign-in link, which this uses up. Null if the code is not or no longer valid. */
+  async redeem(code: string, tokens: readonly AdminToken[]): Promise<AdminToken | null> {
+    const pass = readPass('link', code, tokens, this.clock.now());
+    return pass !== null && (await this.spend(pass)) ? pass.token : null;
+  }
 
-function sign({ token, may }: AdminToken, until: string): Buffer {
-  return createHmac('sha256', token).update(`rollcall session ${until} ${may.join()}`).digest();
+  private spend({ hash, endsAt }: Pass): Promise<boolean> {
+    return this.store.spendPass(hash, endsAt, this.clock.now());
+  }
+
+  private passOf({ headers }: FastifyRequest, tokens: readonly AdminToken[]): Pass | null {
+    const value = cookiesOf(headers.cookie).find(([name]) => name === COOKIE)?.[1];
+    return value === undefined ? null : readPass('session', value, tokens, this.clock.now());
+  }
 }
 
 function cookie(value: string, maxAge: number, { protocol }: FastifyRequest): string {

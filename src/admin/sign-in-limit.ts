@@ -1,21 +1,24 @@
 import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
+import { networkOf } from '../kernel/ip.ts';
 
-/** Wrong tokens that an address may send within `WITHIN` before it has to wait. */
+/** Wrong tokens that a network may send within `WITHIN` before it has to wait as long. */
 const FAILURES = 10;
 const WITHIN = 60_000;
-/** Addresses remembered. The oldest are dropped first. */
-const ADDRESSES = 10_000;
+/** Networks that are remembered, of each kind. */
+const NETWORKS = 10_000;
 
 interface Failures {
   readonly since: number;
-  count: number;
+  readonly count: number;
 }
 
 /** Slows down guesses of tokens. Right tokens do not count. */
 export class SignInLimit {
   private readonly clock: Pick<Clock, 'monotonic'>;
-  private readonly byAddress = new Map<string, Failures>();
+  private readonly failing = new Map<string, Failures>();
+  /** When each network was shut out, oldest first. Apart from the others, which may be dropped to make room. */
+  private readonly shut = new Map<string, number>();
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
     this.clock = clock;
@@ -23,22 +26,26 @@ export class SignInLimit {
 
   /** @throws RollcallError `rate_limited` */
   check(address: string): void {
-    const failures = this.byAddress.get(address);
-    if (!failures) return;
-    if (this.clock.monotonic() - failures.since >= WITHIN) this.byAddress.delete(address);
-    else if (failures.count >= FAILURES) {
-      throw new RollcallError('rate_limited', 'Too many wrong tokens from this address: try again in a minute.');
+    for (const [network, since] of this.shut) {
+      if (this.clock.monotonic() - since < WITHIN) break;
+      this.shut.delete(network);
     }
+    if (this.shut.has(networkOf(address)) || this.shut.size >= NETWORKS)
+      throw new RollcallError('rate_limited', 'Too many wrong tokens from this address: try again in a minute.');
   }
 
   failed(address: string): void {
-    const failures = this.byAddress.get(address);
-    if (failures) {
-      failures.count += 1;
+    const network = networkOf(address);
+    const now = this.clock.monotonic();
+    const known = this.failing.get(network);
+    const { since, count } = known && now - known.since < WITHIN ? known : { since: now, count: 0 };
+    this.failing.delete(network);
+    if (count + 1 >= FAILURES) {
+      this.shut.set(network, now);
       return;
     }
-    const [oldest] = this.byAddress.keys();
-    if (this.byAddress.size >= ADDRESSES && oldest !== undefined) this.byAddress.delete(oldest);
-    this.byAddress.set(address, { since: this.clock.monotonic(), count: 1 });
+    const [oldest] = this.failing.keys();
+    if (this.failing.size >= NETWORKS && oldest !== undefined) this.failing.delete(oldest);
+    this.failing.set(network, { since, count: count + 1 });
   }
 }

@@ -1,5 +1,7 @@
+import { resolve } from 'node:path';
 import { InvalidArgumentError, Option } from 'commander';
 import ms from 'ms';
+import type { Config } from '../config/config.ts';
 import { isSetEmpty } from '../config/variables.ts';
 import { isoInstant } from '../kernel/timestamp.ts';
 
@@ -29,6 +31,17 @@ export const newStoreOption = () =>
 
 export const tokenOption = () =>
   orVariable(new Option('--token <token>', 'admin token; that of the configuration unless given'), 'ROLLCALL_TOKEN');
+
+export const tokenFileOption = () =>
+  new Option(
+    '--token-file <path>',
+    'file of the admin token, if the configuration has none; admin.tokenFile unless given',
+  );
+
+/** The configuration with the token file that an option names, relative to the working directory. */
+export function withTokenFile(config: Config, tokenFile: string | undefined): Config {
+  return tokenFile === undefined ? config : { ...config, admin: { ...config.admin, tokenFile: resolve(tokenFile) } };
+}
 
 export const nowOption = () =>
   new Option('--now <iso>', 'as of this time ($now in the SQL), such as 1998-03-01').argParser(instantOption);

@@ -18,6 +18,7 @@ import { addEndpoints } from './commands/endpoints.ts';
 import { addEvents } from './commands/events.ts';
 import { addForget } from './commands/forget.ts';
 import { addInit } from './commands/init.ts';
+import { addLink } from './commands/link.ts';
 import { addListen } from './commands/listen.ts';
 import { addMembers } from './commands/members.ts';
 import { addMessages } from './commands/messages.ts';
@@ -52,6 +53,7 @@ const COMMANDS = [
   addInit,
   addDemo,
   addServe,
+  addLink,
   addSync,
   addPlan,
   addAudiences,
@@ -115,7 +117,7 @@ export function buildProgram(terminal: Terminal, setExitCode: CliContext['setExi
 /** Error codes that exit with 2. */
 export const USAGE_CODES = new Set([
   ...['bad_configuration', 'bad_usage', 'unknown_audience', 'unknown_run', 'event_log_stays'],
-  ...['unauthorized', 'forbidden'],
+  ...['unauthorized', 'forbidden', 'no_admin_token', 'bad_token_file'],
 ]);
 const STOPPED = new Set(['stopping', 'store_closed', 'interrupted']);
 

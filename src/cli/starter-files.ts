@@ -25,7 +25,7 @@ export function starterFiles(starter: Starter): ReadonlyMap<string, string> {
 
 /** Files that must not be committed: they have secrets, or ids of users. */
 export const IGNORED: readonly string[] = [
-  ...['.env', 'node_modules/', 'rollcall.db*', 'audiences.duckdb*'],
+  ...['.env', 'rollcall.token', 'node_modules/', 'rollcall.db*', 'audiences.duckdb*'],
   ...['receiver.db*', 'events/'],
 ];
 
@@ -38,6 +38,7 @@ const configuration = ({
 store: sqlite:./rollcall.db
 listen: { port: ${port} }
 network: { allow: [127.0.0.0/8] } # private addresses are refused unless they are allowed here
+admin: { token: "\${ADMIN_TOKEN}" } # for the pages, the management API, deletion requests and metrics
 
 sources:
   - { id: shop, writeKey: "\${SHOP_WRITE_KEY}" } # what your apps record
@@ -70,7 +71,7 @@ const NO_AUDIENCE = `# audiences:
 `;
 
 const environment = ({ secret }: Starter) =>
-  ['SHOP_WRITE_KEY', 'PERSONAS_WRITE_KEY', 'CRM_SECRET'].map((name) => `${name}=${secret()}\n`).join('');
+  ['ADMIN_TOKEN', 'SHOP_WRITE_KEY', 'PERSONAS_WRITE_KEY', 'CRM_SECRET'].map((name) => `${name}=${secret()}\n`).join('');
 
 const ORDERS = `customer_id,amount,ordered_on
 ada,320.00,2026-01-12

@@ -30,8 +30,13 @@ export interface Config {
     readonly trustedProxies: readonly string[];
   };
   readonly network: NetworkConfig;
-  /** Without a token, the admin routes answer only on this machine. */
-  readonly admin: { readonly tokens: readonly AdminToken[] };
+  readonly admin: {
+    readonly tokens: readonly AdminToken[];
+    /** Absolute path of the file with the token, if there are no others. */
+    readonly tokenFile: string;
+    /** True if `/metrics` needs no token. */
+    readonly openMetrics: boolean;
+  };
   readonly sources: readonly Source[];
   readonly destinations: readonly Destination[];
   readonly engines: Readonly<Record<string, EngineConfig>>;

@@ -34,7 +34,11 @@ export function normalise(file: ConfigFile, folder: string): Omit<Config, 'chang
       ca: file.network.ca.map((path) => readCertificate(path, folder)),
       proxy: file.network.proxy ?? null,
     },
-    admin: { tokens: tokensOf(file.admin) },
+    admin: {
+      tokens: tokensOf(file.admin),
+      tokenFile: resolve(folder, file.admin.tokenFile),
+      openMetrics: file.admin.openMetrics,
+    },
     sources: file.sources.map(sourceOf),
     destinations: file.destinations.map(destinationOf),
     engines: engines.length > 0 ? Object.fromEntries(engines) : { [defaultEngine]: embeddedEngine(folder) },

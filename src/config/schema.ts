@@ -120,11 +120,13 @@ export const fileSchema = section(
         )
         .default([])
         .meta({ title: 'list', description: 'More tokens, each with a name and rights (docs/management.md).' }),
+      tokenFile: text
+        .default('./rollcall.token')
+        .describe('Without `token` and `tokens`, the token is in this file; the first process that serves makes it.'),
+      openMetrics: flag.prefault(false).describe('`true` lets everyone read `/metrics`, without a token.'),
     })
       .prefault({})
-      .describe(
-        'Protects `/regulations`, `/api`, `/metrics` and the pages. Without a token they answer on loopback only.',
-      ),
+      .describe('Protects `/regulations`, `/api`, `/metrics` and the pages (docs/management.md#tokens).'),
     sources: z
       .array(
         section({

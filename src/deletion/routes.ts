@@ -135,8 +135,9 @@ function documentation(summary: string, answer: z.ZodType) {
       200: { description: 'Done.', ...jsonSchema(answer) },
       400: errorAnswer('Not a valid request.'),
       401: errorAnswer('The admin token is missing or wrong.'),
-      403: errorAnswer('No admin token is configured, and the request is not from this machine.'),
+      403: errorAnswer('The token may not `delete`.'),
       404: errorAnswer('No such source or regulation.'),
+      503: errorAnswer('There is no admin token, or the store does not answer.'),
     },
   };
 }

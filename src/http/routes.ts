@@ -16,7 +16,7 @@ import { SignInLimit } from '../admin/sign-in-limit.ts';
 import { hookOf, sampleAnnouncement } from '../alerts/announcement.ts';
 import { collect } from '../collect/collect.ts';
 import { type Discards, NOBODY } from '../collect/discards.ts';
-import type { Config } from '../config/config.ts';
+import type { AdminToken, Config } from '../config/config.ts';
 import type { Regulations } from '../deletion/regulations.ts';
 import { regulations as regulationRoutes } from '../deletion/routes.ts';
 import { sendTestEvent } from '../deliver/test-event.ts';
@@ -31,6 +31,7 @@ import { openApi } from './openapi.ts';
 interface Parts {
   readonly config: () => Config;
   readonly destinations: () => readonly Destination[];
+  readonly tokens: () => readonly AdminToken[];
   readonly log: Logger;
   readonly clock: Clock;
   readonly agent: Dispatcher;
@@ -59,10 +60,9 @@ export async function registerRoutes(server: FastifyInstance, parts: Parts): Pro
     onDiscard: (source, code, start) => discards.add(source ?? NOBODY, code, source === null ? null : (start ?? '')),
     onUnreadable: (source, field) => metrics.unreadable(source, field),
   });
-  const session = new BrowserSessions(clock);
-  const tokens = () => config().admin.tokens;
+  const session = new BrowserSessions(clock, parts.store);
   const onAdmitted = (request: FastifyRequest) => server.edge.believe(request, 'admin');
-  const gate = new Gate({ tokens, session, limit: new SignInLimit(clock), ensureRunning, onAdmitted });
+  const gate = new Gate({ tokens: parts.tokens, session, limit: new SignInLimit(clock), ensureRunning, onAdmitted });
   await registerRegulations(server, gate, parts);
   await registerAdmin(server, gate, session, parts);
 }
@@ -94,7 +94,8 @@ async function registerAdmin(
 ): Promise<void> {
   const { config, clock, log, audit, store, sync, worker, metrics, reload } = parts;
   await server.register(documents, { guard: gate.guard('read') });
-  await server.register(metricsRoute, { gate, registry: metrics.registry });
+  const isOpen = () => config().admin.openMetrics;
+  await server.register(metricsRoute, { gate, isOpen, registry: metrics.registry });
   await server.register(managementApi, {
     prefix: '/api/v1',
     ...{ gate, audit, session, config, clock, log, reload, store, version: VERSION },
@@ -107,8 +108,7 @@ async function registerAdmin(
     windowOf: (destination, endpoint) => worker.windowOf(destination, endpoint),
     test: (destination) => test(destination, parts),
   });
-  // The pages contain no data, and a person who has to sign in must be able to load them.
-  await server.register(pages, { admit: async (request) => void (gate.needsToken || gate.identify(request)) });
+  await server.register(pages);
 }
 
 /** Posts a test event to each endpoint of a destination, bypassing the queue. */

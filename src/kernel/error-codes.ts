@@ -75,10 +75,16 @@ export const HTTP_CODES = {
     'Send `Authorization: Bearer TOKEN`, or sign in.',
     '`admin` in the configuration',
   ),
+  no_admin_token: code(
+    503,
+    'No admin token is configured, and there is no token file: it can’t be written, or no service has started here.',
+    'Set `admin.token`, or name a place that can be written: `admin.tokenFile`, `--token-file`.',
+    'the log of the start',
+  ),
   forbidden: code(
     403,
-    'Without an admin token, admin routes serve this machine only. With one, the token lacks the right.',
-    'Set `admin.token`, or give the token the right in `admin.tokens`.',
+    'The admin token lacks the right, or a page of another site asks.',
+    'Give the token the right in `admin.tokens`.',
     '`admin` in the configuration',
   ),
   rate_limited: code(
@@ -303,6 +309,12 @@ export const PROGRAM_CODES = {
     'The configuration has mistakes; each is named with its line.',
     'Correct them all.',
     '`rollcall config check`',
+  ),
+  bad_token_file: code(
+    500,
+    'The token file is empty, short, readable by other users, of another user, or no regular file.',
+    'Run as its owner with mode 0600, remove it so that the next start makes another, or set `admin.token`.',
+    '`ls -l rollcall.token`',
   ),
   bad_usage: code(400, 'An argument or option is wrong.', 'See `rollcall COMMAND --help`.'),
   queue_full: code(

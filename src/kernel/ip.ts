@@ -42,3 +42,11 @@ function shownIp(given: string, mode: IpMode): string | null {
   const bytes = address.toByteArray().map((byte, index) => (index < kept ? byte : 0));
   return ipaddr.fromByteArray(bytes).toString();
 }
+
+/** The network that one host has to itself: an IPv4 address, or the first 64 bits of an IPv6 one. */
+export function networkOf(address: string): string {
+  if (!ipaddr.isValid(address)) return address;
+  const parsed = ipaddr.process(address);
+  if (parsed.kind() === 'ipv4') return parsed.toString();
+  return ipaddr.fromByteArray(parsed.toByteArray().fill(0, 8)).toString();
+}

@@ -1,12 +1,15 @@
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import omitBy from 'lodash/omitBy.js';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { until } from '../helpers/until.ts';
 import type { Json } from './contract.ts';
 import { oddRequests, unknownFilters } from './hostile.ts';
-import { SECRETS, startService, V1 } from './service.ts';
+import { SECRETS, type Service, startService, V1 } from './service.ts';
 
 /** Paths with something that exists in place of each parameter. */
 type Things = Readonly<Record<string, string>>;
@@ -232,13 +235,16 @@ t.test('the management API', async (t) => {
 t.test('signs in a browser with a token, and sets a cookie that no script can read', async (t) => {
   const { ask, post, app } = await startService(t);
   const origin = new URL(app.address as string).origin;
-  t.match(await (await ask(`${V1}/session`, { token: null })).json(), { signedIn: false, needsToken: true, may: [] });
+  const stranger = await ask(`${V1}/session`, { token: null });
+  t.equal(stranger.status, 401);
+  t.same(Object.keys((await stranger.json()) as object), ['code', 'message', 'error'], 'neither name nor version');
+  t.equal((await post(`${V1}/session`, {}, null)).status, 401);
   t.equal((await post(`${V1}/session`, { token: 'wrong' }, null)).status, 401);
   const signedIn = await post(`${V1}/session`, { token: SECRETS.root }, null);
   const header = signedIn.headers.get('set-cookie') ?? '';
   t.match(header, /^rollcall_session=[\w.-]+; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Strict$/);
   t.notMatch(header, SECRETS.root);
-  t.match(await signedIn.json(), { signedIn: true, name: 'admin', may: ['read', 'operate', 'delete'] });
+  t.match(await signedIn.json(), { name: 'admin', may: ['read', 'operate', 'delete'] });
   const cookie = header.split(';')[0] as string;
   const status = async (path: string, method: string, headers: object) =>
     (await ask(V1 + path, { method, token: null, headers: { cookie, ...headers } })).status;
@@ -250,9 +256,52 @@ t.test('signs in a browser with a token, and sets a cookie that no script can re
   const reader = await post(`${V1}/session`, { token: SECRETS.reader }, null);
   const readers = (reader.headers.get('set-cookie') ?? '').split(';')[0] as string;
   t.equal(await status('/config/reload', 'POST', { origin, cookie: readers }), 403);
-  const [, until, signature] = cookie.split('.');
-  const other = `rollcall_session=${Buffer.from('grafana').toString('base64url')}.${until}.${signature}`;
-  t.equal(await status('/runs', 'GET', { cookie: other }), 401, 'a cookie holds for its token alone');
+  t.equal(await status('/session', 'DELETE', { origin: 'https://elsewhere.example' }), 403);
+  t.equal(await status('/session', 'DELETE', { origin }), 200);
+  t.equal(await status('/runs', 'GET', {}), 401, 'a cookie ends with its session');
+  t.equal(await status('/session', 'DELETE', { origin }), 401);
+  t.equal(await status('/runs', 'GET', { cookie: readers }), 200, 'other sessions stay');
+});
+
+const codeOf = (link: string | null) => /#token=(.+)$/.exec(link ?? '')?.[1] ?? '';
+
+t.test('signs in with the code of a link once, within ten minutes, in any process of the store', async (t) => {
+  let ahead = 0;
+  const clock = { ...systemClock, now: () => systemClock.now() + ahead };
+  const folder = mkdtempSync(join(tmpdir(), 'rollcall-link-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const store = `sqlite:${join(folder, 'shared.db')}`;
+  const [one, other] = [await startService(t, { store }, { clock }), await startService(t, { store }, { clock })];
+  const signIn = async ({ post }: Service, token: string) => (await post(`${V1}/session`, { token }, null)).status;
+  const link = one.app.signInLink();
+  t.match(link, new RegExp(`^${one.app.address}/#token=[\\w.-]+$`));
+  const both = await Promise.all([signIn(one, codeOf(link)), signIn(other, codeOf(link))]);
+  t.same(both.toSorted(), [200, 401], 'two browsers at once');
+  t.equal(await signIn(other, codeOf(link)), 401);
+  t.equal((await other.ask(`${V1}/runs`, { token: codeOf(one.app.signInLink()) })).status, 401, 'it is no token');
+  const [spent, late] = [codeOf(other.app.signInLink()), codeOf(other.app.signInLink())];
+  ahead = 10 * 60_000 - 2_000;
+  t.equal(await signIn(one, spent), 200);
+  ahead = 10 * 60_000;
+  for (const code of [spent, late, `${late}x`, late.replace(/^\d+/, '9999999999999')])
+    t.equal(await signIn(one, code), 401);
+  for (const code of [codeOf(link), spent, late])
+    t.notOk([...one.lines, ...other.lines].some((line) => line.includes(code)));
+});
+
+t.test('remembers a bounded number of ended sessions, and refuses to end more', async (t) => {
+  const { app, ask, post } = await startService(t);
+  const origin = new URL(app.address as string).origin;
+  const signedIn = await post(`${V1}/session`, { token: SECRETS.root }, null);
+  const cookie = (signedIn.headers.get('set-cookie') ?? '').split(';')[0] as string;
+  const until = systemClock.now() + 60_000;
+  const many = Array.from({ length: 1_000 }, (_, n) => app.store.spendPass(`${n}`, until, systemClock.now()));
+  t.ok((await Promise.all(many)).every(Boolean));
+  const leave = async () =>
+    (await ask(`${V1}/session`, { method: 'DELETE', token: null, headers: { cookie, origin } })).status;
+  t.equal(await leave(), 503);
+  t.equal(await app.store.spendPass('later', until + 60_000, until + 1), true, 'ended ones make room');
+  t.equal(await leave(), 200);
 });
 
 t.test('makes guesses of tokens wait', async (t) => {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import type { Test } from 'tap';
+import { ADMIN } from '../helpers/admin.ts';
 
 /** Longer than anything takes on a busy machine, in milliseconds. */
 const PATIENCE = 300_000;
@@ -17,15 +18,16 @@ export interface Visit {
   show(path: string): Promise<void>;
 }
 
-/** A window on a service. */
+/** A window on a service, signed in unless `token` is null. */
 export async function visit(
   t: Test,
   browser: Browser,
   address: string,
-  options: BrowserContextOptions = {},
+  { token = ADMIN.token, ...options }: BrowserContextOptions & { readonly token?: string | null } = {},
 ): Promise<Visit> {
   const context = await browser.newContext({ baseURL: address, reducedMotion: 'reduce', ...options });
   t.teardown(() => context.close());
+  if (token !== null) await context.request.post('/api/v1/session', { data: { token } });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
   const complaints: string[] = [];

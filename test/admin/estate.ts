@@ -4,6 +4,7 @@ import Fastify from 'fastify';
 import { pino } from 'pino';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
+import { ADMIN } from '../helpers/admin.ts';
 
 /** A service in all the states that its pages must show, on real sockets and files. */
 export interface Estate {
@@ -76,14 +77,14 @@ export async function startEstate(folder: string, options: EstateOptions = {}): 
 }
 
 function configuration(folder: string, hooks: string, options: EstateOptions) {
-  const { admin, destinations = 0, audiences = 0, empty = false } = options;
+  const { admin = ADMIN, destinations = 0, audiences = 0, empty = false } = options;
   const sources = ['shop', 'personas', 'spare'].map((id) => ({ id, writeKey: `WK_${id}` }));
   const base = {
     store: 'sqlite::memory:',
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
     messages: { keep: '1d' },
-    ...(admin ? { admin } : {}),
+    admin,
     alerts: {},
     sources,
     engines: { lake: { type: 'duckdb', path: join(folder, 'audiences.duckdb') } },

@@ -1,8 +1,10 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { readPageFiles } from '../../src/admin/page-files.ts';
 import { PAGES } from '../../src/admin/page-lists.ts';
+import { AS_ADMIN } from '../helpers/admin.ts';
 import { launchBrowser, withoutBrowser } from '../helpers/chromium.ts';
 import { until } from '../helpers/until.ts';
 import { axeFindings, settled, type Visit, visit } from './browser.ts';
@@ -133,7 +135,8 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     const many = { admin: { tokens }, destinations: 1_000, audiences: 300 };
     const estate = await startEstate(t.testdir(), many);
     t.teardown(() => estate.close());
-    const desk = await visit(t, browser, estate.address);
+    const desk = await visit(t, browser, estate.address, { token: null });
+    await signInByLink(t, browser, estate);
     await signIn(t, desk);
     await manyNeeds(t, desk, estate);
   });
@@ -356,7 +359,7 @@ async function deletions(t: Test, { page, show }: Visit, { app, address }: Estat
   await show('/deletions');
   await page.getByText('Nobody has asked for a deletion.').waitFor();
   const body = JSON.stringify({ regulationType: 'DELETE_ONLY', subjectType: 'USER_ID', subjectIds: ['user-0002'] });
-  const headers = { 'content-type': 'application/json' };
+  const headers = { 'content-type': 'application/json', ...AS_ADMIN };
   await (await fetch(`${address}/regulations/sources/personas`, { method: 'POST', headers, body })).text();
   const row = page.getByRole('table', { name: 'Deletion requests, newest first' }).locator('tbody tr');
   await row
@@ -364,7 +367,7 @@ async function deletions(t: Test, { page, show }: Visit, { app, address }: Estat
     .filter({ hasText: /crm, \d/ })
     .filter({ hasText: 'ads: 0 of 1' })
     .waitFor();
-  t.match(await row.innerText(), /local\s+deletes 1 person\s+of personas/);
+  t.match(await row.innerText(), /admin\s+deletes 1 person\s+of personas/);
   t.notMatch(await page.content(), 'user-0002');
   const [found] = await app.store.regulations({ limit: 1 });
   t.match(await app.store.confirmed([found?.id ?? '']), [{ destination: 'crm', notices: 1 }]);
@@ -467,7 +470,7 @@ async function ways(t: Test, { page, go, show }: Visit): Promise<void> {
   await settled(page);
   t.equal(await page.locator('html').getAttribute('data-theme'), 'dark', 'it is remembered');
   await show('/activity');
-  t.match(await page.getByRole('table').innerText(), /local\s+endpoint\.pause/);
+  t.match(await page.getByRole('table').innerText(), /admin\s+endpoint\.pause/);
 }
 
 async function gone(t: Test, { page, show }: Visit, estate: Estate): Promise<void> {
@@ -505,6 +508,40 @@ async function manyNeeds(t: Test, { page, go }: Visit, { app, spenders }: Estate
   await page.waitForURL('**/endpoints?state=paused');
   await settled(page);
   t.equal(await page.locator('tbody tr').count(), 11);
+}
+
+/** A link signs in, hides its code before any other script runs, and works once. */
+async function signInByLink(t: Test, browser: Browser, { app, address }: Estate): Promise<void> {
+  const { page, go, complaints } = await visit(t, browser, address, { token: null });
+  // The second script of the page reads the theme first. Note the address that it could have read.
+  await page.addInitScript(`const read = Storage.prototype.getItem;
+    Storage.prototype.getItem = function (key) { globalThis.seen ??= location.href; return read.call(this, key); }`);
+  const link = app.signInLink() ?? '';
+  const asked: string[] = [];
+  page.on('request', (request) => void asked.push(`${request.url()} ${request.headers()['referer'] ?? ''}`));
+  await page.goto(link);
+  await page.getByRole('navigation').waitFor();
+  t.same([page.url(), await page.evaluate('seen')], [`${address}/`, `${address}/`]);
+  t.equal(await page.evaluate('history.length'), 2, 'about:blank and the page');
+  await page.goBack();
+  await page.goForward();
+  t.equal(page.url(), `${address}/`, 'going back does not lead to the link');
+  t.notOk(asked.some((each) => each.includes('token=')));
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.waitForURL('**/sign-in');
+  await page.goto(link);
+  await page.getByRole('alert').getByText('This link was used already').waitFor();
+  t.equal(page.url(), `${address}/`);
+  // Only the fragment changes, so that the page is not loaded again.
+  await page.evaluate(`location.href = ${JSON.stringify(app.signInLink())}`);
+  await page.getByRole('navigation').waitFor();
+  t.equal(page.url(), `${address}/`);
+  await go('/audiences');
+  await page.getByRole('table').waitFor();
+  t.same(
+    complaints.filter((text) => !/status of 401/.test(text)),
+    [],
+  );
 }
 
 async function signIn(t: Test, { page, go, show, complaints }: Visit): Promise<void> {

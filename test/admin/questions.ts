@@ -45,8 +45,8 @@ const ANSWERS: Readonly<Record<string, RegExp>> = {
   'What was never delivered, and how is it sent again?': /Send them again\? .*queued again/,
   'Which messages were rejected, and why?': /shop event_not_defined/,
   'How far back do events go, and are they whole?': /whole\. Events \d+ received/,
-  'Who asked for a deletion, and who confirmed it?': /local deletes 1 person .*crm, \d/,
-  'Who approved, paused or dropped something?': /local regulation\.file/,
+  'Who asked for a deletion, and who confirmed it?': /admin deletes 1 person .*crm, \d/,
+  'Who approved, paused or dropped something?': /admin regulation\.file/,
 };
 
 /** Goes each way of the table by what stands on the screen, as a reader would; nothing that asks first is confirmed. */

@@ -15,7 +15,7 @@ const DOCUMENT = `${V1}/openapi.json`;
 
 /** Every secret that a configuration can hold; none of them may stand in an answer, a page or the log. */
 export const SECRETS = {
-  root: 'hush-root-token',
+  root: 'hush-the-root-token',
   reader: 'hush-reader-token',
   operator: 'hush-operator-token',
   writeKey: 'hush-write-key',

@@ -9,6 +9,7 @@ import type { TrackBody } from '../../receivers/index.ts';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { type Clock, systemClock } from '../../src/kernel/clock.ts';
+import { ADMIN, AS_ADMIN } from '../helpers/admin.ts';
 import { launch } from '../helpers/program.ts';
 import { until } from '../helpers/until.ts';
 
@@ -57,6 +58,7 @@ const config = (url: string, more: object = {}) => ({
   store: 'sqlite:./rollcall.db',
   listen: { host: '127.0.0.1', port: 0 },
   network: { allow: ['127.0.0.0/8'] },
+  admin: ADMIN,
   sources: [{ id: 'shop', writeKey: 'key' }],
   destinations: [{ name: 'crm', sources: ['shop'], webhookUrl: `${url}/hook?token=hush` }],
   audiences: [{ name: 'Broken', source: 'shop', sql: 'select nothing' }],
@@ -95,7 +97,9 @@ t.test('notifies of a paused and a resumed endpoint, signed and in a chat', asyn
   t.teardown(() => app.close());
   await app.start({ collect: true, schedules: false });
   const ask = async (path: string, options: RequestInit = {}) =>
-    (await fetch(`${app.address}/api/v1${path}`, options)).json() as Promise<ReturnType<typeof JSON.parse>>;
+    (await fetch(`${app.address}/api/v1${path}`, { headers: AS_ADMIN, ...options })).json() as Promise<
+      ReturnType<typeof JSON.parse>
+    >;
   const body = JSON.stringify({ version: 1, type: 'track', event: 'e', userId: 'u' });
   await app.accept('shop', [{ type: 'track', messageId: 'm', userId: 'u', integrations: null, body }]);
   const opened = await people.next(about('Alert Opened', 'endpointPaused'));
@@ -148,7 +152,12 @@ t.test('continues after a kill and restart without repeating alerts', async (t) 
   writeFileSync(file, JSON.stringify({ ...config(people.url), store: 'sqlite:./rollcall.db' }));
   const first = launch(['start', '-c', file]);
   const sync = async (program: ReturnType<typeof launch>, key: string) =>
-    (await fetch(`${await program.address}/api/v1/audiences/${key}/sync?wait=true`, { method: 'POST' })).text();
+    (
+      await fetch(`${await program.address}/api/v1/audiences/${key}/sync?wait=true`, {
+        method: 'POST',
+        headers: AS_ADMIN,
+      })
+    ).text();
   await sync(first, 'broken');
   await people.next(about('Alert Opened', 'runFailed'));
   first.child.kill('SIGKILL');

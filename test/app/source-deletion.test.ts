@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type Inbox, startApp, startInbox, type Webhook } from '../collect/running.ts';
+import { ADMIN, AS_ADMIN } from '../helpers/admin.ts';
 import { storeUrl } from '../helpers/store.ts';
 import { until } from '../helpers/until.ts';
 
@@ -13,6 +14,7 @@ function writeConfig(t: Test, folder: string, inbox: Inbox): string {
     store: storeUrl(t),
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
+    admin: ADMIN,
     sources: ['personas', 'loyalty', 'shop'].map((id) => ({ id, writeKey: `WK_${id}` })),
     destinations: [
       {
@@ -41,7 +43,7 @@ t.test('removes a user from the audiences of one source only when the deletion n
 
   const filed = await fetch(`${app.address}/regulations/sources/personas`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', ...AS_ADMIN },
     body: JSON.stringify({
       regulationType: 'SUPPRESS_WITH_DELETE',
       subjectType: 'USER_ID',

@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
+import { ADMIN, AS_ADMIN } from '../helpers/admin.ts';
 
 /** A service, and an endpoint that answers when it is told to. */
 async function service(t: Test) {
@@ -23,6 +24,7 @@ async function service(t: Test) {
     store: 'sqlite:./rollcall.db',
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
+    admin: ADMIN,
     sources: [{ id: 'shop', writeKey: 'key' }],
     destinations: [
       {
@@ -47,7 +49,8 @@ async function service(t: Test) {
 /** Over a connection of its own, as a load balancer's look is. */
 async function ask(port: number, path: string, body?: object) {
   const method = body === undefined ? 'GET' : 'POST';
-  const headers = { authorization: `Basic ${btoa('key:')}`, 'content-type': 'application/json' };
+  const key = { authorization: `Basic ${btoa('key:')}` };
+  const headers = { ...(path.startsWith('/v1') ? key : AS_ADMIN), 'content-type': 'application/json' };
   const sent = request({ agent: false, host: '127.0.0.1', port, path, method, headers });
   sent.end(body && JSON.stringify(body));
   const [answer] = (await once(sent, 'response')) as [IncomingMessage];

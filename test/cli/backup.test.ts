@@ -6,12 +6,14 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { ADMIN, AS_ADMIN } from '../helpers/admin.ts';
 import { dumped } from '../helpers/dump.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 import { program } from '../helpers/programs.ts';
 import { until } from '../helpers/until.ts';
 import { jsonLines, listen, orders, type Request, rollcall, start, workspace } from './helpers.ts';
 
+const WITH_TOKEN = `admin: { token: ${ADMIN.token} }\n`;
 const MAIN = program('src/cli/main.ts');
 const DOCS = new URL('../../docs/deployment.md', import.meta.url);
 
@@ -91,7 +93,9 @@ async function deliverAll(config: string): Promise<void> {
   const rest = start(['serve', '-c', config]);
   const [, address] = await rest.stderr.match(/answers at (http:\/\/[\d.]+:\d+)/);
   const pending = async () => {
-    const { data } = (await (await fetch(`${address}/api/v1/endpoints`)).json()) as { data: { pending: number }[] };
+    const { data } = (await (await fetch(`${address}/api/v1/endpoints`, { headers: AS_ADMIN })).json()) as {
+      data: { pending: number }[];
+    };
     return data.reduce((sum, each) => sum + each.pending, 0);
   };
   await until(async () => (await pending()) === 0);
@@ -106,7 +110,7 @@ function missing(arrivals: readonly Arrival[]): number[] {
 
 t.test('a restored backup of a running service sends exactly the missing messages', async (t) => {
   const before = await listen(t);
-  const { folder, config } = await workspace(t, before.url, `log: { level: "\${LEVEL}" }\n`);
+  const { folder, config } = await workspace(t, before.url, `log: { level: "\${LEVEL}" }\n${WITH_TOKEN}`);
   await writeFile(join(folder, '.env'), 'LEVEL=info\n');
   const text = await readFile(config, 'utf8');
   const configure = (crm: string, late: string) =>
@@ -164,7 +168,7 @@ t.test('a Postgres store restored from a dump sends exactly the missing messages
   t.teardown(() => postgres.stop());
   const [lost, found] = [await postgres.database(), await postgres.store()];
   const before = await listen(t);
-  const { folder, config } = await workspace(t, before.url, `store: ${lost}\n`);
+  const { folder, config } = await workspace(t, before.url, `store: ${lost}\n${WITH_TOKEN}`);
   const text = await readFile(config, 'utf8');
   const configured = (url: string, late: string) =>
     text

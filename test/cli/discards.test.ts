@@ -1,6 +1,7 @@
 import t from 'tap';
 import { startApp, startInbox, writeConfig } from '../collect/running.ts';
 import { track } from '../collect/service.ts';
+import { AS_ADMIN } from '../helpers/admin.ts';
 import { until } from '../helpers/until.ts';
 import { jsonLines, rollcall } from './helpers.ts';
 
@@ -34,7 +35,7 @@ t.test('counts discarded messages, and shows them without ids', async (t) => {
   t.match(await rollcall(['discards', '--source', 'shpo', '-c', config]), {
     stderr: /The configuration has no source shpo/,
   });
-  const metrics = await (await fetch(`${app.address}/metrics`)).text();
+  const metrics = await (await fetch(`${app.address}/metrics`, { headers: AS_ADMIN })).text();
   for (const labels of [
     'source="shop",code="event_not_defined"',
     'source="web",code="properties_not_object"',

@@ -35,7 +35,9 @@ t.test('makes a project that runs, whose app verifies the first members', async 
   t.equal(code, 0);
   t.match(jsonLines({ stdout }), [{ folder: project, files: ['.gitignore', '.env', 'orders.csv'] }]);
   t.equal((await stat(join(project, '.env'))).mode & 0o077, 0, 'secrets are for nobody else');
-  t.match(await readFile(join(project, '.gitignore'), 'utf8'), /^\.env$/m);
+  const ignored = (await readFile(join(project, '.gitignore'), 'utf8')).split('\n');
+  for (const file of ['.env', 'rollcall.token']) t.ok(ignored.includes(file), file);
+  t.match(await readFile(join(project, '.env'), 'utf8'), /^ADMIN_TOKEN=\S{32,}$/m);
 
   const { scripts } = JSON.parse(await readFile(join(project, 'receiver/package.json'), 'utf8'));
   const [, ...args] = String(scripts.start).split(' ');
@@ -66,7 +68,7 @@ t.test('overwrites nothing, and refuses a second project', async (t) => {
   t.equal(await readFile(join(root, 'orders.csv'), 'utf8'), 'mine');
   t.equal(
     await readFile(join(root, '.gitignore'), 'utf8'),
-    '.env\ndist\nnode_modules/\nrollcall.db*\naudiences.duckdb*\nreceiver.db*\nevents/\n',
+    '.env\ndist\nrollcall.token\nnode_modules/\nrollcall.db*\naudiences.duckdb*\nreceiver.db*\nevents/\n',
   );
   const secrets = await readFile(join(root, '.env'), 'utf8');
   const second = await rollcall(['init', root, '--yes']);
@@ -97,7 +99,7 @@ t.test('adds the missing variables to an existing .env', async (t) => {
   await writeFile(join(root, '.env'), 'MINE="1"\nCRM_SECRET=mine');
   t.match(jsonLines(await rollcall(['init', root, '--json'])), [{ files: ['.gitignore', '.env', 'orders.csv'] }]);
   const text = await readFile(join(root, '.env'), 'utf8');
-  t.match(text, /^MINE="1"\nCRM_SECRET=mine\nSHOP_WRITE_KEY=\w+\nPERSONAS_WRITE_KEY=\w+\n$/);
+  t.match(text, /^MINE="1"\nCRM_SECRET=mine\nADMIN_TOKEN=\w+\nSHOP_WRITE_KEY=\w+\nPERSONAS_WRITE_KEY=\w+\n$/);
   t.equal((await rollcall(['config', 'check', '-c', join(root, 'rollcall.yaml')])).code, 0);
 });
 

@@ -89,7 +89,7 @@ t.test('treats an empty token or secret of the environment as none', async (t) =
   );
   t.match(await run(['config', 'reload', '-c', config], { env: { ROLLCALL_TOKEN: '' } }), { code: 0 });
   t.same(authorizations, [`Bearer ${'t'.repeat(32)}`]);
-  const listener = launch(['listen', '--port', '0'], { env: { ROLLCALL_LISTEN_SECRET: '' } });
+  const listener = launch(['listen', '--port', '0'], { env: { ROLLCALL_SECRET: '' } });
   t.teardown(() => listener.kill('SIGKILL'));
   for await (const line of createInterface({ input: listener.stderr as NodeJS.ReadableStream })) {
     t.match(line, /^Listening on http:\S+\. Ctrl-C ends it\.$/);
@@ -98,7 +98,7 @@ t.test('treats an empty token or secret of the environment as none', async (t) =
 });
 
 t.test('sends signed messages to a listener, from another folder', async (t) => {
-  const listener = launch(['listen', '--port', '0', '--json', '--secret', 's3cret']);
+  const listener = launch(['listen', '--port', '0', '--json'], { env: { ROLLCALL_SECRET: 's3cret' } });
   t.teardown(() => listener.kill('SIGKILL'));
   const printed = text(listener.stdout as NodeJS.ReadableStream);
   const { config } = await workspace(t, await addressOf(listener));

@@ -15,12 +15,12 @@ async function serve(config: string): Promise<{ service: Running; port: string }
 
 t.test('applies a changed configuration on request, but not one with mistakes', async (t) => {
   const tokens =
-    'admin: { tokens: [{ name: ops, token: operator, may: [operate] }, { name: ro, token: reader, may: [read] }] }\n';
+    'admin: { tokens: [{ name: ops, token: the-operator-token, may: [operate] }, { name: ro, token: the-reader-token, may: [read] }] }\n';
   const { config } = await workspace(t, 'http://127.0.0.1:9', tokens);
   t.match(await rollcall(['config', 'reload', '-c', config]), { code: 2, stderr: /SIGHUP/ });
   const { service, port } = await serve(config);
   t.match(await rollcall(['config', 'reload', '-c', config]), { code: 0, stdout: /applied/ });
-  t.match(await rollcall(['config', 'reload', '-c', config, '--token', 'reader']), {
+  t.match(await rollcall(['config', 'reload', '-c', config, '--token', 'the-reader-token']), {
     code: 2,
     stderr: /^forbidden: The service did not apply it: The token ro may not operate/,
   });
@@ -37,7 +37,11 @@ t.test('applies a changed configuration on request, but not one with mistakes', 
   const reload = (token: string) => rollcall(['config', 'reload', '-c', config, '--token', token]);
   for (let guess = 0; guess < 10; guess += 1)
     t.match(await reload(`guess-${guess}`), { code: 2, stderr: /^unauthorized: / });
-  t.match(await reload('operator'), { code: 1, stderr: /^rate_limited: / }, 'which is no mistake in the file');
+  t.match(
+    await reload('the-operator-token'),
+    { code: 1, stderr: /^rate_limited: / },
+    'which is no mistake in the file',
+  );
   const { code, stderr } = await service.stop();
   t.equal(code, 0);
   t.notMatch(stderr, /"stack"/, 'a mistake of a person has no stack');

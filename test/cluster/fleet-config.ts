@@ -1,3 +1,5 @@
+import { ADMIN } from '../helpers/admin.ts';
+
 /** Differences between the configurations of a fleet. */
 export interface Variant {
   readonly erp: 'enabled' | 'disabled' | 'removed';
@@ -74,6 +76,7 @@ export function fileOf(variant: Variant, { store, engine, receiver, removedAfter
   return JSON.stringify({
     ...{ store, engines: { lake: engine }, listen: { host: '127.0.0.1', port: 0 }, log: { level: 'warn' } },
     network: { allow: ['127.0.0.0/8'] },
+    admin: ADMIN,
     delivery: { removedAfter },
     sources: ['shop', 'personas'].map((id) => ({ id, writeKey: `${id}-key` })),
     destinations: [

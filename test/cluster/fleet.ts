@@ -8,6 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { DeadLetter, Orphan, Run, Store } from '../../src/store/port.ts';
+import { AS_ADMIN } from '../helpers/admin.ts';
 import { program } from '../helpers/programs.ts';
 import {
   fileOf,
@@ -109,7 +110,7 @@ export class FleetRun {
     }
     this.counts.reloads += 1;
     await writeFile(member.file, fileOf(variant, this.surroundings));
-    const reloaded = fetch(`${member.address}/api/v1/config/reload`, { method: 'POST' });
+    const reloaded = fetch(`${member.address}/api/v1/config/reload`, { method: 'POST', headers: AS_ADMIN });
     if (!(await reloaded).ok) throw new Error(`The reload was refused: ${await (await reloaded).text()}`);
     member.variant = variant;
     member.busy = false;

@@ -6,6 +6,7 @@ import type { Test } from 'tap';
 import { sign } from '../../receivers/signature.ts';
 import { App } from '../../src/app.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { ADMIN } from '../helpers/admin.ts';
 import { storeUrl } from '../helpers/store.ts';
 
 const SECRET = 'a secret of the test';
@@ -62,6 +63,7 @@ export function writeConfig(
     store: storeUrl(t),
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
+    admin: ADMIN,
     sources: Object.entries(sources).map(([id, { connected, ...source }]) => ({ id, writeKey: `WK_${id}`, ...source })),
     destinations: [{ name: 'app', sources: connected, sharedSecret: SECRET, webhooks: [{ url: inbox.url }] }],
   };

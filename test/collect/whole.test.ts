@@ -3,12 +3,17 @@ import { join } from 'node:path';
 import t from 'tap';
 import { bodyBuilder } from '../../jobs/run/identify-body.ts';
 import { computedOf, parseValue } from '../../receivers/parse/messages.ts';
+import { AS_ADMIN } from '../helpers/admin.ts';
 import { until } from '../helpers/until.ts';
 import { startApp, startInbox, writeConfig } from './running.ts';
 import { track } from './service.ts';
 
 const post = (url: string, body: object) =>
-  fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+  fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...AS_ADMIN },
+    body: JSON.stringify(body),
+  });
 
 const shopOnly = { shop: { connected: true } };
 
@@ -96,7 +101,9 @@ t.test('withdraws waiting messages at a deletion request and notifies each affec
   t.equal(filed.status, 200);
   const { data } = (await filed.json()) as { data: { regulateId: string } };
   const status = async () => {
-    const answer = (await (await fetch(`${app.address}/regulations/${data.regulateId}`)).json()) as {
+    const answer = (await (
+      await fetch(`${app.address}/regulations/${data.regulateId}`, { headers: AS_ADMIN })
+    ).json()) as {
       data: { regulation: { overallStatus: string } };
     };
     return answer.data.regulation.overallStatus;

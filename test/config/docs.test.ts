@@ -65,8 +65,10 @@ t.test('shows examples and defaults that the program accepts', async (t) => {
 t.test('shows a valid complete file that uses every section', async (t) => {
   const example = /^```yaml\n(serviceName:.*?)^```/ms.exec(docs)?.[1] ?? '';
   const variables = [...example.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => name);
-  const env = Object.fromEntries(variables.map((name) => [name, name === 'WAREHOUSE_URL' ? 'postgres://h/d' : name]));
-  t.match(parse(example, env), { destinations: [{ secrets: ['CRM_SECRET'] }], logLevel: 'info' });
+  const env = Object.fromEntries(
+    variables.map((name) => [name, name === 'WAREHOUSE_URL' ? 'postgres://h/d' : `the-value-of-${name}`]),
+  );
+  t.match(parse(example, env), { destinations: [{ secrets: ['the-value-of-CRM_SECRET'] }], logLevel: 'info' });
   for (const name of Object.keys(schema.properties ?? {})) t.match(example, new RegExp(`^${name}:`, 'm'), name);
 });
 

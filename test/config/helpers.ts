@@ -39,7 +39,7 @@ traits:
 `;
 
 export const EXAMPLE_ENV = {
-  ADMIN_TOKEN: 'admin',
+  ADMIN_TOKEN: 'the-admin-token-of-this-test',
   SHOP_WRITE_KEY: '0123',
   PERSONAS_WRITE_KEY: 'p',
   CRM_SECRET: 's',

@@ -7,6 +7,7 @@ import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startApp } from '../collect/running.ts';
+import { ADMIN, AS_ADMIN } from '../helpers/admin.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 
 /** Plain, short enough for DuckDB's statistics, and what JSON escapes. */
@@ -46,6 +47,7 @@ function writeConfig(folder: string, url: string, { store, engine, sql }: Place)
   const audience = { name: 'club', source: 'shop', sql, guard: { allowEmpty: true } };
   const config = {
     ...{ store, listen: { host: '127.0.0.1', port: 0 }, network: { allow: ['127.0.0.0/8'] } },
+    admin: ADMIN,
     sources: [{ id: 'shop', writeKey: 'WK' }],
     destinations: ['takes', 'refuses', 'down'].map(destination),
     ...{ engines: { lake: engine }, audiences: [audience] },
@@ -85,11 +87,8 @@ async function live(app: App & { readonly address: string }, place: Place): Prom
   while ((await app.store.attempts({ limit: 1000 })).length < 36) await next();
   while ((await app.store.deadLetters({ limit: 1000 })).length < 12) await next();
   await place.setMembers([STAYS]);
-  const filed = await post('/regulations', {
-    regulationType: 'DELETE_ONLY',
-    subjectType: 'USER_ID',
-    subjectIds: GONE,
-  });
+  const request = { regulationType: 'DELETE_ONLY', subjectType: 'USER_ID', subjectIds: GONE };
+  const filed = await post('/regulations', request, AS_ADMIN);
   const { data } = (await filed.json()) as { data: { regulateId: string } };
   return data.regulateId;
 }

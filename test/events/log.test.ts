@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import t from 'tap';
+import { AS_ADMIN } from '../helpers/admin.ts';
 import { isOnPostgres } from '../helpers/store.ts';
 import { loggingService, membersOf, send } from './helpers/logging-app.ts';
 
@@ -21,7 +22,7 @@ t.test('makes collected events readable at once, in the collecting process and i
   const other = await service.open([BUYERS]);
   await send(app, [order('bob', '4')]);
   t.equal(await membersOf(other, 'buyers'), 2);
-  const metrics = await (await fetch(`${app.address}/metrics`)).text();
+  const metrics = await (await fetch(`${app.address}/metrics`, { headers: AS_ADMIN })).text();
   const metric = (name: string) => new RegExp(`^rollcall_event_log_${name} (\\d+)`, 'm').exec(metrics)?.[1] ?? null;
   t.match(
     Object.fromEntries(

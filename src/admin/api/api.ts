@@ -93,7 +93,7 @@ async function document(app: FastifyInstance, { gate, serviceName, version }: Ma
         title: `${serviceName()} management API`,
         version,
         description:
-          'What the command line does with a service. Lists come in pages: ask again with `cursor` set to `next` until that is null. Without a token the API answers on this machine only.',
+          'What the command line does with a service. Lists come in pages: ask again with `cursor` set to `next` until that is null.',
       },
       components: { securitySchemes: { adminToken: { type: 'http', scheme: 'bearer' } } },
     },

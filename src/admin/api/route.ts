@@ -175,13 +175,12 @@ function documentation<P extends z.ZodType, Q extends z.ZodType, B extends z.Zod
 
 /** Documents the answers to requests that fail before their handler. */
 export function failures(may: Right | null) {
-  const lacking = may ? `The token may not ${may}, or none` : 'None';
   return {
     400: errorAnswer('Not a valid request.'),
     401: errorAnswer('The admin token is missing or wrong.'),
-    403: errorAnswer(`${lacking} is configured and the request is not from this machine.`),
+    403: errorAnswer(may ? `The token may not ${may}.` : 'A page of another site asks.'),
     415: errorAnswer('The body is not application/json.'),
     429: errorAnswer('Too many wrong tokens came from this address.'),
-    503: errorAnswer('The store does not answer, or the process stops or has too much to do.'),
+    503: errorAnswer('There is no admin token, the store does not answer, or the process stops or has too much to do.'),
   };
 }

@@ -1,13 +1,13 @@
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { get, onUnauthorized, remove } from './api.js';
+import { get, onUnauthorized, post, remove } from './api.js';
 import { html } from './html.js';
 import { PAGES } from './lists.js';
 import { connect, disconnect, useConnection, useData } from './live.js';
 import { navigate, useAddress } from './router.js';
-import { Empty, Problem, State, Voice } from './ui.js';
+import { Action, Empty, Problem, State, Voice } from './ui.js';
 
-/** @typedef {{ service: string, version: string, name: string | null, may: string[], signedIn: boolean, needsToken: boolean }} Session */
+/** @typedef {{ service: string, version: string, name: string, may: string[] }} Session */
 
 /** Views by name. @type {Record<string, any>} */
 const VIEWS = Object.fromEntries(
@@ -26,29 +26,48 @@ const CONNECTIONS = {
   connecting: { of: 'running', label: 'Connecting…' },
 };
 
+const DEAD_LINK = 'This link was used already, or is older than ten minutes.';
+
+/** The code of the sign-in link that led here, once. @returns {string | undefined} */
+function takeCode() {
+  const { signInCode } = /** @type {any} */ (globalThis);
+  delete (/** @type {any} */ (globalThis).signInCode);
+  return signInCode;
+}
+
 function App() {
   const [session, setSession] = useState(/** @type {Session | null} */ (null));
-  const [stranger, setStranger] = useState(false);
+  const [stranger, setStranger] = useState(/** @type {{ problem: string } | null} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const begin = async () => {
+    const code = takeCode();
+    let problem = '';
     try {
-      const found = await get('/session');
-      setSession(found);
-      setStranger(!found.signedIn);
+      if (code !== undefined) await post('/session', { token: code }).catch(() => (problem = DEAD_LINK));
+      setSession(await get('/session'));
+      setStranger(null);
       setError(null);
-      if (found.signedIn) connect();
-    } catch (problem) {
-      setError(problem);
+      connect();
+    } catch (failure) {
+      if (/** @type {any} */ (failure).status === 401) setStranger({ problem });
+      else setError(failure);
     }
   };
   useEffect(() => {
     void begin();
-    return onUnauthorized(() => {
+    // A link that is opened over a page changes the fragment alone. The script link.js has taken the code from it.
+    const onLink = () => void ('signInCode' in globalThis && begin());
+    addEventListener('hashchange', onLink);
+    const forget = onUnauthorized(() => {
       disconnect();
-      setStranger(true);
+      setStranger({ problem: '' });
     });
+    return () => {
+      removeEventListener('hashchange', onLink);
+      forget();
+    };
   }, []);
-  if (stranger) return html`<${VIEWS['sign-in']} onDone=${begin} />`;
+  if (stranger) return html`<${VIEWS['sign-in']} onDone=${begin} problem=${stranger.problem} />`;
   if (error) return html`<main class="alone"><h1>Rollcall</h1><${Problem} error=${error} retry=${begin} /></main>`;
   return session && html`<${Frame} session=${session} />`;
 }
@@ -71,7 +90,9 @@ function Frame({ session }) {
     icon.href = icon.href.replace(/icon(-alert)?\.svg/, needs.length > 0 ? 'icon-alert.svg' : 'icon.svg');
   }, [needs.length > 0]);
   const signOut = async () => {
-    await remove('/session');
+    await remove('/session').catch((problem) => {
+      if (problem.status !== 401) throw problem;
+    });
     location.assign('/sign-in');
   };
   return html`<div class="frame">
@@ -87,7 +108,7 @@ function Frame({ session }) {
       <footer>
         <${State} ...${CONNECTIONS[connection]} />
         <${Theme} />
-        ${session.needsToken ? html`<button type="button" class="bare" onClick=${signOut}>Sign out</button>` : null}
+        <${Action} run=${signOut} kind="bare">Sign out<//>
       </footer>
     </nav>
     <div>

@@ -215,7 +215,7 @@ export function Voice() {
 /**
  * A button that runs an action. It is disabled until the action ends, and reports the outcome.
  *
- * @param {{ run: () => Promise<string | void>, children: Children, kind?: 'main' | 'danger' | 'plain', disabled?: boolean }} props
+ * @param {{ run: () => Promise<string | void>, children: Children, kind?: 'main' | 'danger' | 'plain' | 'bare', disabled?: boolean }} props
  */
 export function Action({ run, children, kind = 'plain', disabled = false }) {
   const [busy, setBusy] = useState(false);

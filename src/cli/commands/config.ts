@@ -1,18 +1,18 @@
 import { type Command, Option } from 'commander';
 import { CONCERNS } from '../../concern.ts';
-import type { AlertsConfig, Config } from '../../config/config.ts';
+import type { AlertsConfig } from '../../config/config.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
-import { configOption, jsonOption, tokenOption } from '../options.ts';
+import { configOption, jsonOption, tokenFileOption, tokenOption, withTokenFile } from '../options.ts';
 import { count, note, print, printJson } from '../output/terminal.ts';
 
 const RELOAD_HELP = `
 Example:
   $ rollcall config reload -c rollcall.yaml
 
-It asks the service at the listen address of the file, with --token, ROLLCALL_TOKEN or a token of the file that may
-operate. If listen.port is 0, send SIGHUP instead.`;
+It asks the service at the listen address of the file, with --token, ROLLCALL_TOKEN, a token of the configuration that
+may operate, or the one in the token file. If listen.port is 0, send SIGHUP instead.`;
 
 export function addConfig(program: Command, context: CliContext): void {
   const config = program.command('config').description('check the configuration, print its JSON Schema, or apply it');
@@ -38,6 +38,7 @@ export function addConfig(program: Command, context: CliContext): void {
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(tokenOption())
+    .addOption(tokenFileOption())
     .addHelpText('after', RELOAD_HELP)
     .action((options: ReloadOptions) => reload(options, context));
 }
@@ -45,6 +46,7 @@ export function addConfig(program: Command, context: CliContext): void {
 interface ReloadOptions extends JsonOption {
   readonly config: string;
   readonly token?: string;
+  readonly tokenFile?: string;
 }
 
 interface JsonOption {
@@ -99,12 +101,16 @@ function describeAlerts({ notify, rules }: ReturnType<typeof alertsOf>): string 
   return `Alerts go to ${hooks.join(', ') || 'the pages only'}: ${rules.join(', ') || 'no rule is on'}.`;
 }
 
-async function reload({ config: file, json, token: given }: ReloadOptions, { terminal }: CliContext): Promise<void> {
+async function reload(options: ReloadOptions, { terminal }: CliContext): Promise<void> {
+  const { config: file, json, token: given } = options;
+  const { adminTokens } = await import('../../admin/token-file.ts');
+  const { localUrl } = await import('../../admin/sign-in-link.ts');
   const { loadConfig } = await import('../../config/load.ts');
   const { request } = await import('undici');
-  const { listen, admin } = loadConfig(file);
+  const config = withTokenFile(loadConfig(file), options.tokenFile);
+  const { listen } = config;
   if (listen.port === 0) throw new RollcallError('bad_usage', 'listen.port is 0: send SIGHUP to the service instead.');
-  const token = given ?? admin.tokens.find(({ may }) => may.includes('operate'))?.token;
+  const token = given ?? adminTokens(config).find(({ may }) => may.includes('operate'))?.token;
   const { statusCode, body } = await request(`${localUrl(listen)}/api/v1/config/reload`, {
     method: 'POST',
     headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
@@ -125,14 +131,4 @@ async function refusal(status: number, answer: string, url: string): Promise<Rol
   const error = errorIn(answer);
   if (error === null) return new RollcallError('not_found', `What answers at ${url} is no Rollcall: status ${status}.`);
   return new RollcallError(error.code, `The service did not apply it: ${error.message}`);
-}
-
-/** A service that listens on every address is reached at the loopback address. */
-function localUrl({ host, port }: Config['listen']): string {
-  const everywhere = new Map([
-    ['0.0.0.0', '127.0.0.1'],
-    ['::', '::1'],
-  ]);
-  const address = everywhere.get(host) ?? host;
-  return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
 }

@@ -31,6 +31,8 @@ Examples:
   $ rollcall listen --port 9000 --fail 503:0.3       answer 503 to 30 % of the requests
   $ rollcall listen --port 9000 --slow 6s            answer later than Rollcall waits (5 s)
 
+Other users of the machine can see a secret in the arguments. ROLLCALL_SECRET keeps it out of them.
+
 With --json a request is {"at","method","path","headers","body","signature","status"}; signature is one of
 verified, unsigned, signature_missing, signature_malformed, signature_mismatch, webhook_headers_missing,
 webhook_headers_malformed, webhook_signature_mismatch.`;
@@ -53,7 +55,7 @@ export function addListen(program: Command, context: CliContext): void {
 function secretOption(): Option {
   const description = 'verify X-Signature and webhook-signature; may be given several times while rotating';
   const option = new Option('-s, --secret <secret>', description).argParser(collect).default([], 'none');
-  return orVariable(option, 'ROLLCALL_LISTEN_SECRET');
+  return orVariable(option, 'ROLLCALL_SECRET');
 }
 
 async function listen(options: ListenOptions, { terminal }: CliContext): Promise<void> {

@@ -39,7 +39,7 @@ starts.
 
 Examples:
   $ rollcall migrate -c rollcall.yaml
-  $ rollcall migrate --from sqlite:./rollcall.db --to "$STORE_URL"     with STORE_URL=postgres://…
+  $ rollcall migrate --from sqlite:./rollcall.db --to postgres://rollcall@db/rollcall     with PGPASSWORD set
   $ rollcall migrate --restored -c rollcall.yaml
 
 With --json it prints {"applied":[VERSION…]}, or {"restored":true}. For a move it prints {"from","to","file",

@@ -1,17 +1,19 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
+import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { CliContext } from '../context.ts';
-import { configOption, jsonOption, newStoreOption } from '../options.ts';
-import { aborted, note, printJson, type Terminal } from '../output/terminal.ts';
+import { configOption, jsonOption, newStoreOption, tokenFileOption, withTokenFile } from '../options.ts';
+import { aborted, note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { isFull, untilRoom } from '../until-room.ts';
 import { type AppCommandOptions, type OpenAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
 const SIGNALS = `
 It stops cleanly on SIGINT or SIGTERM, and nothing accepted is lost. A second signal ends it at once.
 SIGHUP, or rollcall config reload, applies a changed configuration file.
-With --json it prints {"address"} once it is ready, null if it does not collect. Logs are JSON unless stderr is a
-terminal.`;
+It prints a link that signs a browser in to the pages, once, within ten minutes; rollcall link prints another.
+With --json it prints {"address","link"} once it is ready, null if it does not collect. Logs are JSON unless stderr is
+a terminal.`;
 
 /** For commands that run schedules, when nobody may be there to ask. */
 export const renamesOption = () =>
@@ -19,6 +21,7 @@ export const renamesOption = () =>
 
 export interface ServeOptions extends AppCommandOptions {
   readonly yes?: boolean;
+  readonly tokenFile?: string;
 }
 
 export function addServe(program: Command, context: CliContext): void {
@@ -26,6 +29,7 @@ export function addServe(program: Command, context: CliContext): void {
     .command('start')
     .description('run everything in one process: collection, delivery, schedules, pages')
     .addOption(configOption())
+    .addOption(tokenFileOption())
     .addOption(jsonOption())
     .addOption(renamesOption())
     .addOption(newStoreOption())
@@ -35,21 +39,24 @@ export function addServe(program: Command, context: CliContext): void {
     .command('serve')
     .description('run collection and delivery, no schedules')
     .addOption(configOption())
+    .addOption(tokenFileOption())
     .addOption(jsonOption())
     .addOption(newStoreOption())
     .addHelpText('after', `\nExample:\n  $ rollcall serve -c rollcall.yaml\n${SIGNALS}`)
-    .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: false }, context));
+    .action((options: ServeOptions) => serve(options, { collect: true, schedules: false }, context));
 }
 
 export async function serve(
   options: ServeOptions,
   roles: Roles,
   context: CliContext,
-  adapt: OpenAppOptions['adapt'] = (config) => config,
+  adaptRoles: OpenAppOptions['adapt'] = (config) => config,
 ): Promise<void> {
   const { terminal } = context;
   // The first try changes the working directory.
   const config = resolve(options.config);
+  const tokenFile = options.tokenFile && resolve(options.tokenFile);
+  const adapt = (config: Config) => withTokenFile(adaptRoles(config), tokenFile);
   const hangUps = new HangUps();
   try {
     while (!terminal.signal.aborted) {
@@ -107,7 +114,9 @@ async function serveUntilEnd(
     await app.start({ ...roles, renames: options.yes ?? false }).catch(explainListenError);
     hangUps.answerWith(() => void reload(opened));
     const ended = aborted(terminal.signal);
-    if (options.json) printJson(terminal, { address: app.address });
+    const link = app.signInLink();
+    if (options.json) printJson(terminal, { address: app.address, link });
+    else if (link !== null) print(terminal, `Open ${link} within ten minutes to sign in, once.`);
     if (app.address !== null) tell(opened, terminal, `Rollcall answers at ${app.address}. Ctrl-C ends it.`);
     await ended;
     hangUps.answerWith(() => {});

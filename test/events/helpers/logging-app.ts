@@ -5,6 +5,7 @@ import { openEngine } from '../../../jobs/engines/open.ts';
 import { App } from '../../../src/app.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import { type Clock, systemClock } from '../../../src/kernel/clock.ts';
+import { ADMIN } from '../../helpers/admin.ts';
 import { isOnPostgres, unsharedPostgres } from '../../helpers/store.ts';
 
 export const AUTHORIZATION = `Basic ${btoa('key:')}`;
@@ -57,6 +58,7 @@ export function loggingService(t: Test): LoggingService {
       const config = {
         store: url,
         listen: { port: 0 },
+        admin: ADMIN,
         sources: [
           { id: 'shop', writeKey: 'key' },
           { id: 'personas', writeKey: 'personas-key' },

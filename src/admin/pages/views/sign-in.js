@@ -2,8 +2,8 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { post } from '../api.js';
 import { html } from '../html.js';
 
-/** @param {{ onDone: () => Promise<void> }} props */
-export default function SignIn({ onDone }) {
+/** @param {{ onDone: () => Promise<void>, problem: string }} props - `problem` is why a link did not sign in */
+export default function SignIn({ onDone, problem }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [error, setError] = useState('');
   const [busy, setBusy] = useState(false);
@@ -30,9 +30,9 @@ export default function SignIn({ onDone }) {
     <h1>Rollcall</h1>
     <form onSubmit=${submit}>
       <label>Admin token<input ref=${field} type="password" name="token" autocomplete="current-password" required aria-describedby="wrong" /></label>
-      <p id="wrong" role="alert" class="bad-text">${error}</p>
+      <p id="wrong" role="alert" class="bad-text">${error || problem}</p>
       <div class="buttons"><button type="submit" class="main" aria-busy=${busy}>Sign in</button></div>
     </form>
-    <p class="soft">One of the tokens under <code>admin</code> in the configuration file.</p>
+    <p class="soft">A link signs you in as well: <code>rollcall link</code> prints one. The token is under <code>admin</code> in the configuration, or in the file <code>rollcall.token</code>.</p>
   </main>`;
 }
