@@ -9,7 +9,7 @@ export const CONFIG = 'rollcall.yaml';
 export const TITLE = '# The example shop.';
 const PID = 'running.pid';
 /** Files that a shop leaves behind, besides its configuration; and the event log, which others may have too. */
-const LEFT = /^(running\.pid|(rollcall\.db|audiences\.duckdb)(\W.*)?)$/;
+const LEFT = /^(running\.pid|(rollcall\.(db|token)|audiences\.duckdb)(\W.*)?)$/;
 const EVENTS = 'events';
 
 /** Takes a folder for this process and removes what an earlier shop left there. Nobody else's files are touched. */

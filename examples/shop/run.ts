@@ -79,7 +79,7 @@ async function runUntilStopped(
 ): Promise<number> {
   const { board } = options;
   const shop = await openShop(options);
-  board.say('rollcall', `computes live. Open ${shop.rollcall.address}/ in a browser; Ctrl-C ends it.`);
+  board.say('rollcall', `computes live. Open ${shop.rollcall.signInLink()} in a browser; Ctrl-C ends it.`);
   for (const hint of hints(shop)) board.say('', hint);
   try {
     await shop.rollcall.sync.start();

@@ -62,7 +62,13 @@ t.test('runs the command line in the image, not as root, and checks health where
 });
 
 /** Secrets of the examples, for loading their configurations. */
-const SECRETS = { STORE_URL: 'postgres://h/d', ADMIN_TOKEN: 'x', SHOP_WRITE_KEY: 'x', CRM_SECRET: 'x' };
+const SECRETS = {
+  STORE_URL: 'postgres://h/d',
+  ADMIN_TOKEN: 'a'.repeat(32),
+  METRICS_TOKEN: 'm'.repeat(32),
+  SHOP_WRITE_KEY: 'x',
+  CRM_SECRET: 'x',
+};
 
 t.test('runs existing commands in order in the compose file, with a valid configuration', async (t) => {
   const { postgres, migrate, rollcall, receiver, prometheus } = compose.services;

@@ -55,7 +55,7 @@ t.test('as a command it runs in a folder of its own, with a configuration for ot
   const folder = join(t.testdir(), 'demo');
   const running = start(['demo', folder, '--port', '65535']);
   await running.stdout.match(/rollcall +started; it takes messages at http/);
-  await running.stdout.match(/Open http:\/\/127\.0\.0\.1:\d+\/ in a browser/);
+  await running.stdout.match(/Open http:\/\/127\.0\.0\.1:\d+\/#token=\S+ in a browser/);
   await running.stdout.match(/verified +✓ +20 entered big_spenders/);
   const config = join(folder, 'rollcall.yaml');
   t.match(await rollcall(['why', 'big_spenders', 'customer-01', '-c', config]), { code: 0, stdout: /customer-01/ });
