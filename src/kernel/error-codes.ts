@@ -311,7 +311,7 @@ export const PROGRAM_CODES = {
     '`rollcall config check`',
   ),
   bad_token_file: code(
-    500,
+    400,
     'The token file is empty, short, readable by other users, of another user, or no regular file.',
     'Run as its owner with mode 0600, remove it so that the next start makes another, or set `admin.token`.',
     '`ls -l rollcall.token`',
