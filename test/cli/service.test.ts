@@ -26,7 +26,7 @@ t.test('applies a changed configuration on request, but not one with mistakes', 
   });
   await service.stderr.match(/Configuration reloaded/);
   await writeFile(config, `${await readFile(config, 'utf8')}serviceNam: x\n`);
-  const headers = { authorization: 'Bearer operator' };
+  const headers = { authorization: 'Bearer the-operator-token' };
   const asked = await fetch(`http://127.0.0.1:${port}/api/v1/config/reload`, { method: 'POST', headers });
   t.equal(asked.status, 400, 'the fault of the file, not of the service');
   t.match(await rollcall(['config', 'reload', '-c', config]), { code: 2, stderr: /Did you mean serviceName/ });
