@@ -20,14 +20,6 @@ export function withIp(context: Record<string, unknown>, { mode, from }: IpRule)
   return shown === null ? rest : { ...rest, ip: shown };
 }
 
-/** The address of a client. One with IPv6 has a whole /64, so that counts. */
-export function networkOf(address: string): string {
-  if (!address.includes(':') || !ipaddr.isValid(address)) return address;
-  const parsed = ipaddr.process(address);
-  const bytes = parsed.toByteArray().map((byte, index) => (index < 8 ? byte : 0));
-  return ipaddr.fromByteArray(bytes).toString();
-}
-
 /** An address in brackets or with a port, as some proxies write it. */
 const WITH_PORT = /^\[(.+)\](?::\d+)?$|^([\d.]+):\d+$/;
 
@@ -45,7 +37,7 @@ function shownIp(given: string, mode: IpMode): string | null {
 
 /** The network that one host has to itself: an IPv4 address, or the first 64 bits of an IPv6 one. */
 export function networkOf(address: string): string {
-  if (!ipaddr.isValid(address)) return address;
+  if (!address.includes(':') || !ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);
   if (parsed.kind() === 'ipv4') return parsed.toString();
   return ipaddr.fromByteArray(parsed.toByteArray().fill(0, 8)).toString();
