@@ -9,14 +9,14 @@ import type { CutReason } from './refusals.ts';
 export interface ConnectionLimits {
   /** Connections in all. An address and a source may have half of them. */
   readonly connections: number;
+  /** Connections of admins. They count nowhere else, so nobody without a token takes their place. */
+  readonly adminConnections: number;
   /** Unanswered requests of one connection. */
   readonly pipelined: number;
   /** Unanswered requests in all. Beyond them, no connection may have two. */
   readonly unanswered: number;
 }
 
-/** Connections of admins. They count nowhere else, so nobody without a token takes their place. */
-export const ADMIN_CONNECTIONS = 64;
 /**
  * Milliseconds between two cuts of a group beyond its limit: a client that reconnects at once must not make us as busy as it
  * is. Beyond OVERFLOW times the limit, cuts do not wait, so a new connection always has a place.
@@ -123,7 +123,7 @@ export class OpenConnections {
       if (owner === 'admin' || group.reason === 'source') this.leave(connection, group);
     }
     connection.owner = owner;
-    if (owner === 'admin') this.join(connection, owner, owner, ADMIN_CONNECTIONS);
+    if (owner === 'admin') this.join(connection, owner, owner, this.options.limits.adminConnections);
     else this.join(connection, owner, 'source', this.options.limits.connections / 2);
   }
 

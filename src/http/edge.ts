@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { networkOf } from '../kernel/ip.ts';
-import { ADMIN_CONNECTIONS, type ConnectionLimits, OpenConnections, OVERFLOW } from './connections.ts';
+import { type ConnectionLimits, OpenConnections, OVERFLOW } from './connections.ts';
 import { answerExpectation } from './errors.ts';
 import { add, type Holding, type MemoryLimits, RequestMemory } from './memory.ts';
 import { CutLog, type CutReason } from './refusals.ts';
@@ -24,13 +24,17 @@ export type EdgeLimits = ConnectionLimits & MemoryLimits;
 
 /** Connections at most, however many files the process may open: one takes some 25 KB. */
 const MOST_CONNECTIONS = 3_072;
+/** The rest of the files is for admins, the store, engines and deliveries. */
+const SHARE_OF_FILES = 0.4;
 
-/** The other half of the files is for the store, engines and deliveries. Node has raised the soft limit to the hard one. */
+/** Node has raised the soft limit of files to the hard one. */
 export function defaultLimits(): EdgeLimits {
   const { userLimits } = process.report.getReport() as { userLimits?: { open_files: { soft: number | 'unlimited' } } };
   const files = Number(userLimits?.open_files.soft);
+  const connections = Math.min(MOST_CONNECTIONS, files > 0 ? Math.floor(SHARE_OF_FILES * files) : MOST_CONNECTIONS);
   return {
-    connections: files > 0 ? Math.min(MOST_CONNECTIONS, Math.floor(files / 2)) : MOST_CONNECTIONS,
+    connections,
+    adminConnections: Math.ceil(connections / 4),
     pipelined: 64,
     unanswered: 8_192,
     pendingBytes: 128 * 1024 * 1024,
@@ -102,7 +106,8 @@ export class ServerEdge {
     server.on('checkExpectation', guarded(answerExpectation));
     server.on('connection', (socket) => this.connections.add(socket));
     // Never reached, as others are cut first.
-    server.maxConnections = Math.ceil(OVERFLOW * (this.limits.connections + ADMIN_CONNECTIONS)) + 1;
+    const { connections, adminConnections } = this.limits;
+    server.maxConnections = Math.ceil(OVERFLOW * (connections + adminConnections)) + 1;
     server.on('drop', () => this.refusals.count('all'));
     return server;
   }
