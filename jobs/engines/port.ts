@@ -73,6 +73,9 @@ export interface Engine {
   close(): Promise<void>;
 }
 
+/** Receivers would reject longer JSON text of a value. */
+export const LONGEST_VALUE = 250_000;
+
 export type ComputedKind = 'audience' | 'trait';
 
 /**

@@ -1,8 +1,9 @@
 import { holds } from '../../src/definition/conditions.ts';
 import { LONGEST_LIST, type TraitValue } from '../../src/definition/definition.ts';
 import { compareText } from '../../src/definition/operators.ts';
+import { LONGEST_VALUE } from '../engines/port.ts';
 import type { AskedFacts, AskedOfAll } from './facts.ts';
-import { compareDated, type Dated, type KeptFacts, type Section } from './kept.ts';
+import { compareDated, type Dated, type KeptFacts } from './kept.ts';
 
 /** A definition's value for a person, and how long it holds without new events. */
 interface Evaluation {
@@ -47,7 +48,7 @@ function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly KeptFacts
 
 /** @param person - kept facts of all ids of one person */
 function evaluate(asked: AskedFacts, person: readonly KeptFacts[], now: number): Evaluation {
-  if (asked.kind === 'trait') return traitVerdict(asked.value, asked.section, person, now);
+  if (asked.kind === 'trait') return traitVerdict(asked, person, now);
   let due: number | null = null;
   const facts = asked.facts.map((fact) => {
     const judged = fact.judge(person, now);
@@ -65,7 +66,9 @@ function sooner(a: number | null, b: number | null): number | null {
   return Math.min(a, b);
 }
 
-function traitVerdict(value: TraitValue, section: Section, person: readonly KeptFacts[], now: number): Evaluation {
+type AskedTrait = Extract<AskedFacts, { readonly kind: 'trait' }>;
+
+function traitVerdict({ key, value, section }: AskedTrait, person: readonly KeptFacts[], now: number): Evaluation {
   const { id, keeps, activity } = section;
   if (keeps === 'days') {
     const count = person.flatMap(({ days }) => Object.values(days[id] ?? {})).reduce((sum, each) => sum + each, 0);
@@ -82,7 +85,8 @@ function traitVerdict(value: TraitValue, section: Section, person: readonly Kept
     counted.map(([at]) => at),
     within,
   );
-  return { value: result(value.operator, counted.toSorted(compareDated)), due };
+  const found = result(value.operator, counted.toSorted(compareDated));
+  return { value: Array.isArray(found) && isTooLong(key, found) ? undefined : found, due };
 }
 
 function leavesAt(times: readonly number[], within: number | null): number | null {
@@ -102,9 +106,9 @@ function result(operator: TraitValue['operator'], dated: readonly Dated[]): unkn
     case 'average':
       return numbers.length > 0 ? shown(sumOf(numbers) / numbers.length) : undefined;
     case 'min':
-      return numbers.length > 0 ? numbers.reduce((least, each) => Math.min(least, each)) : undefined;
+      return numbers.length > 0 ? shown(numbers.reduce((least, each) => Math.min(least, each))) : undefined;
     case 'max':
-      return numbers.length > 0 ? numbers.reduce((most, each) => Math.max(most, each)) : undefined;
+      return numbers.length > 0 ? shown(numbers.reduce((most, each) => Math.max(most, each))) : undefined;
     case 'first':
       return scalars[0];
     case 'last':
@@ -123,19 +127,28 @@ function ofDifferent(operator: 'uniqueCount' | 'uniqueList' | 'mostFrequent', sc
   return different.toSorted((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0))[0];
 }
 
-/** Rounds to the fifteen digits that are sent. */
-const shown = (value: number) => Number(value.toPrecision(15));
+/** Only lists can exceed the limit of a value: a single text comes from one message. */
+function isTooLong(key: string, list: readonly unknown[]): boolean {
+  const text = JSON.stringify({ [key]: list });
+  return text.length > LONGEST_VALUE && [...text].length > LONGEST_VALUE;
+}
 
-/** Neumaier's sum, which adds the lost parts at the end, so that the order makes no visible difference. */
+/** Rounds to the fifteen digits that are sent. Numbers beyond a double have no value, as in SQL. */
+function shown(value: number): number | undefined {
+  const rounded = Number(value.toPrecision(15));
+  return Number.isFinite(rounded) ? rounded : undefined;
+}
+
+/** The exact sum of the decimals that JSON has, as in SQL, whatever their order and size. */
 function sumOf(numbers: readonly number[]): number {
-  let sum = 0;
-  let lost = 0;
-  for (const each of numbers) {
-    const next = sum + each;
-    lost += Math.abs(sum) >= Math.abs(each) ? sum - next + each : each - next + sum;
-    sum = next;
-  }
-  return sum + lost;
+  const decimals = numbers.map((each) => {
+    const [mantissa = '', exponent = '0'] = String(each).split('e');
+    const [whole = '', fraction = ''] = mantissa.split('.');
+    return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length };
+  });
+  const least = decimals.reduce((most, { exponent }) => Math.min(most, exponent), 0);
+  const sum = decimals.reduce((sum, { digits, exponent }) => sum + digits * 10n ** BigInt(exponent - least), 0n);
+  return Number(`${sum}e${least}`);
 }
 
 const RANKS = ['boolean', 'number', 'string'];

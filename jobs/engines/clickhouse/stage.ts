@@ -1,7 +1,15 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import { latestKnown } from '../freshness.ts';
-import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
-import { LONGEST_VALUE } from '../sql/plan-query.ts';
+import {
+  type ChangeBatch,
+  type Definition,
+  LONGEST_VALUE,
+  type Preview,
+  type Snapshot,
+  type Staged,
+  type StageRequest,
+  type TraitColumn,
+} from '../port.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { type ClickHouse, isIncomplete } from './session.ts';
 import { readSnapshot, tablesOf } from './tables.ts';

@@ -26,8 +26,13 @@ export interface DefinitionDialect {
   /** A JSON number as a number of SQL. */
   number(value: string): string;
   numberLiteral(value: number): string;
-  /** A sum that depends as little as possible on the order of its rows. */
-  sum(number: string): string;
+  /**
+   * A query for (user_id, total, times) of rows (user_id, amount). The total is the exact sum of the decimals that JSON
+   * has, as a double, and null beyond its range.
+   */
+  totals(rows: string): string;
+  /** The quotient of a total and its number of rows. */
+  average(total: string, times: string): string;
   /** A list of JSON values, in this order. */
   list(value: string, order: string): string;
   /** A suffix that makes text compare by its bytes, whatever its collation. */

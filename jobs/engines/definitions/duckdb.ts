@@ -20,10 +20,24 @@ export const duckdbDefinitions: DefinitionDialect = {
   text: (value) => `json_extract_string(${value}, '$')`,
   number,
   numberLiteral,
-  sum: (value) => `fsum(${value})`,
+  totals,
+  average: (total, times) => `${total} / ${times}`,
   list: (value, order) => `list(${value} ORDER BY ${order})`,
   binary: '',
 };
+
+/** Adds whole numbers of each exponent, then all of a person shifted to the least exponent. */
+function totals(rows: string): string {
+  const split = `SELECT user_id, string_split(CAST(amount AS varchar), 'e') AS parts FROM (${rows}) AS amounts`;
+  const mantissa = `SELECT user_id, parts, string_split(parts[1], '.') AS digits FROM (${split}) AS split`;
+  const decimals = `SELECT user_id, CAST(digits[1] || coalesce(digits[2], '') AS hugeint) AS digits,
+      coalesce(CAST(parts[2] AS integer), 0) - length(coalesce(digits[2], '')) AS exponent FROM (${mantissa}) AS mantissas`;
+  const sums = `SELECT user_id, exponent, sum(digits) AS digits, count(*) AS times,
+      min(exponent) OVER (PARTITION BY user_id) AS least FROM (${decimals}) AS decimals GROUP BY user_id, exponent`;
+  const shifted = `CAST(CAST(digits AS varchar) || repeat('0', exponent - least) AS bignum)`;
+  return `SELECT user_id, CAST(CAST(sum(${shifted}) AS varchar) || 'e' || any_value(least) AS double) AS total,
+      CAST(sum(times) AS bigint) AS times FROM (${sums}) AS sums GROUP BY user_id`;
+}
 
 function equals(value: string, operand: Scalar): string {
   if (typeof operand === 'string') {

@@ -18,10 +18,21 @@ export const postgresDefinitions: DefinitionDialect = {
   text: (value) => `(${value} #>> '{}')`,
   number: (value) => `CASE WHEN jsonb_typeof(${value}) = 'number' THEN CAST(${value} #>> '{}' AS numeric) END`,
   numberLiteral: (value) => `CAST('${value}' AS numeric)`,
-  sum: (value) => `sum(${value})`,
+  totals: (rows) => `SELECT user_id, ${double('sum(amount)')} AS total, count(*) AS times
+    FROM (${rows}) AS amounts GROUP BY user_id`,
+  // A quotient that rounds to 0 raises an error.
+  average: (total, times) =>
+    `CASE WHEN abs(${total}) > 1e-300 THEN ${total} / ${times} WHEN abs(${total}) / 5e-324 * 2 > ${times} THEN ${total} / ${times} ELSE 0 END`,
   list: (value, order) => `array_agg(${value} ORDER BY ${order})`,
   binary: ' COLLATE "C"',
 };
+
+/** A numeric as a double. Casting one that would round to 0 or to infinity raises an error, for all rows. */
+function double(numeric: string): string {
+  const isNothing = `abs(${numeric}) < 2.4703282292062328e-324`;
+  const fits = `abs(${numeric}) < 1.797693134862315807e308`;
+  return `CASE WHEN ${isNothing} THEN 0 WHEN ${fits} THEN CAST(${numeric} AS double precision) END`;
+}
 
 function jsonLiteral(value: Scalar | readonly Scalar[]): string {
   return `CAST(${literal(JSON.stringify(value))} AS jsonb)`;

@@ -35,14 +35,12 @@ function numericQuery({ activity, of }: PropertyValue, operator: Numeric, dialec
     FROM ${dialect.view('tracks')}
     WHERE ${activityConditions(activity, dialect)}
     AND ${dialect.isNumber(json)}`;
-  const results: Readonly<Record<Numeric, string>> = {
-    sum: dialect.sum('amount'),
-    average: `${dialect.sum('amount')} / count(*)`,
-    min: 'min(amount)',
-    max: 'max(amount)',
-  };
-  return `SELECT user_id, CAST(${results[operator]} AS double precision) AS value
-  FROM (${byPerson(done, ['done.amount'], dialect)}) AS people GROUP BY user_id`;
+  const amounts = byPerson(done, ['done.amount'], dialect);
+  if (operator === 'min' || operator === 'max') {
+    return `SELECT user_id, CAST(${operator}(amount) AS double precision) AS value FROM (${amounts}) AS people GROUP BY user_id`;
+  }
+  const value = operator === 'sum' ? 'total' : dialect.average('total', 'times');
+  return `SELECT user_id, ${value} AS value FROM (${dialect.totals(amounts)}) AS totals`;
 }
 
 function extremeQuery({ operator, activity, of }: PropertyValue, dialect: DefinitionDialect): string {

@@ -1,4 +1,4 @@
-import { type Column, literal, name, type ValueType } from '../sql/plan-query.ts';
+import { type Column, DOUBLE_LIMIT, literal, name, type ValueType } from '../sql/plan-query.ts';
 
 /** Types that have no form in JSON that a receiver would expect. */
 const UNTELLABLE = /^(BLOB|BIT|BIGNUM|GEOMETRY)\b/;
@@ -49,7 +49,8 @@ function toldScalar(value: string, type: string): string | null {
   if (UNTELLABLE.test(type) || NAMELESS.test(type)) return null;
   if (PLAIN.test(type)) return value;
   // 15 and 7 significant digits: a parallel sum that adds in another order is not a change.
-  if (type === 'DOUBLE') return ifFinite(value, `CAST(format('{:.15g}', ${value}) AS JSON)`);
+  if (type === 'DOUBLE')
+    return `CASE WHEN abs(${value}) < ${DOUBLE_LIMIT} THEN CAST(format('{:.15g}', ${value}) AS JSON) END`;
   if (type === 'FLOAT') return ifFinite(value, `CAST(format('{:.7g}', ${value}) AS JSON)`);
   if (type === 'DATE') return ifTellable(value, type, value);
   if (type.startsWith('TIMESTAMP')) {

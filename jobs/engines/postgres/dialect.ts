@@ -1,5 +1,5 @@
 import { MAX_ID_BYTES } from '../../../src/message-types.ts';
-import { literal, name, type SqlDialect, type ValueType, whiteSpace } from '../sql/plan-query.ts';
+import { DOUBLE_LIMIT, literal, name, type SqlDialect, type ValueType, whiteSpace } from '../sql/plan-query.ts';
 
 const ID_TYPE = /^(text|character varying|character|name|citext|smallint|integer|bigint|uuid|enum)$/;
 const BLANK = `'^[${whiteSpace((code) => `\\u${code}`)}]*$'`;
@@ -44,9 +44,10 @@ export function valueType(type: string): ValueType {
 
 function toldScalar(value: string, type: string): string {
   // With extra_float_digits at 0, floats have 15 significant digits, as DuckDB's have.
-  if (/^(double precision|real|numeric)$/.test(type)) {
+  if (type === 'real')
     return `CASE WHEN CAST(${value} AS text) NOT IN ('NaN', 'Infinity', '-Infinity') THEN ${value} END`;
-  }
+  // NaN is greater than any number.
+  if (/^(double precision|numeric)$/.test(type)) return `CASE WHEN abs(${value}) < ${DOUBLE_LIMIT} THEN ${value} END`;
   // Years before 1 have no form of four digits.
   const isTellable = `isfinite(${value}) AND ${value} >= ${type} '0001-01-01'`;
   if (type === 'date') return `CASE WHEN ${isTellable} THEN ${value} END`;

@@ -1,4 +1,4 @@
-import type { Action, StageRequest, TraitColumn } from '../port.ts';
+import { type Action, LONGEST_VALUE, type StageRequest, type TraitColumn } from '../port.ts';
 import { timestampLiteral } from './statement.ts';
 
 /** A type as its database names it, with the types that it consists of, if the session knows them. */
@@ -50,8 +50,8 @@ export interface KeyTables {
   readonly leavers: string | null;
 }
 
-/** Receivers would reject longer JSON text of a value. */
-export const LONGEST_VALUE = 250_000;
+/** From here on, fifteen digits round to a number that JSON readers take for infinity. */
+export const DOUBLE_LIMIT = '1.797693134862315e308';
 
 const NO_ROWS = '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since WHERE false)';
 

@@ -123,18 +123,21 @@ function valueOfEvents(value: TraitValue, events: readonly LoggedEvent[], now: n
   const scalars = all.filter((each) => ['string', 'number', 'boolean'].includes(typeof each));
   const different = [...new Set(scalars)].toSorted(byValue);
   const has = <T>(list: readonly unknown[], result: () => T) => (list.length > 0 ? result() : undefined);
-  // Fifteen digits are sent.
-  const told = (result: number) => Number(result.toPrecision(15));
-  const sum = numbers.reduce((total, each) => total + each, 0);
+  // Fifteen digits are sent, of numbers that have them.
+  const told = (result: number) => {
+    const rounded = Number(result.toPrecision(15));
+    return Number.isFinite(rounded) ? rounded : undefined;
+  };
+  const sum = exactSum(numbers);
   switch (value.operator) {
     case 'sum':
       return has(numbers, () => told(sum));
     case 'average':
       return has(numbers, () => told(sum / numbers.length));
     case 'min':
-      return has(numbers, () => Math.min(...numbers));
+      return has(numbers, () => told(Math.min(...numbers)));
     case 'max':
-      return has(numbers, () => Math.max(...numbers));
+      return has(numbers, () => told(Math.max(...numbers)));
     case 'first':
       return scalars[0];
     case 'last':
@@ -148,6 +151,18 @@ function valueOfEvents(value: TraitValue, events: readonly LoggedEvent[], now: n
       return different.toSorted((a, b) => times(b) - times(a))[0];
     }
   }
+}
+
+/** Every decimal is a whole number of the smallest part that a number may have. */
+const SMALLEST = 400;
+
+function exactSum(numbers: readonly number[]): number {
+  const whole = numbers.map((each) => {
+    const [digits = '', exponent = '0'] = String(each).split('e');
+    const [before = '', after = ''] = digits.split('.');
+    return BigInt(before + after + '0'.repeat(SMALLEST + Number(exponent) - after.length));
+  });
+  return Number(`${whole.reduce((sum, each) => sum + each, 0n)}e-${SMALLEST}`);
 }
 
 const RANKS = ['boolean', 'number', 'string'];
