@@ -5,6 +5,7 @@ export type { Engine, MemberBatch, RunChange } from './engines/port.ts';
 export type { LiveStepReport as LiveStep } from './live/loop.ts';
 export { type ChangePage, type ChangePlace, FIRST_CHANGE } from './run/run-changes.ts';
 export type { AcceptChanges, JobLog, Progress } from './run/run-context.ts';
+export { EMPTY_AT_FIRST, isEmptyAtFirst } from './run/run-log.ts';
 export type { SyncOptions, SyncReport } from './run/runner.ts';
 export { createSync, type PlanTime, type Sync, type SyncTime } from './sync.ts';
 export type { AudienceStatus, Todo } from './view/audience-status.ts';

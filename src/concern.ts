@@ -156,7 +156,7 @@ const TABLE = {
     command: (key) => `runs ${key} -n 1`,
   },
   unusualSize: {
-    when: 'A run left an audience or trait with another size than usual (docs/alerts.md#sizes).',
+    when: 'A run left an audience or trait with another size than usual, or the first ones found nobody (docs/alerts.md#sizes).',
     after: 0,
     settings: { by: { form: 'percent', initial: 30, meaning: 'How far off the usual size it must be at least.' } },
     one: 'An audience has an unusual size',

@@ -5,6 +5,7 @@ import { openLive } from '../engines/live/engine.ts';
 import type { Engine } from '../engines/port.ts';
 import { liveHash } from './definitions.ts';
 import { forgetKept } from './forget.ts';
+import { whyFrozen } from './guard.ts';
 
 interface LiveEngineParts {
   readonly store: Store;
@@ -19,6 +20,12 @@ export function liveEngine({ store, config, clock }: LiveEngineParts): Engine {
     hashOf: (key) => liveHash(key, config()),
     definedValue: (key) => config().traits.find((trait) => trait.key === key)?.value ?? null,
     kindOf: (key) => computations(config()).find((each) => each.key === key)?.kind ?? 'audience',
+    async whyHeld(audience, changes) {
+      const { guard = null } = computations(config()).find(({ key }) => key === audience.key) ?? {};
+      // Unless one is written, only an edited definition is judged.
+      if (guard === null || (guard.isDefault && audience.hold !== 'edited')) return null;
+      return whyFrozen(store.live, guard, audience, changes, clock.now());
+    },
     now: () => clock.now(),
     forget: (users) => forgetKept(store.live, users),
   });

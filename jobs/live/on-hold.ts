@@ -7,7 +7,11 @@ import { REJECTED } from './upkeep.ts';
  * Does a run's work while the live audience is on hold, so that it sends nothing at the same time. It stays on hold while
  * a person has to decide, and after a run that sent only to destinations that were behind.
  */
-export async function whileHeld(place: RunPlace, isForSome: boolean, work: () => Promise<void>): Promise<void> {
+export async function whileHeld(
+  place: RunPlace,
+  { isForSome = false, isDecided = false }: { readonly isForSome?: boolean; readonly isDecided?: boolean },
+  work: () => Promise<void>,
+): Promise<void> {
   const { store, clock, subject } = place;
   if (subject.engine !== LIVE_ENGINE) return work();
   const before = await holdOf(place);
@@ -16,7 +20,8 @@ export async function whileHeld(place: RunPlace, isForSome: boolean, work: () =>
   if (isForSome && before !== null) return;
   const isRejected = (await holdOf(place)) === REJECTED && before !== REJECTED;
   if (isRejected || (await unfinishedRuns(place)).length > 0) return;
-  await store.live.holdAudience(subject.key, null, clock.now());
+  // Only a person's decision excuses what was counted so far.
+  await store.live.holdAudience(subject.key, null, isDecided ? clock.now() : null);
 }
 
 /** Holds back a rejected change until a person decides otherwise. */

@@ -123,6 +123,13 @@ function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]
   );
 }
 
+function turnoverOf(news: readonly Difference[]): { readonly entered: number; readonly exited: number } {
+  return {
+    entered: news.filter(({ told }) => told === null).length,
+    exited: news.filter(({ current }) => current === null).length,
+  };
+}
+
 /** A step's rows and messages, collected audience by audience. */
 class Draft {
   readonly changes: LiveChange[] = [];
@@ -166,7 +173,10 @@ class Draft {
     if (changes.length === 0 || !audience || !computation) return;
     const record = audience.hold === null && !silent.has(key) ? (this.records.get(key) ?? null) : null;
     const news = changes.filter(({ current, told }) => current !== told);
-    const frozen = record ? await whyFrozen(store.live, computation, audience, news, this.now) : null;
+    const frozen =
+      record && !computation.guard.isDefault
+        ? await whyFrozen(store.live, computation.guard, audience, turnoverOf(news), this.now)
+        : null;
     const isPaused = computation.paused || this.paused.has(key);
     if (record && frozen === null && !isPaused && record.version === audience.version) {
       return this.tell(audience, record, news, changes);
@@ -201,8 +211,7 @@ class Draft {
       this.messages.push(message);
       this.scopes.set(message, scope);
     }
-    const entered = news.filter(({ told }) => told === null).length;
-    const exited = news.filter(({ current }) => current === null).length;
+    const { entered, exited } = turnoverOf(news);
     this.moved.push({ key, entered, exited });
     this.told.push({
       key,

@@ -5,11 +5,20 @@ import type { Staged } from '../engines/port.ts';
 export function holdReason(staged: Staged, guard: GuardConfig): string | null {
   const { before, members, entered, exited } = staged;
   if (before === 0) return null;
-  if (members === 0 && !guard.allowEmpty) return `The result is empty; ${users(before)} would leave.`;
+  if (members === 0 && !guard.allowEmpty) return isEmptied('The result is empty', before);
   if (before < guard.minMembers) return null;
-  if (exceeds(exited, guard.maxExits, before)) return over(exited, before, 'leave', 'maxExits', guard.maxExits);
-  if (exceeds(entered, guard.maxEntries, before)) return over(entered, before, 'enter', 'maxEntries', guard.maxEntries);
+  if (exceeds(exited, guard.maxExits, before)) return over(guard, 'maxExits', exited, before, 'would leave');
+  if (exceeds(entered, guard.maxEntries, before)) return over(guard, 'maxEntries', entered, before, 'would enter');
   return null;
+}
+
+/** A withdrawal of this many members needs approval, as a rename does. */
+const MANY = 100;
+
+/** The reason why a withdrawal from a destination needs approval; null if it needs none. */
+export function withdrawalReason(destination: string, { total }: Staged): string | null {
+  if (total < MANY) return null;
+  return `${destination} no longer takes it: ${users(total)} would leave there.`;
 }
 
 /** The counts as if the audience had kept its name. */
@@ -29,13 +38,26 @@ export function exceeds(count: number, threshold: Threshold | null, before: numb
   return 'count' in threshold ? count > threshold.count : count * 100 > threshold.percent * before;
 }
 
-export const users = (count: number) => `${count} ${count === 1 ? 'user' : 'users'}`;
+const users = (count: number) => `${count} ${count === 1 ? 'user' : 'users'}`;
 
 /** A threshold as written in the configuration. */
 export function shown(threshold: Threshold): string {
   return 'count' in threshold ? String(threshold.count) : `${threshold.percent}%`;
 }
 
-function over(count: number, before: number, verb: string, name: string, threshold: Threshold): string {
-  return `${count} of ${users(before)} would ${verb}, more than ${name} (${shown(threshold)}) allows.`;
+/** The reason of a hold. It names the setting that would have let the run through. */
+export function over(
+  guard: GuardConfig,
+  name: 'maxExits' | 'maxEntries',
+  count: number,
+  before: number,
+  happens: string,
+): string {
+  const threshold = guard[name];
+  const limit = threshold === null ? '' : ` (${shown(threshold)}${guard.isDefault ? ' unless set' : ''})`;
+  return `${count} of ${users(before)} ${happens}, more than ${name}${limit} allows.`;
+}
+
+export function isEmptied(what: string, before: number): string {
+  return `${what}; ${users(before)} would leave. allowEmpty lets that through.`;
 }

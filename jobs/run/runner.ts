@@ -108,6 +108,7 @@ export class Runner {
     const onRun: OnRun = (run, isKnown = false) => {
       runs.push(run);
       isStillHeld = isKnown;
+      this.runLog.done(run);
       log[isKnown ? 'debug' : 'info'](
         { event: 'sync_run', ...withTimes(run) },
         `${run.action} of ${run.key}: ${run.state}`,

@@ -6,7 +6,7 @@ import { withinTime } from '../time-limit.ts';
 import { checkColumns } from './column-conflicts.ts';
 import { isAllDelivered } from './ended-audiences.ts';
 import { Exclusions } from './exclusions.ts';
-import { asRename, renameReason } from './guard.ts';
+import { asRename, renameReason, withdrawalReason } from './guard.ts';
 import { whyHeld } from './hold-reason.ts';
 import type { Debt } from './owed-membership.ts';
 import { failingSince } from './retry-times.ts';
@@ -67,7 +67,7 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
     const { counts, reason } =
       action === 'sync' || action === 'resync'
         ? await judge(context, run, staged, order, former)
-        : { counts: staged, reason: null };
+        : { counts: staged, reason: action === 'withdraw' ? withdrawalReason(debt?.destination ?? '', staged) : null };
     return await saveStaged(context, withCounts(run, counts), reason, record);
   } catch (cause) {
     const error = endOf(cause, 'had computed what to send; the next sync computes anew');
@@ -164,10 +164,12 @@ async function judge(
   const { definition } = context.subject;
   if (!definition) return { counts: staged, reason: null };
   if (staged.frozen) return { counts: staged, reason: staged.frozen };
+  // Live audiences were judged by their engine, which knows the changes of the last hour.
+  const judged = staged.frozen === undefined ? whyHeld : () => null;
   const members = former ? (await context.engine.snapshot(former.key)).members : 0;
   const asFormer = (counts: Staged) => (former ? asRename(counts, members) : counts);
   const reasonOf = (counts: Staged) =>
-    whyHeld(asFormer(staged), asFormer(counts), definition, asOf) ??
+    judged(asFormer(staged), asFormer(counts), definition, asOf) ??
     (former && !renames ? renameReason(former.key, members, counts) : null);
   const ifNoneEnters = { ...staged, members: staged.members - staged.entered, entered: 0 };
   if (reasonOf(staged) === null && reasonOf(ifNoneEnters) === null) return { counts: staged, reason: null };

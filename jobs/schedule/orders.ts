@@ -46,7 +46,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
       await runner.generations.check(subject.key, context.lease.fence);
       // Only now: an order that waited for the lease must not compute as of a time before that of the run ahead of it.
       const order = { ...given, asOf: now ?? clock.now() };
-      await whileHeld(context, order.action === 'settle', () => performOrder(context, order, onRun));
+      await whileHeld(context, { isForSome: order.action === 'settle' }, () => performOrder(context, order, onRun));
     };
     return runner.underLease(subject, work, patience);
   }
@@ -68,7 +68,9 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
         const run = (await unfinishedRuns(context)).find((unfinished) => unfinished.id === id);
         if (!run || !states.includes(run.state)) throw tooLate((await store.run(id)) ?? asked, states);
         const opened = await context.open();
-        await whileHeld(context, false, () => work(opened, run, onRun)).finally(() => opened.engine.close());
+        await whileHeld(context, { isDecided: true }, () => work(opened, run, onRun)).finally(() =>
+          opened.engine.close(),
+        );
       }),
     );
   }

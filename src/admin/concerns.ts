@@ -176,13 +176,18 @@ const DEVIATIONS = 3 * 1.4826;
 
 /** Compare the last size with those before it, or with what was usual when the concern began. */
 function sizeConcern(
-  { key, trend, lastRun }: AudienceStatus,
+  { key, trend, lastRun, live }: AudienceStatus,
   { unusualSize }: AlertRules,
   now: number,
   former: Concern | undefined,
 ): readonly About[] {
   const size = trend.at(-1);
   if (size === undefined || lastRun === null) return [];
+  if (live === null && trend.length <= LEAST_KNOWN && trend.every((each) => each === 0)) {
+    const since = former?.since ?? new Date(lastRun.startedAt).toISOString();
+    const message = `${key} has found nobody since its first sync: its engine may not see the data.`;
+    return [{ subject: key, audience: key, run: lastRun.id, since, message }];
+  }
   const isFresh = former?.since != null && now - Date.parse(former.since) < USUAL_AFTER;
   const usual = (isFresh && former?.usual) || usualSizes(trend.slice(0, -1), unusualSize.by);
   if (!usual || (size >= usual.low && size <= usual.high)) return [];

@@ -1,7 +1,9 @@
+import * as z from 'zod';
 import { value, when } from './definitions.ts';
 import { duration, flag, positive, schedule, text, threshold, timezone, traitKey, whole } from './formats.ts';
 import { section } from './section.ts';
 
+const GUARD = 'must be limits such as { maxExits: 20% }, or off';
 const guard = section({
   maxExits: threshold
     .refine((limit) => !('percent' in limit) || limit.percent <= 100, 'must be at most 100%: no more can leave')
@@ -9,8 +11,10 @@ const guard = section({
     .describe('More exits than this hold the run. Percentages are of the members before it.'),
   maxEntries: threshold.optional().meta({ description: 'More entries than this hold the run.', examples: [5000] }),
   minMembers: whole(0)
-    .prefault(0)
-    .describe('The two limits apply only if the audience had at least this many members.'),
+    .optional()
+    .describe(
+      'The two limits apply only if the audience had at least this many members. 0 with one of them, else 100.',
+    ),
   allowEmpty: flag
     .prefault(false)
     .describe('Whether an empty result may replace a snapshot that is not empty. Otherwise it holds the run.'),
@@ -69,7 +73,17 @@ const computation = {
     'How long the SQL may take. Then it is cancelled, and the run fails with `sql_timeout`.',
   ),
   paused: flag.prefault(false).describe('While true, it does not run.'),
-  guard: guard.prefault({}).describe('Holds a run that changes too much (docs/audiences.md#guards).'),
+  guard: z
+    .union([z.string().refine((said) => said === 'off', GUARD), guard], {
+      error: ({ input }) => (input === null ? 'is empty: give it a value, or remove it' : GUARD),
+    })
+    .optional()
+    .meta({
+      title: 'off or a map',
+      description:
+        'Holds a run that changes too much (docs/audiences.md#guards); `off`: only an empty result. Unless given, ' +
+        '`{ maxExits: 50%, minMembers: 100 }`.',
+    }),
   expect: expectation
     .prefault({})
     .describe('Holds a run whose data looks wrong (docs/audiences.md#check-the-source-expect). Not with `live`.'),

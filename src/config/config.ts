@@ -204,6 +204,8 @@ export interface GuardConfig {
   /** Thresholds apply only to audiences with at least this many members before the run. */
   readonly minMembers: number;
   readonly allowEmpty: boolean;
+  /** True if none is written. It then judges a live audience only when its definition was edited. */
+  readonly isDefault?: boolean;
 }
 
 /** Checks that a source must pass before its result is used. */

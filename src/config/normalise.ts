@@ -160,11 +160,20 @@ function expectOf({ freshness, minRows, maxChange }: ConfigFile['audiences'][num
   return { freshness: freshness ?? null, minRows: minRows ?? null, maxChange: maxChange ?? null };
 }
 
+/** Holds what would remove most members of an audience that is not small. */
+const DEFAULT_GUARD: GuardConfig = {
+  maxExits: { percent: 50 },
+  maxEntries: null,
+  minMembers: 100,
+  allowEmpty: false,
+  isDefault: true,
+};
+
 function guardOf(guard: ConfigFile['audiences'][number]['guard']): GuardConfig {
-  return {
-    maxExits: guard.maxExits ?? null,
-    maxEntries: guard.maxEntries ?? null,
-    minMembers: guard.minMembers,
-    allowEmpty: guard.allowEmpty,
-  };
+  if (guard === undefined) return DEFAULT_GUARD;
+  if (guard === 'off') return { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: false };
+  const { maxExits = null, maxEntries = null, minMembers, allowEmpty } = guard;
+  if (maxExits || maxEntries) return { maxExits, maxEntries, minMembers: minMembers ?? 0, allowEmpty };
+  const { maxExits: most, minMembers: least } = DEFAULT_GUARD;
+  return { maxExits: most, maxEntries, minMembers: minMembers ?? least, allowEmpty };
 }

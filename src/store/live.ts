@@ -225,12 +225,17 @@ export interface LiveState {
   addAudience(key: string, source: string, definition: string, hold: string | null, fence: Fence): Promise<void>;
   /** Puts an audience on hold or releases it; the guard counts from `judgedFrom` on. */
   holdAudience(key: string, hold: string | null, judgedFrom: number | null): Promise<void>;
-  /** Counts users who entered and left in steps after `since`. @param until - ignores later steps, by a wrong clock */
+  /**
+   * Counts users who entered and left after `since`, and how many more members than now there were at most before one of
+   * these steps and runs.
+   *
+   * @param until - ignores later ones, by a wrong clock
+   */
   countChanges(
     key: string,
     since: number,
     until: number,
-  ): Promise<{ readonly entered: number; readonly exited: number }>;
+  ): Promise<{ readonly entered: number; readonly exited: number; readonly more: number }>;
 
   memberPage(key: string, which: LiveWhich, after: string, limit: number): Promise<readonly LiveMember[]>;
   savePlan(plan: string, given: LivePlan): Promise<void>;

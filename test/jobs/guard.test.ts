@@ -1,5 +1,7 @@
+import fc from 'fast-check';
 import t from 'tap';
 import { runLine } from '../../src/admin/run-line.ts';
+import { parseConfig } from '../../src/config/load.ts';
 import { audience, createRig, destination, NO_GUARD, values } from './helpers/rig.ts';
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
@@ -100,3 +102,61 @@ t.test('applies guards from minMembers on, also by count, but never to a first s
   t.equal(await sync('3', '4', '5'), 'done', 'two members before are fewer than minMembers');
   t.equal(await sync('3', '4', '5', '6', '7'), 'held', 'two entries');
 });
+
+/** Random sequences; GUARD_RUNS makes more. */
+const RUNS = Number(process.env['GUARD_RUNS'] ?? 3);
+const GUARDS = ['default', 'off', { maxExits: '20%' }, { maxExits: 30 }, { minMembers: 20 }, { maxEntries: '90%' }];
+
+t.test('lets no more than maxExits of the size before a run leave, unless a person approves', async (t) => {
+  const step = fc.record({
+    from: fc.nat({ max: 150 }),
+    size: fc.oneof(fc.nat({ max: 200 }), fc.integer({ min: 90, max: 110 })),
+    action: fc.constantFrom('run', 'run', 'run', 'resync', 'approve', 'reject'),
+  });
+  const asked = fc.record({
+    given: fc.constantFrom(...GUARDS),
+    steps: fc.array(step, { minLength: 12, maxLength: 12 }),
+  });
+  const property = fc.asyncProperty(asked, async ({ given, steps }) => {
+    const rig = await createRig(t);
+    const written = given === 'default' ? {} : { guard: given };
+    const file = {
+      sources: [{ id: 'personas', writeKey: 'k' }],
+      audiences: [{ name: 'a', source: 'personas', sql: 'select 1', ...written }],
+    };
+    const parsed = parseConfig(JSON.stringify(file), { file: 'test.yaml', folder: '/', env: {} });
+    const { guard = NO_GUARD } = parsed.audiences[0] ?? {};
+    for (const { from, size, action } of steps) {
+      const sql = `select unnest(range(${from}, ${from + size})) as user_id`;
+      rig.config.audiences = [audience('a', sql, { guard })];
+      const [held] = await rig.store.runs({ key: 'a', states: ['held'], limit: 1 });
+      const { runs } =
+        held && action === 'approve'
+          ? await rig.sync.approve(held.id)
+          : held && action === 'reject'
+            ? await rig.sync.reject(held.id)
+            : action === 'resync'
+              ? await rig.sync.resync('a')
+              : ((await rig.sync.run())[0] ?? { runs: [] });
+      for (const { id, state, exited, entered, members, first } of runs) {
+        if (first || state !== 'done' || (id === held?.id && action === 'approve')) continue;
+        const before = members + exited - entered;
+        const { maxExits, minMembers } = LIMITS[GUARDS.indexOf(given)] as (typeof LIMITS)[number];
+        const isOver =
+          before >= minMembers && exited > (typeof maxExits === 'number' ? maxExits : before * maxExits.share);
+        if (isOver || (before > 0 && members === 0)) throw new Error(`${exited} of ${before} left unasked`);
+      }
+    }
+  });
+  await fc.assert(property, { numRuns: RUNS });
+});
+
+/** What each of the guards lets through, as the docs say. */
+const LIMITS = [
+  { maxExits: { share: 0.5 }, minMembers: 100 },
+  { maxExits: { share: 1 }, minMembers: 0 },
+  { maxExits: { share: 0.2 }, minMembers: 0 },
+  { maxExits: 30, minMembers: 0 },
+  { maxExits: { share: 0.5 }, minMembers: 20 },
+  { maxExits: { share: 1 }, minMembers: 0 },
+];

@@ -1,5 +1,6 @@
 import type { TraitValue } from '../../../src/definition/definition.ts';
-import type { LiveState } from '../../../src/store/live.ts';
+import type { LiveAudience, LiveState } from '../../../src/store/live.ts';
+import type { Staged } from '../port.ts';
 
 export interface LiveContext {
   readonly store: LiveState;
@@ -8,6 +9,8 @@ export interface LiveContext {
   /** The value that a trait is defined by; null for an audience. */
   readonly definedValue: (key: string) => TraitValue | null;
   readonly kindOf: (key: string) => 'audience' | 'trait';
+  /** The reason why a person must decide about the changes of a run first; null if nobody has to. */
+  readonly whyHeld: (audience: LiveAudience, changes: Pick<Staged, 'entered' | 'exited'>) => Promise<string | null>;
   readonly now: () => number;
 }
 

@@ -45,7 +45,7 @@ async function computePlan(
     ...{ plan, key, kind, action, fromVersion, toVersion: moves ? toVersion : fromVersion },
     ...{ before, members: before + tally.entered - tally.exited, ...tally, invalid: 0, duplicates: 0 },
     columns: kind === 'trait' ? [key] : [],
-    frozen: computes ? reasonOf(audience) : null,
+    frozen: computes && audience ? (reasonOf(audience) ?? (await live.whyHeld(audience, tally))) : null,
     moves,
   };
 }
@@ -88,8 +88,7 @@ function valueToTell({ current, told, since }: LiveMember, { action }: StageRequ
 }
 
 /** The reason why a person must decide first. Other holds only mean that work is in progress. */
-function reasonOf(audience: LiveAudience | null): string | null {
-  const hold = audience?.hold ?? null;
+function reasonOf({ hold }: LiveAudience): string | null {
   if (hold === null || ['new', 'edited', 'behind', 'run'].includes(hold)) return null;
   return hold === 'rejected' ? 'What has changed since it was frozen was rejected before.' : hold;
 }

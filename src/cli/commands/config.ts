@@ -3,6 +3,7 @@ import { CONCERNS } from '../../concern.ts';
 import type { AlertsConfig } from '../../config/config.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { type CliContext, EXIT } from '../context.ts';
+import { describeDefaultGuard, withDefaultGuard } from '../default-guard.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
 import { configOption, jsonOption, tokenFileOption, tokenOption, withTokenFile } from '../options.ts';
 import { count, note, print, printJson } from '../output/terminal.ts';
@@ -73,9 +74,19 @@ async function check({ config: file, json }: { config: string; json?: boolean },
     const summary = Object.entries(counts).map(([what, number]) => count(number, what.slice(0, -1)));
     const filters = filtersOf(config);
     const alerts = config.alerts.isOn ? alertsOf(config.alerts) : null;
-    if (json) printJson(context.terminal, { file, ...counts, filters, alerts, warnings });
+    if (json)
+      printJson(context.terminal, {
+        file,
+        ...counts,
+        filters,
+        defaultGuard: withDefaultGuard(config),
+        alerts,
+        warnings,
+      });
     else print(context.terminal, `${file} is valid: ${summary.join(', ')}.`);
     if (!json) for (const each of filters) print(context.terminal, `${each.destination} ${describeFilter(each)}`);
+    const guard = describeDefaultGuard(config);
+    if (!json && guard) print(context.terminal, guard);
     if (!json && alerts) print(context.terminal, describeAlerts(alerts));
     if (!json) for (const each of warnings) note(context.terminal, `warning: ${showMistake(each)}.`);
   } catch (error) {

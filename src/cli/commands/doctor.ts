@@ -10,6 +10,7 @@ import { RollcallError } from '../../kernel/errors.ts';
 import { withoutName } from '../../kernel/without-name.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { examineDescriptors } from '../doctor/descriptors.ts';
+import { describeDefaultGuard } from '../default-guard.ts';
 import { examineEndpoints } from '../doctor/endpoints.ts';
 import { examineEngines } from '../doctor/engines.ts';
 import { type Finding, failed, ok, warning } from '../doctor/finding.ts';
@@ -100,6 +101,8 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
   const { showMistake } = await import('../../config/mistakes.ts');
   for (const each of config.warnings) yield warning('configuration', showMistake(each));
   for (const filter of filtersOf(config)) yield ok(filter.destination, describeFilter(filter));
+  const guard = describeDefaultGuard(config);
+  if (guard) yield ok('guard', guard);
   yield* connections(config);
   // Before opening the store, which needs the folders.
   yield* examineFolders(config);

@@ -32,9 +32,10 @@ export async function* examineEngines({ app, config }: OpenedApp): AsyncGenerato
 async function tryDefinition(key: string, { sync }: OpenedApp['app']): Promise<Finding> {
   try {
     const [plan] = await sync.plan([key]);
-    return plan?.held
-      ? warning(key, `a sync would be held: ${plan.held}`)
-      : ok(key, count(plan?.members ?? 0, 'member'));
+    if (plan?.held) return warning(key, `a sync would be held: ${plan.held}`);
+    const { members = 0, first = false } = plan ?? {};
+    if (first && members === 0) return warning(key, 'a first sync would find nobody: check what its engine sees');
+    return ok(key, count(members, 'member'));
   } catch (error) {
     if (!(error instanceof RollcallError)) throw error;
     return failed(key, `${error.code}: ${withoutName(key, error.message)}`);

@@ -1,3 +1,4 @@
+import { EMPTY_AT_FIRST, isEmptyAtFirst } from '../../../jobs/index.ts';
 import { deliveryCounts } from '../../admin/lines.ts';
 import { membersBefore, runLine, tookMs } from '../../admin/run-line.ts';
 import type { Run, RunProgress } from '../../store/port.ts';
@@ -46,7 +47,12 @@ function memberCell({ state, members }: Run, before: number | null): string {
 }
 
 function notesOn({ reason, code, state, ...run }: Run): readonly string[] {
-  return [...oddRows(run), ...(reason === null ? [] : [reasonLine(reason, state, code)])];
+  const isEmpty = isEmptyAtFirst({ ...run, state });
+  return [
+    ...oddRows(run),
+    ...(isEmpty ? [`warning: ${EMPTY_AT_FIRST}`] : []),
+    ...(reason === null ? [] : [reasonLine(reason, state, code)]),
+  ];
 }
 
 /** The first line of an engine's message says what is wrong. --json has all of them. */

@@ -116,10 +116,15 @@ export async function holdAudience({ run }: Session, key: string, hold: string |
 }
 
 export async function countChanges({ rows }: Session, key: string, since: number, until: number) {
-  const found = await rows<[string, number]>(sql`SELECT change, count(*) FROM rollcall.live_cause
-    WHERE key = ${key} AND at > ${since} AND at <= ${until} GROUP BY change`);
-  const counts = new Map(found);
-  return { entered: counts.get('entered') ?? 0, exited: counts.get('exited') ?? 0 };
+  const count = (change: string) => sql`count(CASE WHEN change = ${change} THEN 1 END)`;
+  const steps = sql`SELECT version, ${count('entered')} AS entered, ${count('exited')} AS exited FROM rollcall.live_cause
+    WHERE key = ${key} AND at > ${since} AND at <= ${until} GROUP BY version`;
+  // Going back in time: how many more there were before each step than there are now.
+  const sizes = sql`SELECT entered, exited, sum(exited - entered) OVER (ORDER BY version DESC) AS more FROM (${steps}) AS steps`;
+  const whole = (of: string) => raw(`CAST(coalesce(${of}, 0) AS bigint)`);
+  const [[entered = 0, exited = 0, more = 0] = []] = await rows<[number, number, number]>(sql`
+    SELECT ${whole('sum(entered)')}, ${whole('sum(exited)')}, ${whole('max(more)')} FROM (${sizes}) AS sizes`);
+  return { entered, exited, more: Math.max(0, more) };
 }
 
 const WHICH = { told: raw('told IS NOT NULL'), behind: raw('behind = 1'), all: raw('true') } as const;

@@ -56,6 +56,13 @@ export function tellPlan(session: Session, plan: string, after: number, upTo: nu
       SELECT m.key, m.user_id, m.told, m.since, l.to_version, ${at}
       FROM ${rows} JOIN rollcall.live_member AS m ON m.key = l.key AND m.user_id = p.user_id
       WHERE ${these} AND m.told IS NOT NULL AND m.since < l.to_version AND m.told IS DISTINCT FROM p.value`);
+    // The guard counts changes of runs too. A first sync is no change.
+    await run(sql`INSERT INTO rollcall.live_cause (key, user_id, version, at, change, cause)
+      SELECT m.key, m.user_id, l.to_version, ${at},
+        CASE WHEN p.value IS NULL THEN 'exited' WHEN m.told IS NULL THEN 'entered' ELSE 'changed' END, NULL
+      FROM ${rows} JOIN rollcall.live_member AS m ON m.key = l.key AND m.user_id = p.user_id
+      JOIN rollcall.live_audience AS a ON a.key = l.key AND a.version > 0
+      WHERE ${these} AND m.since < l.to_version AND m.told IS DISTINCT FROM p.value`);
     await run(sql`UPDATE rollcall.live_member SET told = v.value, since = v.to_version,
         behind = CASE WHEN current IS NOT DISTINCT FROM v.value THEN 0 ELSE 1 END
       FROM (SELECT l.key AS name, l.to_version, p.user_id AS who, p.value FROM ${rows} WHERE ${these}) AS v
