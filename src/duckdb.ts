@@ -1,4 +1,9 @@
+import { createRequire } from 'node:module';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+
+// Its own decoder drops a U+FEFF at the beginning of text: two ids would become one.
+const accessors = createRequire(import.meta.url)('@duckdb/node-api/lib/vectors/dataAccessors.js');
+(accessors as { textDecoder: unknown }).textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 export type DuckdbSettings = Readonly<Record<string, string>>;
 

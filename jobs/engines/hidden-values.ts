@@ -7,8 +7,8 @@ export type HiddenValues = ReadonlyMap<string, string>;
 
 /** Codes of errors whose texts are the engine's. */
 const ITS_TEXT: ReadonlySet<string> = new Set(['sql_failed', 'source_incomplete', 'engine_failed']);
-/** DuckDB's excerpt of the line, which may hold half a value. */
-const EXCERPT = /\n+LINE \d+:[\s\S]*$/;
+/** The excerpt of a line, which may hold half a value. */
+const EXCERPT = /\n+LINE \d+: .*\n *\^/;
 
 /** Wraps an engine so that its errors show no data, and the names of variables instead of their values. */
 export function hidingValues(engine: Engine, values: HiddenValues): Engine {
@@ -31,11 +31,10 @@ export function hidingValues(engine: Engine, values: HiddenValues): Engine {
 function withoutValues(error: unknown, sql: string, values: HiddenValues): unknown {
   if (!(error instanceof RollcallError && ITS_TEXT.has(error.code))) return error;
   const hidden = [...values].filter(([value]) => sql.includes(value)).sort(([a], [b]) => b.length - a.length);
-  const excerpt = hidden.length === 0 ? (EXCERPT.exec(error.message)?.[0] ?? '') : '';
-  const shown = hidden.reduce(
-    (text, [value, name]) => text.replaceAll(value, `\${${name}}`),
-    withoutData(error.message.replace(EXCERPT, ''), sql),
-  );
+  const shown = (text: string) =>
+    hidden.reduce((text, [value, name]) => text.replaceAll(value, `\${${name}}`), withoutData(text, sql));
+  const [excerpt = ''] = EXCERPT.exec(error.message) ?? [];
+  const [before = '', after = ''] = excerpt === '' ? [error.message] : error.message.split(excerpt, 2);
   // Without its cause, which holds the original text.
-  return new RollcallError(error.code, shown + excerpt);
+  return new RollcallError(error.code, shown(before) + (hidden.length === 0 ? excerpt : '') + shown(after));
 }

@@ -11,13 +11,13 @@ export interface Engine {
    * Runs the definition once, compares it with the snapshot, and keeps the difference as a durable plan.
    * Writes all of it or nothing. The snapshot doesn't change.
    *
-   * @throws RollcallError `sql_failed`, `source_incomplete`, `column_missing`, `column_type`
+   * @throws RollcallError `sql_failed`, `source_incomplete`, `column_missing`, `column_repeated`, `column_type`
    */
   stage(request: StageRequest): Promise<Staged>;
   /**
    * The traits that a computed trait's definition gives; none for an audience. The definition is checked, not run.
    *
-   * @throws RollcallError `sql_failed`, `column_missing`, `column_type`
+   * @throws RollcallError `sql_failed`, `column_missing`, `column_repeated`, `column_type`
    */
   describe(definition: Definition): Promise<readonly TraitColumn[]>;
   /** As `stage`, but leaves no trace. Resolves to the counts and a few rows of each kind. */

@@ -187,6 +187,12 @@ export const SYNC_CODES = {
     'Name the columns in the SQL.',
     '`rollcall plan KEY`',
   ),
+  column_repeated: code(
+    500,
+    'The result has two columns of one name.',
+    'Select one of them, or name them apart with `AS`.',
+    '`rollcall plan KEY`',
+  ),
   column_type: code(
     500,
     'The type of a column can be neither an id nor the value of a trait.',

@@ -10,6 +10,7 @@ import {
   type StageRequest,
   type TraitColumn,
 } from '../port.ts';
+import { idAdvice } from '../sql/describe.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { type ClickHouse, isIncomplete } from './session.ts';
 import { readSnapshot, tablesOf } from './tables.ts';
@@ -130,7 +131,7 @@ async function describe(session: ClickHouse, definition: Definition): Promise<De
     throw new RollcallError('column_missing', `The SQL must return a column user_id; it returns ${names}.`);
   }
   if (!isIdType(user.type)) {
-    const message = `The column user_id is a ${user.type}; it must be a String, an integer or a UUID. Cast it in the SQL.`;
+    const message = `The column user_id is a ${user.type}; it must be a String, an integer or a UUID. ${idAdvice(user.type)}`;
     throw new RollcallError('column_type', message);
   }
   const { freshness } = definition;

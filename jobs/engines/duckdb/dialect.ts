@@ -1,8 +1,8 @@
 import { MAX_ID_BYTES } from '../../../src/message-types.ts';
 import { literal, name, type SqlDialect, type ValueType, whiteSpace } from '../sql/plan-query.ts';
-import { toldValue } from './values.ts';
+import { shortNumbers, toldValue } from './values.ts';
 
-const ID_TYPE = /^(VARCHAR|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|UUID|ENUM\b.*)$/;
+const ID_TYPE = /^(VARCHAR|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|DECIMAL\(\d+,0\)|UUID|ENUM\b.*)$/;
 const BLANK = `[${whiteSpace((code) => `\\x{${code}}`)}]*`;
 
 /** Errors of DuckDB's readers for Parquet, JSON, CSV and gzip files that end too early. */
@@ -20,7 +20,9 @@ export const duckdbDialect: SqlDialect = {
   },
   jsonObject: (fields) =>
     `CAST(json_object(${fields.map(({ key, value }) => `${literal(key)}, ${value}`).join(', ')}) AS varchar)`,
+  isSame: (one, other) => `${shortNumbers(one)} = ${shortNumbers(other)}`,
   isIdType: (type) => ID_TYPE.test(type),
+  writtenNames: (statement) => `SELECT column_name FROM (DESCRIBE\n${statement}\n)`,
   numbered: (rows) =>
     `SELECT CAST(row_number() OVER () AS integer) AS n, * FROM (SELECT * FROM (${rows}) AS unordered ORDER BY user_id NULLS LAST) AS ordered`,
   isIncomplete: ({ message }) => INCOMPLETE.test(message),

@@ -63,15 +63,28 @@ function toldScalar(value: string, type: string): string | null {
 
 const ifFinite = (value: string, told: string) => `CASE WHEN isfinite(${value}) THEN ${told} END`;
 
-/** Years before 1 have no form of four digits. */
+/** Other years have no form of four digits. */
 const ifTellable = (time: string, type: string, told: string) =>
-  ifFinite(time, `CASE WHEN ${time} >= ${type} '0001-01-01' THEN ${told} END`);
+  ifFinite(time, `CASE WHEN ${time} >= ${type} '0001-01-01' AND ${time} < ${type} '10000-01-01' THEN ${told} END`);
 
 const STRINGS_AND_REST = literal('"(?:[^"\\\\]|\\\\.)*"|[^"]+');
 
 /** Replaces NaN and infinity, which DuckDB writes as JSON, by null, but not within strings. */
 function finiteJson(text: string): string {
-  const part = `CASE WHEN starts_with(part, '"') THEN part ELSE regexp_replace(part, '-?(nan|infinity|inf)', 'null', 'gi') END`;
+  const finite = outsideStrings(text, (part) => `regexp_replace(${part}, '-?(nan|infinity|inf)', 'null', 'gi')`);
+  return `CASE WHEN regexp_matches(${text}, '(?i)nan|inf') THEN ${finite} ELSE ${text} END`;
+}
+
+/** JSON text with its numbers as short as they can be: 5 and 5.0 are the same to a receiver. */
+export function shortNumbers(text: string): string {
+  return outsideStrings(text, (part) => {
+    const whole = `regexp_replace(${part}, '(\\d)\\.0+([^0-9]|$)', '\\1\\2', 'g')`;
+    return `regexp_replace(${whole}, '(\\.\\d*[1-9])0+([^0-9]|$)', '\\1\\2', 'g')`;
+  });
+}
+
+function outsideStrings(text: string, change: (part: string) => string): string {
+  const part = `CASE WHEN starts_with(part, '"') THEN part ELSE ${change('part')} END`;
   const parts = `list_transform(regexp_extract_all(${text}, ${STRINGS_AND_REST}), lambda part: ${part})`;
-  return `CASE WHEN regexp_matches(${text}, '(?i)nan|inf') THEN array_to_string(${parts}, '') ELSE ${text} END`;
+  return `array_to_string(${parts}, '')`;
 }

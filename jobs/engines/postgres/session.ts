@@ -27,10 +27,16 @@ const SETTINGS: SessionSettings = {
   default_transaction_isolation: 'read committed',
   ...PLAIN,
   IntervalStyle: 'postgres',
+  // A session waits while changes are sent.
+  idle_in_transaction_session_timeout: 0,
   quote_all_identifiers: 'off',
 };
-/** Makes the server notice soon that our process is gone. Servers before 14 lack this setting. */
-const NOTICE_DEATH: SessionSettings = { client_connection_check_interval: '10s' };
+/** Settings that older servers lack. The first makes the server notice soon that our process is gone. */
+const OPTIONAL: SessionSettings = {
+  client_connection_check_interval: '10s',
+  idle_session_timeout: 0,
+  transaction_timeout: 0,
+};
 /** Searched last, so that tables of the same names take precedence. */
 const SEE_EVENTS = "SELECT current_setting('search_path') || ', rollcall_events' AS path";
 const NO_TRANSACTION = /^VACUUM\b/;
@@ -54,6 +60,11 @@ export async function openSession(
   const host = URL.parse(url)?.host ?? 'the database';
   const { client, config, settings, isOwn } = await guarded(host, () => connect(url, options));
   let isOver = false;
+  /** The reason why the server ended the connection between two statements, which the next one reports. */
+  let ending = '';
+  client.on('error', ({ message }) => {
+    ending ||= message;
+  });
   client.on('end', () => {
     isOver = true;
   });
@@ -61,9 +72,17 @@ export async function openSession(
   let isInTransaction = false;
 
   const ask = (text: string, values: unknown[] = []) =>
-    guarded(host, () => client.query<unknown[]>({ text, values, rowMode: 'array' }));
+    guarded(
+      host,
+      () => client.query<unknown[]>({ text, values, rowMode: 'array' }),
+      () => ending,
+    );
   async function edge(statement: string): Promise<void> {
-    await guarded(host, () => client.query(statement === 'BEGIN' ? begin : statement));
+    await guarded(
+      host,
+      () => client.query(statement === 'BEGIN' ? begin : statement),
+      () => ending,
+    );
     isInTransaction = statement === 'BEGIN';
   }
   /** Wraps a statement outside transactions in one of its own if it needs the settings. */
@@ -98,12 +117,21 @@ export async function openSession(
       const { fields } = await query(sql);
       const types = await query(TYPE_NAMES, [fields.map(({ dataTypeID }) => dataTypeID)]);
       const names = new Map(types.rows.map(([oid, name]) => [Number(oid), String(name)]));
-      return fields.map(({ name, dataTypeID }) => ({ name, ...valueType(names.get(dataTypeID) ?? 'unknown') }));
+      return fields.map(({ name, dataTypeID, dataTypeModifier }) => {
+        const type = names.get(dataTypeID) ?? 'unknown';
+        return { name, ...valueType(type === 'numeric' ? `numeric${precisionOf(dataTypeModifier)}` : type) };
+      });
     },
     interrupt: createCanceller(client, isOwn ? config : null),
     // `end` never resolves once the connection is over.
     close: async () => (isOver ? undefined : client.end()),
   };
+}
+
+/** The precision and scale of a numeric column, if it has them. */
+function precisionOf(modifier: number): string {
+  const declared = modifier - 4;
+  return declared < 0 ? '' : `(${declared >> 16},${declared & 0x7ff})`;
 }
 
 /** Rows of a query, by column, in batches. The cursor lives in a transaction. */
@@ -140,7 +168,7 @@ async function connect(url: string, { timeout, seesEvents = false }: SessionOpti
     connectionTimeoutMillis: CONNECT_TIMEOUT,
     keepAlive: true,
   });
-  // If the connection breaks between two statements, the next one reports it.
+  // Without a listener, a connection that breaks would end the process.
   client.on('error', () => {});
   await client.connect();
   try {
@@ -155,16 +183,21 @@ async function connect(url: string, { timeout, seesEvents = false }: SessionOpti
 
 /** Optional settings, as far as this server knows them. */
 async function moreSettings(client: pg.Client, seesEvents: boolean): Promise<SessionSettings> {
-  const knowsDeath = await client.query(beginWith(NOTICE_DEATH)).then(
-    () => true,
-    () => false,
-  );
-  await client.query('ROLLBACK');
+  const known: Record<string, string | number> = {};
+  for (const [name, value] of Object.entries(OPTIONAL)) {
+    await client.query(beginWith({ [name]: value })).then(
+      () => {
+        known[name] = value;
+      },
+      () => {},
+    );
+    await client.query('ROLLBACK');
+  }
   const path = seesEvents ? await client.query<{ path: string }>(SEE_EVENTS) : null;
-  return { ...(knowsDeath ? NOTICE_DEATH : {}), ...(path ? { search_path: path.rows[0]?.path ?? '' } : {}) };
+  return { ...known, ...(path ? { search_path: path.rows[0]?.path ?? '' } : {}) };
 }
 
-async function guarded<T>(host: string, work: () => Promise<T>): Promise<T> {
+async function guarded<T>(host: string, work: () => Promise<T>, ending = () => ''): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -172,8 +205,12 @@ async function guarded<T>(host: string, work: () => Promise<T>): Promise<T> {
     if (NOT_ITS_FAULT.test(code)) throw new RollcallError('engine_failed', message, { cause: error });
     const isBroken = UNREACHABLE.test(code) || /terminated|timeout expired|not queryable/.test(message);
     if (!isBroken) throw error;
-    throw new RollcallError('engine_unreachable', `Can't work with Postgres at ${host}: ${message || code}.`, {
-      cause: error,
-    });
+    throw new RollcallError(
+      'engine_unreachable',
+      `Can't work with Postgres at ${host}: ${ending() || message || code}.`,
+      {
+        cause: error,
+      },
+    );
   }
 }

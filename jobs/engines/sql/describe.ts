@@ -33,7 +33,7 @@ export function describe(
   if (!dialect.isIdType(userId.type)) {
     throw new RollcallError(
       'column_type',
-      `The column user_id has the type ${userId.type}; it must be text, an integer or a UUID. Cast it in the SQL.`,
+      `The column user_id has the type ${userId.type}; it must be text, an integer or a UUID. ${idAdvice(userId.type)}`,
     );
   }
   const freshness = freshnessColumn(definition, columns);
@@ -60,6 +60,28 @@ export function describe(
     traits: fields.map(({ key, type, isList }) => ({ key, type, isList })),
     newest,
   };
+}
+
+/**
+ * Refuses columns that are named alike, as in `select a.*, b.*`: which of them counts would be a guess.
+ *
+ * @param differs - true if names that differ by case are two
+ */
+export function refuseRepeated({ kind }: Definition, names: readonly string[], differs: boolean): void {
+  const same = differs ? names : names.map((name) => name.toLowerCase());
+  const repeated = names.filter((name, index) => {
+    return same.indexOf(same[index] ?? '') < index && (kind === 'trait' || name.toLowerCase() === 'user_id');
+  });
+  if (repeated.length === 0) return;
+  const message = `The SQL returns more than one column named ${repeated.join(', ')}. Select one, or name them apart with AS.`;
+  throw new RollcallError('column_repeated', message);
+}
+
+/** A cast to text would keep the quotes of JSON, and the decimals of a number. */
+export function idAdvice(type: string): string {
+  if (/json/i.test(type)) return 'Take it as text, with ->> in place of ->: a cast would keep its quotes.';
+  if (/double|float|real|decimal|numeric/i.test(type)) return 'Cast it to bigint or decimal(38,0) in the SQL.';
+  return 'Cast it in the SQL.';
 }
 
 function freshnessColumn({ freshness }: Definition, columns: readonly Column[]): Column | null {

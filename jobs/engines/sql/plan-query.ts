@@ -23,9 +23,13 @@ export interface SqlDialect {
    * if JSON has no form for the type.
    */
   traitValue(column: Column): string | null;
+  /** True if two different JSON texts of traits have the same values. Never raises. */
+  isSame(one: string, other: string): string;
   jsonType(type: ValueType): Omit<TraitColumn, 'key'>;
   jsonObject(fields: readonly { readonly key: string; readonly value: string }[]): string;
   isIdType(type: string): boolean;
+  /** A query for the names of a statement's columns, if a subquery renames those that are named alike; null if not. */
+  writtenNames(statement: string): string | null;
   /** Numbers rows by user id, those without one last. */
   numbered(rows: string): string;
   /** True if a file that the definition reads is half written or cut off. */
@@ -154,11 +158,19 @@ function audienceDifference({ action }: StageRequest, fresh: string, members: st
     GROUP BY ${keys}`;
 }
 
-function traitDifference({ action }: StageRequest, fresh: string, members: string, { opaque }: SqlDialect): string {
+function traitDifference(
+  { action }: StageRequest,
+  fresh: string,
+  members: string,
+  { opaque, isSame }: SqlDialect,
+): string {
+  const isKnown = 'members.user_id IS NOT NULL AND fresh.id IS NOT NULL';
+  const values = ['fresh.value', 'members.value'] as const;
+  // A CASE compares further only where the texts differ.
   const stays =
     action === 'resync'
       ? 'FALSE'
-      : 'members.user_id IS NOT NULL AND fresh.id IS NOT NULL AND fresh.value = members.value';
+      : `CASE WHEN ${values.join(' = ')} THEN ${isKnown} WHEN ${isKnown} THEN ${isSame(...values)} ELSE FALSE END`;
   return `SELECT CASE WHEN stays THEN NULL ELSE id END AS user_id, CASE WHEN stays THEN NULL ELSE value END AS value,
       was, now, CAST(sum(rows) AS bigint) AS rows
     FROM (

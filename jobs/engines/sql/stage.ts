@@ -1,6 +1,7 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
-import { type Described, describe } from './describe.ts';
+import { type Described, describe, refuseRepeated } from './describe.ts';
+import { withAuthoredPlace } from './excerpt.ts';
 import { hasPlaces, type KeyTables, planQuery } from './plan-query.ts';
 import { interruptible, type SqlDatabase, type SqlSession } from './session.ts';
 import { readStatement } from './statement.ts';
@@ -35,7 +36,11 @@ async function sampleOf(session: SqlSession, table: string, size: number): Promi
 }
 
 /** Runs the definition and writes its comparison with the snapshot into this table. */
-export async function stagePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
+export function stagePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
+  return ofDefinition(database, request, (noting) => computePlan(noting, request, table));
+}
+
+async function computePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
   const { session, dialect } = database;
   const snapshot = await readSnapshot(database, request.key);
   const tables: KeyTables =
@@ -43,20 +48,16 @@ export async function stagePlan(database: SqlDatabase, request: StageRequest, ta
       ? { members: null, leavers: null }
       : { members: membersTable(request.key), leavers: leaversTable(request.key) };
   const isKept = table.includes('.');
-  try {
-    const { fresh, traits, newest } = await freshRows(database, request);
-    // Queried first: rows written in the meantime make the result newer than reported, never older.
-    const freshness = newest === null ? {} : { newest: await newestOf(session, newest) };
-    const query = planQuery(request, fresh, tables, dialect);
-    const statements = isKept
-      ? dialect.keep(table, query, hasPlaces(request.action, snapshot.version))
-      : [`CREATE TEMPORARY TABLE ${table} AS ${query}`];
-    for (const statement of statements) await session.run(statement);
-    const counts = await count(session, request, table, snapshot);
-    return { ...counts, columns: traits.map(({ key }) => key), ...freshness };
-  } catch (error) {
-    throw await definitionError(database, request, error);
-  }
+  const { fresh, traits, newest } = await freshRows(database, request);
+  // Queried first: rows written in the meantime make the result newer than reported, never older.
+  const freshness = newest === null ? {} : { newest: await newestOf(session, newest) };
+  const query = planQuery(request, fresh, tables, dialect);
+  const statements = isKept
+    ? dialect.keep(table, query, hasPlaces(request.action, snapshot.version))
+    : [`CREATE TEMPORARY TABLE ${table} AS ${query}`];
+  for (const statement of statements) await session.run(statement);
+  const counts = await count(session, request, table, snapshot);
+  return { ...counts, columns: traits.map(({ key }) => key), ...freshness };
 }
 
 async function newestOf(session: SqlSession, query: string): Promise<number | null> {
@@ -65,16 +66,41 @@ async function newestOf(session: SqlSession, query: string): Promise<number | nu
   return newest === null ? null : Number(newest);
 }
 
+/** Does work with a definition. Its errors name the audience, and the place in the definition. */
+async function ofDefinition<T>(
+  database: SqlDatabase,
+  definition: Definition,
+  work: (database: SqlDatabase) => Promise<T>,
+): Promise<T> {
+  let asked = '';
+  const noted = <A extends readonly unknown[], R>(statement: (sql: string, ...rest: A) => R) => {
+    return (sql: string, ...rest: A) => {
+      asked = sql;
+      return statement(sql, ...rest);
+    };
+  };
+  const { rows, run, columns } = database.session;
+  const session = { ...database.session, rows: noted(rows), run: noted(run), columns: noted(columns) };
+  try {
+    return await work({ ...database, session });
+  } catch (error) {
+    throw await definitionError(database, definition, error, asked);
+  }
+}
+
 async function definitionError(
   { dialect, emptySource = async () => null }: SqlDatabase,
-  { key, sql }: Pick<Definition, 'key' | 'sql'>,
+  definition: Definition,
   cause: unknown,
+  asked: string,
 ): Promise<RollcallError> {
+  const { key, sql } = definition;
   if (cause instanceof RollcallError) return new RollcallError(cause.code, `${key}: ${cause.message}`, { cause });
   const error = cause instanceof Error ? cause : new Error(String(cause));
   const empty = await emptySource(error, sql);
   const code = empty !== null || dialect.isIncomplete(error) ? 'source_incomplete' : 'sql_failed';
-  return new RollcallError(code, `${key}: ${empty === null ? '' : `${empty}. `}${error.message}`, { cause });
+  const message = withAuthoredPlace(error, definition, asked);
+  return new RollcallError(code, `${key}: ${empty === null ? '' : `${empty}. `}${message}`, { cause });
 }
 
 function freshRows(database: SqlDatabase, request: StageRequest): Promise<Described> | Described {
@@ -88,15 +114,15 @@ function runsDefinition({ action }: StageRequest): boolean {
 async function described({ session, dialect }: SqlDatabase, definition: Definition): Promise<Described> {
   const statement = readStatement(definition.sql, definition.asOf);
   const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
+  const written = columns.some(({ name }) => /_\d+$/.test(name)) ? dialect.writtenNames(statement) : null;
+  const names =
+    written === null ? columns.map(({ name }) => name) : (await session.rows(written)).map(([name]) => String(name));
+  refuseRepeated(definition, names, written === null);
   return describe(definition, statement, columns, dialect);
 }
 
-export async function traitColumns(database: SqlDatabase, definition: Definition): Promise<readonly TraitColumn[]> {
-  try {
-    return (await described(database, definition)).traits;
-  } catch (error) {
-    throw await definitionError(database, definition, error);
-  }
+export function traitColumns(database: SqlDatabase, definition: Definition): Promise<readonly TraitColumn[]> {
+  return ofDefinition(database, definition, async (noting) => (await described(noting, definition)).traits);
 }
 
 async function count(session: SqlSession, request: StageRequest, table: string, snapshot: Snapshot) {

@@ -7,8 +7,36 @@ const ESCAPED_TOKENS = tokens(/'(?:[^'\\]|\\[\s\S]|'')*'|`(?:[^`\\]|\\[\s\S])*`/
 
 function tokens(text: RegExp, comment: RegExp): RegExp {
   const quoted = `(?<quoted>${text.source}|"(?:[^"]|"")*"|\\$(?<tag>\\w*)\\$[\\s\\S]*?\\$\\k<tag>\\$)`;
-  const blank = String.raw`(?<blank>(?:${comment.source})[^\n]*|\/\*[\s\S]*?\*\/|\s+)`;
-  return new RegExp(String.raw`${quoted}|${blank}|(?<now>\$now\b)|(?<end>;)|(?<code>\w+|[\s\S])`, 'g');
+  const blank = String.raw`(?<blank>(?:${comment.source})[^\n]*|\s+)`;
+  return new RegExp(String.raw`(?<open>\/\*)|${quoted}|${blank}|(?<now>\$now\b)|(?<end>;)|(?<code>\w+|[\s\S])`, 'g');
+}
+
+interface Token {
+  readonly kind: 'blank' | 'now' | 'end' | 'code';
+  readonly text: string;
+  readonly at: number;
+}
+
+function* tokensOf(sql: string, escapes: boolean): Generator<Token> {
+  const next = new RegExp(escapes ? ESCAPED_TOKENS : TOKENS);
+  for (let at = 0; at < sql.length; ) {
+    next.lastIndex = at;
+    const { 0: found, groups = {} } = next.exec(sql) as RegExpExecArray;
+    const text = groups['open'] === undefined ? found : sql.slice(at, commentEnd(sql, at));
+    const named = (['blank', 'now', 'end'] as const).find((kind) => groups[kind] !== undefined);
+    yield { kind: groups['open'] === undefined ? (named ?? 'code') : 'blank', text, at };
+    at += text.length;
+  }
+}
+
+/** Comments nest, as in DuckDB and Postgres. */
+function commentEnd(sql: string, from: number): number {
+  let depth = 0;
+  for (const { 0: edge, index } of sql.slice(from).matchAll(/\/\*|\*\//g)) {
+    depth += edge === '/*' ? 1 : -1;
+    if (depth === 0) return from + index + edge.length;
+  }
+  return sql.length;
 }
 
 /**
@@ -21,17 +49,28 @@ export function singleStatement(sql: string, now = '$now', escapes = false): str
   let text = '';
   let ended = false;
   let empty = true;
-  for (const { 0: token, groups = {} } of sql.matchAll(escapes ? ESCAPED_TOKENS : TOKENS)) {
-    if (groups['end'] !== undefined) ended = true;
-    else if (groups['blank'] !== undefined) text += token;
+  for (const token of tokensOf(sql, escapes)) {
+    if (token.kind === 'end') ended = true;
+    else if (token.kind === 'blank') text += token.text;
     else if (ended) throw new RollcallError('sql_failed', 'The SQL must be a single statement.');
     else {
       empty = false;
-      text += groups['now'] === undefined ? token : now;
+      text += token.kind === 'now' ? now : token.text;
     }
   }
   if (empty) throw new RollcallError('sql_failed', 'The SQL is empty.');
   return text;
+}
+
+/** The place in a definition of a place in the statement that `readStatement` made of it. */
+export function authoredPlace(sql: string, asOf: number, place: number): number {
+  let left = place;
+  for (const { kind, text, at } of tokensOf(sql, false)) {
+    const length = kind === 'end' ? 0 : kind === 'now' ? timestampLiteral(asOf).length : text.length;
+    if (left < length) return kind === 'now' ? at : at + left;
+    left -= length;
+  }
+  return sql.trimEnd().length;
 }
 
 /** The same with `$now` filled in. */

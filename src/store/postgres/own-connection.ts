@@ -5,7 +5,7 @@ import { storeError } from './database.ts';
 
 /** Timeouts that would end a long statement or transaction, wherever they are set. */
 const TIMEOUTS = `SELECT name FROM pg_settings WHERE name IN
-  ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`;
+  ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')`;
 const CONNECT_TIMEOUT = 5_000;
 /** Milliseconds of silence after which the server is probed. */
 const PROBE_AFTER = 30_000;
