@@ -1,20 +1,33 @@
 import { createHash } from 'node:crypto';
-import { audiencesIn } from '../src/definition/conditions.ts';
+import { audiencesIn, type Condition } from '../src/definition/conditions.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig } from './audience-or-trait.ts';
-import { type ConfiguredDefinition, compile } from './engines/definitions/compile.ts';
+import { type ConfiguredDefinition, compile, compileAbsence } from './engines/definitions/compile.ts';
 import { readStatement, singleStatement } from './engines/sql/statement.ts';
 
 /** The SQL that computes an audience or trait. Short definitions are compiled. */
 export function definitionSql(computation: Computation, config: Pick<SyncConfig, 'engines' | 'audiences'>): string {
   const definition = definitionOf(computation);
   if ('sql' in definition) return definition.sql;
-  const type = config.engines[computation.engine]?.type ?? 'duckdb';
-  if (type === 'module' || type === 'clickhouse') {
-    throw new RollcallError('sql_failed', `${computation.key}: the engine ${computation.engine} takes SQL only.`);
-  }
-  return compile(definition, type, (key) => definitionOf(audienceOf(key, config)));
+  return compile(definition, dialectOf(computation, config), (key) => definitionOf(audienceOf(key, config)));
+}
+
+/** The SQL that shows which parts of an audience's condition hold for a user. */
+export function absenceSql(
+  computation: Computation & { readonly when?: Condition | null },
+  user: string,
+  config: Pick<SyncConfig, 'engines' | 'audiences'>,
+): string {
+  const when = computation.when ?? { all: [] };
+  const type = dialectOf(computation, config);
+  return compileAbsence(user, when, type, (key) => definitionOf(audienceOf(key, config)));
+}
+
+function dialectOf({ key, engine }: Computation, { engines }: Pick<SyncConfig, 'engines'>): 'duckdb' | 'postgres' {
+  const type = engines[engine]?.type ?? 'duckdb';
+  if (type === 'duckdb' || type === 'postgres') return type;
+  throw new RollcallError('sql_failed', `${key}: the engine ${engine} takes SQL only.`);
 }
 
 interface ShownSql {

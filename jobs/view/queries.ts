@@ -8,6 +8,7 @@ import type { Subjects } from '../run/audience-subjects.ts';
 import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds } from '../run/run-changes.ts';
 import type { JobLog, Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
+import { absenceOf } from './absence.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
 import { type Story, tellPast, tellStory } from './why.ts';
 
@@ -92,7 +93,11 @@ export function createQueries({ store, clock, config, log, subjects, look }: Que
         throw error;
       });
       if (subject) {
-        return look(subject.engine, (engine) => tellStory({ store, engine, subject, config }, user, asOf), signal);
+        const tell = (engine: Engine) => tellStory({ store, engine, subject, config }, user, asOf);
+        const story = await look(subject.engine, tell, signal);
+        if (story.member !== false) return story;
+        const about = { key, user, asOf: asOf ?? clock.now(), signal };
+        return { ...story, absence: await absenceOf(config(), look, about) };
       }
       const names = Object.keys(config().engines);
       return withEngines(names, look, signal, (engines) => tellPast(store, engines, key, user, asOf));

@@ -5,6 +5,7 @@ import { liveRun } from '../live/message-ids.ts';
 import { changesMembership } from '../run/run-changes.ts';
 import type { Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
+import type { Absence } from './absence.ts';
 
 const RECENT = 1_000;
 /** More than one run a minute makes in the time for which runs are kept. */
@@ -23,6 +24,8 @@ export interface Story {
   readonly since: Run | null;
   /** The user's changes and resends, oldest first. */
   readonly changes: readonly StoryChange[];
+  /** Why the user is not in it; null for members, and where nothing is known. */
+  readonly absence?: Absence | null;
   /** Runs of this audience that are not done, whose changes are still to come. */
   readonly unfinished: readonly Run[];
   /** Delivery attempts of its messages, newest last, as far as the attempt log reaches. */

@@ -115,13 +115,24 @@ export function deliveryCounts({ deliveries, delivered, dead, superseded }: RunP
   return { total: deliveries, delivered, superseded, dead, waiting: deliveries - delivered - dead - superseded };
 }
 
-export function storyLine({ asOf, value, since, changes, unfinished, attempts, deadLetters, ...story }: Story) {
+export function storyLine({
+  asOf,
+  value,
+  since,
+  changes,
+  absence = null,
+  unfinished,
+  attempts,
+  deadLetters,
+  ...story
+}: Story) {
   return {
     ...story,
     asOf: isoOrNull(asOf),
     value: parsed(value),
     since: since && runLine(since),
     changes: changes.map(changeLine),
+    absence,
     unfinished: unfinished.map(runLine),
     attempts: attempts.map(attemptLine),
     deadLetters: deadLetters.map(shortLetter),

@@ -127,6 +127,15 @@ export function replaced(condition: Condition, change: (single: Single) => Condi
   return change(condition);
 }
 
+/** The conditions that must all hold, with their paths in the configuration. */
+export function conjunctsOf(
+  part: Condition,
+  path: string,
+): readonly { readonly path: string; readonly part: Condition }[] {
+  if (!('all' in part)) return [{ path, part }];
+  return part.all.flatMap((each, index) => conjunctsOf(each, `${path}.all[${index}]`));
+}
+
 /** Keys of the audiences that a condition refers to. */
 export function audiencesIn(condition: Condition): readonly string[] {
   return singlesIn(condition, []).flatMap(({ single }) => meaningOf(single).audiences(single));

@@ -1,6 +1,7 @@
-import type { Condition } from '../../../src/definition/conditions.ts';
+import { type Condition, conjunctsOf } from '../../../src/definition/conditions.ts';
 import type { TraitValue } from '../../../src/definition/definition.ts';
 import { singleStatement } from '../sql/statement.ts';
+import { absenceQuery } from './absence.ts';
 import { conditionQuery } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { duckdbDefinitions } from './duckdb.ts';
@@ -25,14 +26,26 @@ const DIALECTS: Readonly<Record<'duckdb' | 'postgres', DefinitionDialect>> = {
  * @param audience - the definition of another audience, by its key. None may refer to itself, even indirectly.
  * @throws RollcallError `sql_failed` when an audience that it refers to is not a single statement
  */
-export function compile(
-  definition: ConfiguredDefinition,
-  type: keyof typeof DIALECTS,
-  audience: (key: string) => ConfiguredDefinition,
-): string {
+export function compile(definition: ConfiguredDefinition, type: keyof typeof DIALECTS, audience: DefinitionOf): string {
   const dialect = DIALECTS[type];
   if ('sql' in definition) return definition.sql;
   if ('value' in definition) return valueQuery(definition.value, dialect);
-  const audienceSql: AudienceSql = (key) => singleStatement(compile(audience(key), type, audience));
-  return conditionQuery(definition.when, audienceSql, dialect);
+  return conditionQuery(definition.when, audienceSql(type, audience), dialect);
+}
+
+type DefinitionOf = (key: string) => ConfiguredDefinition;
+
+function audienceSql(type: keyof typeof DIALECTS, audience: DefinitionOf): AudienceSql {
+  return (key) => singleStatement(compile(audience(key), type, audience));
+}
+
+/** The SQL of `absenceQuery` for the parts of a condition that must all hold. */
+export function compileAbsence(
+  user: string,
+  when: Condition,
+  type: keyof typeof DIALECTS,
+  audience: DefinitionOf,
+): string {
+  const parts = conjunctsOf(when, '').map(({ part }) => part);
+  return absenceQuery(user, parts, audienceSql(type, audience), DIALECTS[type]);
 }

@@ -109,6 +109,10 @@ export const story = z.looseObject({
   asOf: time.nullable(),
   member: z.boolean().nullable().describe('Null where nobody knows any more.'),
   value: z.unknown(),
+  absence: z
+    .object({ reason: z.string(), user: z.string().nullable(), failing: z.array(z.string()) })
+    .nullable()
+    .describe('Why the user is not in it, for a short definition.'),
   changes: z.array(z.looseObject({ change: z.string(), at: time.nullable(), run: z.string().nullable() })),
   unfinished: z.array(z.unknown()),
   attempts: z.array(z.unknown()),

@@ -20,11 +20,14 @@ It shows each change of that user in that audience, and the run that made it wit
 each destination it shows the attempt that reached it, or else the last attempt or the dead letter. It works for
 retired audiences too. Runs and changes are kept for runs.keep, attempts for attempts.keep.
 
-With --json it is {"key","user","asOf","member","value","since","changes","unfinished","attempts","deadLetters"}; a
-change is {"change","at","run","action","definitionHash","event","audience","value","told"}. change is entered, left,
-changed or "sent again"; event is the {"messageId","type","event","timestamp"} that changed a live audience, or null;
-audience is the key of one by SQL whose sync did, or null; told is a list of {"destination","reached","attempt",
-"deadLetter"}. member is null if it is no longer known.`;
+Of a short definition it says which part does not hold, or that the log has nothing of the user, or another id by now.
+
+With --json it is {"key","user","asOf","member","value","since","changes","absence","unfinished","attempts",
+"deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a change is
+{"change","at","run","action","definitionHash","event","audience","value","told"}. change is entered, left, changed or
+"sent again"; event is the {"messageId","type","event","timestamp"} that changed a live audience, or null; audience is
+the key of one by SQL whose sync did, or null; told is a list of {"destination","reached","attempt", "deadLetter"}.
+member is null if it is no longer known.`;
 
 export function addWhy(program: Command, context: CliContext): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
@@ -45,7 +48,7 @@ async function why(key: string, user: string, options: WhyOptions, { terminal }:
 
 const iso = (time: number) => new Date(time).toISOString();
 function describe(story: Story, options: WhyOptions, terminal: Terminal): string {
-  const lines = [standing(story), ...story.changes.flatMap((change) => changeText(change, terminal))];
+  const lines = [standing(story), ...absent(story), ...story.changes.flatMap((change) => changeText(change, terminal))];
   for (const { id, state, reason } of story.unfinished)
     lines.push(`The run ${id} is ${state}${reason ? `: ${reason}` : '.'}`);
   const [letter] = story.deadLetters;
@@ -62,6 +65,15 @@ function standing({ key, asOf, member, value, since, ...story }: Story): string 
     value === null ? `${verb} ${member ? '' : 'not '}in ${key}` : `${asOf === null ? 'has' : 'had'} ${value}`;
   const started = since === null ? '' : `, since the run ${since.id} of ${iso(since.startedAt)}`;
   return `${then}${user} ${what}${started}.`;
+}
+
+function absent({ absence, key, user }: Story): readonly string[] {
+  if (!absence) return [];
+  const { reason, user: current, failing } = absence;
+  if (reason === 'unknown') return [`The event log has nothing of a user ${user}.`];
+  if (reason === 'former') return [`${user} is a former id of ${current}: rollcall why ${key} ${current}`];
+  if (failing.length === 0) return ['The whole condition holds: the next sync adds the user.'];
+  return [`Of the condition, this does not hold: ${failing.join(', ')}.`];
 }
 
 function changeText({ change, value, run, cause, told }: StoryChange, terminal: Terminal): readonly string[] {

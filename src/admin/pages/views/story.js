@@ -34,7 +34,7 @@ export default function Story({ name, user }) {
 }
 
 /** @param {{ story: any }} props */
-function Standing({ story: { member, value, since, asOf } }) {
+function Standing({ story: { member, value, since, asOf, absence } }) {
   const standing =
     member === null
       ? 'Nobody knows any more'
@@ -42,8 +42,16 @@ function Standing({ story: { member, value, since, asOf } }) {
         ? `${asOf ? 'Was' : 'Is'} a member`
         : `${asOf ? 'Was' : 'Is'} not a member`;
   return html`<span class=${`state ${member ? 'good' : 'quiet'}`}>${standing}</span>
+    ${absence && html`<span>${absenceText(absence)}</span>`}
     ${value === null ? null : html`<code>${JSON.stringify(value)}</code>`}
     ${since && html`<span>${asOf ? 'was so' : ''} since <${Time} at=${since.startedAt} ago=${false} /></span>`}`;
+}
+
+/** @param {{ reason: string, user: string | null, failing: readonly string[] }} absence */
+function absenceText({ reason, user, failing }) {
+  if (reason === 'unknown') return 'the event log has nothing of this id';
+  if (reason === 'former') return `a former id of ${user}`;
+  return failing.length === 0 ? 'the next sync adds the user' : `does not hold: ${failing.join(', ')}`;
 }
 
 /** @param {{ name: string, user: string, change: any }} props */

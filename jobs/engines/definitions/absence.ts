@@ -1,0 +1,29 @@
+import type { Condition } from '../../../src/definition/conditions.ts';
+import { literal } from '../sql/plan-query.ts';
+import { conditionQuery } from './condition.ts';
+import type { DefinitionDialect } from './dialect.ts';
+import { type AudienceSql, peopleQuery } from './facts.ts';
+
+/** Ids that the query returns, other than the places of conditions. */
+export const SEEN = 'seen';
+export const FORMER = 'former:';
+
+/** A query for the places of those conditions that hold for a user, for SEEN, and for the current id of a former one. */
+export function absenceQuery(
+  user: string,
+  conditions: readonly Condition[],
+  audience: AudienceSql,
+  dialect: DefinitionDialect,
+): string {
+  const isUser = `WHERE user_id = ${literal(user)}`;
+  const holding = conditions.map(
+    (condition, place) =>
+      `SELECT '${place}' AS user_id FROM (\n${conditionQuery(condition, audience, dialect)}\n) AS holding ${isUser}`,
+  );
+  return [
+    `SELECT '${SEEN}' AS user_id FROM (\n${peopleQuery(dialect)}\n) AS people ${isUser}`,
+    `SELECT concat('${FORMER}', user_id) AS user_id FROM ${dialect.view('identities')}
+      WHERE kind = 'user' AND id = ${literal(user)} AND user_id <> ${literal(user)}`,
+    ...holding,
+  ].join('\nUNION ALL\n');
+}
