@@ -126,6 +126,7 @@ export class Loop {
       const startedAt = clock.monotonic();
       const { next, stepped, isMore } = await this.round();
       if (!isOnce) this.upkeep.look();
+      if (this.upkeep.isIncomplete) throw computedAnew();
       const hasNamed = await this.takeNamed();
       const work = (await beside?.round(this)) ?? 'waits';
       if (work === 'done') return;

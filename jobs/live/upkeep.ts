@@ -26,6 +26,8 @@ export const CLEARED = 2_000;
 export class Upkeep {
   /** Audiences no longer on hold that may have pending changes. */
   readonly flush = new Set<string>();
+  /** True once an audience was retired and is to begin again. */
+  isIncomplete = false;
   private readonly parts: UpkeepParts;
   private readonly place: LivePlace;
   private onHold: ReadonlySet<string>;
@@ -66,7 +68,9 @@ export class Upkeep {
   private async settleHolds(): Promise<void> {
     const { store, signal, settle } = this.parts;
     const { silent, computations } = this.place;
-    for (const { key } of (await this.audiences()).filter(({ hold }) => hold !== null && hold !== REJECTED)) {
+    const audiences = await this.audiences();
+    await this.findRetired(audiences);
+    for (const { key } of audiences.filter(({ hold }) => hold !== null && hold !== REJECTED)) {
       if (signal.aborted) return;
       if (silent.has(key)) continue;
       const isPaused = computations.get(key)?.computation.paused;
@@ -78,6 +82,18 @@ export class Upkeep {
     );
     for (const key of this.onHold) if (!held.has(key)) this.flush.add(key);
     this.onHold = held;
+  }
+
+  /** A retired audience begins again unless it is paused, as a scheduled one does with its next sync. */
+  private async findRetired(audiences: readonly LiveAudience[]): Promise<void> {
+    const { silent, computations } = this.place;
+    const known = new Set(audiences.map(({ key }) => key));
+    const gone = [...computations.values()].filter(
+      ({ computation: { key, paused } }) => !paused && !known.has(key) && !silent.has(key),
+    );
+    if (gone.length === 0) return;
+    const paused = new Set((await this.parts.store.pausedAudiences()).map(({ key }) => key));
+    this.isIncomplete = gone.some(({ computation }) => !paused.has(computation.key));
   }
 
   private async audiences(): Promise<readonly LiveAudience[]> {

@@ -85,10 +85,22 @@ t.test('syncs, holds, edits and retires live audiences like others', async (t) =
     await settled(app);
     t.strictSame(second.state('buyers'), { a: true, b: true, j: true });
     t.equal((await app.sync.resync('buyers')).error, null);
+    await app.store.pauseAudience({ key: 'buyers', at: service.clock.now(), by: 'a test' });
     t.equal((await app.sync.retire('buyers')).error, null);
     await delivered(app);
     t.strictSame(receiver.state('buyers'), {});
     t.strictSame(second.state('buyers'), {});
+  });
+
+  await t.test('begins again once a retired one is resumed, without a restart', async (t) => {
+    await app.store.resumeAudience('buyers');
+    await send(app, [order('c'), order('c')]);
+    const all = { a: true, b: true, c: true, j: true };
+    while (!isDeepStrictEqual(receiver.state('buyers'), all)) await settled(app);
+    t.strictSame(second.state('buyers'), all);
+    await send(app, [order('d'), order('d')]);
+    await settled(app);
+    t.strictSame(receiver.state('buyers'), { ...all, d: true });
   });
 });
 
