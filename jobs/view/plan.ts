@@ -84,6 +84,8 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const preview = await withoutExcluded(request, returned, settled);
   const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;
   const asFormer = (counts: Preview) => (request.former ? asRename(counts, retired) : counts);
+  // Live audiences were judged by their engine.
+  const heldBy = returned.frozen === undefined ? whyHeld : () => returned.frozen ?? null;
   const known = record ?? newRecord(subject);
   const { posts, ...reach } = reachOf(request, preview, known, retired);
   const rate = await measuredRate(request);
@@ -96,7 +98,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     calls: sumBy(posts, ({ messages, size }) => Math.ceil(messages / size)),
     // The attempt log has one entry per message, also for batches.
     estimatedMs: rate === null ? null : Math.ceil(sumBy(posts, 'messages') / rate),
-    held: definition ? whyHeld(asFormer(returned), asFormer(preview), definition, asOf) : null,
+    held: definition ? heldBy(asFormer(returned), asFormer(preview), definition, asOf) : null,
     renamedFrom: request.former?.key ?? null,
     retired,
     paused: (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null,

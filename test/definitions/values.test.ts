@@ -28,6 +28,7 @@ const numbers = fc.oneof(
   fc.constantFrom(...[0, -0, 1, -1, 0.1, 0.2, 0.3, 1 / 3, 5, 1e-7, 123_456_789.123_456_79]),
   fc.constantFrom(...[2 ** 53, 2 ** 53 + 2, -(2 ** 53), 2 ** 63, 2 ** 64, -(2 ** 63), 1e15, 1e16, 1e20, 1e21, 1e22]),
   fc.constantFrom(...[1e100, -1e100, 1e308, -1e308, 1.7e308, Number.MAX_VALUE, -Number.MAX_VALUE]),
+  fc.constantFrom(...[1.7e308, 1.7e308, -1.7e308, 1, 1e100, -1e100]),
   fc.constantFrom(...[5e-324, -5e-324, 1e-323, 4.4e-323, 2.225e-308, 2.2250738585072014e-308, 1e-300]),
   fc.double({ noNaN: true, noDefaultInfinity: true }),
   fc.integer(),

@@ -21,8 +21,11 @@ export const postgresDefinitions: DefinitionDialect = {
   totals: (rows) => `SELECT user_id, ${double('sum(amount)')} AS total, count(*) AS times
     FROM (${rows}) AS amounts GROUP BY user_id`,
   // A quotient that rounds to 0 raises an error.
-  average: (total, times) =>
-    `CASE WHEN abs(${total}) > 1e-300 THEN ${total} / ${times} WHEN abs(${total}) / 5e-324 * 2 > ${times} THEN ${total} / ${times} ELSE 0 END`,
+  average: (total, times) => {
+    const quotient = `${total} / ${times}`;
+    const isSomething = `abs(${total}) / 5e-324 * 2 > ${times}`;
+    return `CASE WHEN abs(${total}) > 1e-300 THEN ${quotient} WHEN ${isSomething} THEN ${quotient} WHEN ${total} IS NOT NULL THEN 0 END`;
+  },
   list: (value, order) => `array_agg(${value} ORDER BY ${order})`,
   binary: ' COLLATE "C"',
 };

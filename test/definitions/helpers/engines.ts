@@ -105,9 +105,11 @@ export async function resultOf(
   const folded =
     kind === 'trait' ? fresh : `SELECT id, NULL AS value, count(*) AS rows FROM (${fresh}) AS ids GROUP BY id`;
   const rows = await session.rows(`SELECT id, value, rows FROM (${folded}) AS fresh`);
-  const wrong = rows.filter(([id, , count]) => id === null || Number(count) !== 1);
+  const isTooLong = (value: unknown) => String(value).length > 250_000;
+  const wrong = rows.filter(([id, value, count]) => (id === null ? !isTooLong(value) : Number(count) !== 1));
   if (wrong.length > 0) throw new Error(`Rows without an id, or twice: ${JSON.stringify(wrong, String)}`);
-  return Object.fromEntries(rows.map(([id, value]) => [id, value === null ? null : JSON.parse(String(value)).x]));
+  const known = rows.filter(([id]) => id !== null);
+  return Object.fromEntries(known.map(([id, value]) => [id, value === null ? null : JSON.parse(String(value)).x]));
 }
 
 function rowOf(event: LoggedEvent): readonly (string | null)[] {

@@ -145,7 +145,10 @@ function valueOfEvents(value: TraitValue, events: readonly LoggedEvent[], now: n
     case 'uniqueCount':
       return has(scalars, () => different.length);
     case 'uniqueList':
-      return has(scalars, () => different.slice(0, 1_000));
+      return has(scalars, () => {
+        const list = different.slice(0, 1_000);
+        return JSON.stringify({ x: list }).length > 250_000 ? undefined : list;
+      });
     case 'mostFrequent': {
       const times = (each: unknown) => scalars.filter((other) => other === each).length;
       return different.toSorted((a, b) => times(b) - times(a))[0];

@@ -6,6 +6,10 @@ const total = (operator: string, rest: object = {}) => ({ [operator]: 'Order Com
 const orders = (...given: readonly unknown[]) =>
   given.map((x, index) => order('u1', `${given.length - index}d`, x === undefined ? {} : { x }));
 
+/** One order of somebody else. */
+const other = [order('u2', '1d', { x: 7 })];
+const longTexts = Array.from({ length: 16 }, (_, index) => `${index}`.padEnd(20_000, 'x'));
+
 export const traitValues = [
   values('count', { count: 'Order Completed' }, [...orders(1, 2), order('u2', '1d')], { u1: 2, u2: 1 }),
   values(
@@ -19,6 +23,17 @@ export const traitValues = [
     u1: 3.5,
   }),
   values('sum of decimals', total('sum'), orders(0.1, 0.2, 0.3), { u1: 0.6 }),
+  values('sum of any order and size', total('sum'), orders(1, 1e100, 1, -1e100), { u1: 2 }),
+  values('sum of decimals that cancel out', total('sum'), orders(0.1, 0.2, -0.3), { u1: 0 }),
+  values('sum beyond a double is no value, for that person', total('sum'), [...orders(1.7e308, 1.7e308), ...other], {
+    u2: 7,
+  }),
+  values('average beyond a double is none', total('average'), [...orders(1.7e308, 1.7e308), ...other], { u2: 7 }),
+  values('average that rounds to 0', total('average'), [...orders(5e-324, 0, 0), ...other], { u1: 0, u2: 7 }),
+  values('average of the smallest', total('average'), [...orders(5e-324, 0), ...other], { u1: 0, u2: 7 }),
+  values('max that rounds beyond a double', total('max'), [...orders(Number.MAX_VALUE), ...other], { u2: 7 }),
+  values('min of fifteen digits', total('min'), orders(1 / 3), { u1: 0.333333333333333 }),
+  values('list of more than 250,000 characters', total('uniqueList'), [...orders(...longTexts), ...other], { u2: [7] }),
   values('sum of none is no value', total('sum'), orders('10'), {}),
   values('average counts what has a number', total('average'), orders(1, 2, undefined, 6), { u1: 3 }),
   values('min and max: min', total('min'), orders(3, -1, 'a', 2), { u1: -1 }),
