@@ -71,6 +71,16 @@ t.test('reports a size that is far from earlier ones, if there are enough of the
   t.same(off, []);
 });
 
+t.test('reports an audience that found nobody in its first runs', async (t) => {
+  const kinds = async (given: AudienceStatus) => (await concerns({ audiences: [given] })).map(({ kind }) => kind);
+  const [first] = await concerns({ audiences: [status([0])] });
+  t.match(first, { kind: 'unusualSize', message: /nobody since its first sync/, run: 'r1' });
+  t.same(await kinds(status([0, 0, 0])), ['unusualSize'], 'not only once');
+  t.same(await kinds(status([0, 2])), []);
+  t.same(await kinds(status([0, 0, 0, 0, 0, 0])), [], 'by then it is usual');
+  t.same(await kinds(status([0], { live: { lag: 0, progress: null, ids: 0, due: 0, hold: null } })), []);
+});
+
 t.test('compares a new size with the former usual one for a day', async (t) => {
   const [first] = await concerns({ audiences: [status([1_000, 1_000, 1_000, 1_000, 1_000, 100])] });
   t.match(first, { message: 'a has 100 members; usually it has 700 to 1300.', usual: { low: 700, high: 1_300 } });

@@ -103,6 +103,30 @@ t.test('applies guards from minMembers on, also by count, but never to a first s
   t.equal(await sync('3', '4', '5', '6', '7'), 'held', 'two entries');
 });
 
+t.test('asks before it takes an audience from a destination that has many members', async (t) => {
+  const rig = await createRig(t);
+  const everybody = 'select unnest(range(0, 100)) as user_id';
+  rig.config.audiences = [audience('a', everybody, { guard: NO_GUARD })];
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  await rig.sync.run();
+  await rig.deliver();
+  rig.config.destinations = [destination('crm'), { ...destination('mail'), wants: { audiences: ['b'] } }];
+  const [report] = await rig.sync.run();
+  t.match(report?.runs, [{ action: 'withdraw', state: 'held', reason: /mail no longer takes it: 100 users/ }]);
+  t.same((await rig.deliver()).get('mail') ?? [], []);
+  await rig.sync.approve(report?.runs[0]?.id ?? '');
+  t.equal((await rig.deliver()).get('mail')?.length, 100);
+});
+
+t.test('warns of a first sync that finds nobody', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', list(), { guard: NO_GUARD })];
+  t.match(await rig.sync.run(), [{ error: null, runs: [{ state: 'done', members: 0 }] }]);
+  t.match(rig.notices, [{ event: 'sync_empty', key: 'a', message: /found nobody/ }]);
+  await rig.sync.run();
+  t.equal(rig.notices.length, 1, 'only the first one');
+});
+
 /** Random sequences; GUARD_RUNS makes more. */
 const RUNS = Number(process.env['GUARD_RUNS'] ?? 3);
 const GUARDS = ['default', 'off', { maxExits: '20%' }, { maxExits: 30 }, { minMembers: 20 }, { maxEntries: '90%' }];
