@@ -46,7 +46,7 @@ async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun
     return;
   }
   // First, while the snapshot is what destinations have.
-  if (order.action === 'sync') await settleDebts(context, order.asOf, onRun, 'withdraw');
+  if (order.action === 'sync' && !(await settleDebts(context, order.asOf, onRun, 'withdraw'))) return;
   const run = await stageRun(context, { ...order, action: order.action }, await recordOf(context));
   onRun(run.state === 'sending' ? await finishRun(context, run, onRun) : run);
   if (run.state === 'sending') await settleDebts(context, order.asOf, onRun);
@@ -65,12 +65,15 @@ async function isServed(context: RunPlace, { tick }: SyncOrder): Promise<boolean
   return again === null || again > now;
 }
 
-/** Sends each destination that is behind what it lacks, if it takes messages. */
-async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only?: Debt['action']): Promise<void> {
+/**
+ * Sends each destination that is behind what it lacks, if it takes messages. Resolves to false once a person has to
+ * decide about it first.
+ */
+async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only?: Debt['action']): Promise<boolean> {
   const { store, subject, config } = context;
   for (const { name } of config().destinations) {
     const record = await store.audience(subject.key);
-    if (!record) return;
+    if (!record) return true;
     const { destinations } = config();
     const debt =
       debtsOf(record, subject.source, destinations).find((each) => each.destination === name) ??
@@ -78,9 +81,12 @@ async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only
     if (!debt || (only !== undefined && debt.action !== only)) continue;
     // A destination that left a run because it took nothing gets everything only once it takes messages again.
     if (debt.leavers && !(await areBack(context))(name)) continue;
-    onRun(await finishRun(context, await stageRun(context, { action: debt.action, asOf, debt }, record), onRun));
+    const run = await stageRun(context, { action: debt.action, asOf, debt }, record);
+    onRun(run.state === 'held' ? run : await finishRun(context, run, onRun));
+    if (run.state === 'held') return false;
   }
   await forgetEnded(context);
+  return true;
 }
 
 /**

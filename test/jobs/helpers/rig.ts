@@ -98,7 +98,7 @@ export async function createRig(
   t.teardown(() => store.close());
   const notices: Notice[] = [];
   const noted = ({ event = '', ...fields }: Partial<Notice>, message: string) => {
-    if (/^sync_(held|failed|overdue)$/.test(event)) notices.push({ ...fields, event, message });
+    if (/^sync_(held|failed|overdue|empty)$/.test(event)) notices.push({ ...fields, event, message });
   };
   const log = { debug() {}, info() {}, warn: noted, error: noted };
   const accept = createAccept(store, () => config.destinations);
