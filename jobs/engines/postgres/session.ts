@@ -203,7 +203,8 @@ async function guarded<T>(host: string, work: () => Promise<T>, ending = () => '
   } catch (error) {
     const { code = '', message } = error as { code?: string; message: string };
     if (NOT_ITS_FAULT.test(code)) throw new RollcallError('engine_failed', message, { cause: error });
-    const isBroken = UNREACHABLE.test(code) || /terminated|timeout expired|not queryable/.test(message);
+    const isDriver = !(error instanceof pg.DatabaseError);
+    const isBroken = UNREACHABLE.test(code) || (isDriver && /terminated|timeout expired|not queryable/.test(message));
     if (!isBroken) throw error;
     throw new RollcallError(
       'engine_unreachable',

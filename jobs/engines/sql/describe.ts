@@ -70,10 +70,12 @@ export function describe(
 export function refuseRepeated({ kind }: Definition, names: readonly string[], differs: boolean): void {
   const same = differs ? names : names.map((name) => name.toLowerCase());
   const repeated = names.filter((name, index) => {
-    return same.indexOf(same[index] ?? '') < index && (kind === 'trait' || name.toLowerCase() === 'user_id');
+    const isTwice = same.indexOf(same[index] ?? '') !== same.lastIndexOf(same[index] ?? '');
+    return isTwice && (kind === 'trait' || name.toLowerCase() === 'user_id');
   });
   if (repeated.length === 0) return;
-  const message = `The SQL returns more than one column named ${repeated.join(', ')}. Select one, or name them apart with AS.`;
+  const shown = [...new Set(repeated)].join(', ');
+  const message = `The SQL returns more than one column named ${shown}. Select one, or name them apart with AS.`;
   throw new RollcallError('column_repeated', message);
 }
 

@@ -39,13 +39,14 @@ function placeOfCaret(asked: string, { groups = {} }: RegExpExecArray): number |
   let width = caret.length - LABEL - (line.length - 1) - (isCut ? 3 : 0);
   let column = 0;
   for (const character of shown) {
-    width -= WIDE.test(character) ? 2 : 1;
+    width -= WIDE.test(character) ? 2 : Number(!NARROW.test(character));
     if (width < 0) break;
     column += character.length;
   }
   return begun + from + column;
 }
 
+const NARROW = /[\p{Cc}\p{Mn}]/u;
 const WIDE = /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]/u;
 
 /** A parser that misses something reports the first character after the definition. */
@@ -64,5 +65,5 @@ function excerptOf(sql: string, place: number): string {
   const start = column.length > AROUND ? `...${column.slice(-AROUND)}` : column;
   const end = rest.length > AROUND ? `${rest.slice(0, AROUND)}...` : rest;
   const label = `LINE ${before.length}: `;
-  return `\n\n${label}${start}${end}\n${' '.repeat(label.length + [...start].length)}^`;
+  return `\n\n${label}${`${start}${end}`.replaceAll('\t', ' ')}\n${' '.repeat(label.length + [...start].length)}^`;
 }

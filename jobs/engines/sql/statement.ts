@@ -22,18 +22,19 @@ function* tokensOf(sql: string, escapes: boolean): Generator<Token> {
   for (let at = 0; at < sql.length; ) {
     next.lastIndex = at;
     const { 0: found, groups = {} } = next.exec(sql) as RegExpExecArray;
-    const text = groups['open'] === undefined ? found : sql.slice(at, commentEnd(sql, at));
+    const text = groups['open'] === undefined ? found : sql.slice(at, commentEnd(sql, at, !escapes));
     const named = (['blank', 'now', 'end'] as const).find((kind) => groups[kind] !== undefined);
     yield { kind: groups['open'] === undefined ? (named ?? 'code') : 'blank', text, at };
     at += text.length;
   }
 }
 
-/** Comments nest, as in DuckDB and Postgres. */
-function commentEnd(sql: string, from: number): number {
+/** @param nests - true if comments contain comments, as in DuckDB and Postgres but not in ClickHouse */
+function commentEnd(sql: string, from: number, nests: boolean): number {
   let depth = 0;
   for (const { 0: edge, index } of sql.slice(from).matchAll(/\/\*|\*\//g)) {
-    depth += edge === '/*' ? 1 : -1;
+    if (edge === '*/') depth -= 1;
+    else if (nests || depth === 0) depth += 1;
     if (depth === 0) return from + index + edge.length;
   }
   return sql.length;

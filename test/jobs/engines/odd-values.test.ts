@@ -43,6 +43,8 @@ t.test('shows where a definition is wrong as its author wrote it', async (t) => 
     ],
     ["-- é 😀\nselect 'é😀' as user_id, nme as v", "LINE 2: select 'é😀' as user_id", 'nme'],
     ['selec 1', 'LINE 1: selec 1', '1'],
+    ["select\t'e\u0301' as user_id,\tnme as v", "LINE 1: select 'e\u0301' as user_id, nme as v", 'nme'],
+    ["select 'a' as user_id, 3 as v /* open", "LINE 1: select 'a' as user_id", '/* open'],
     [`select ${'1 + '.repeat(60)}1 as user_id, nme as v`, 'LINE 1: ...', 'nme'],
   ];
   for (const [name, engine] of await engines(t)) {
