@@ -4,7 +4,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the event log, and of definitions over it.
 await runOnPostgres(t, {
-  databases: 6,
-  suites: ['events/log', 'events/crash', 'definitions/cdnow'],
+  databases: 7,
+  suites: ['events/absence', 'events/log', 'events/crash', 'definitions/cdnow'],
   timeout: TIME_LIMIT,
 });
