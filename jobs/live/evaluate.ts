@@ -133,9 +133,16 @@ function isTooLong(key: string, list: readonly unknown[]): boolean {
   return text.length > LONGEST_VALUE && [...text].length > LONGEST_VALUE;
 }
 
-/** Rounds to the fifteen digits that are sent. Numbers beyond a double have no value, as in SQL. */
+/** Fifteen digits, the last one even, and exactly half of a digit more. */
+const HALF = /^(-?\d\.\d{13}[02468])50*e(.*)$/;
+
+/**
+ * Rounds to the fifteen digits that are sent; a half to the even digit, as databases do. Numbers beyond a double have no
+ * value, as in SQL.
+ */
 function shown(value: number): number | undefined {
-  const rounded = Number(value.toPrecision(15));
+  const [, digits, exponent] = HALF.exec(value.toExponential(40)) ?? [];
+  const rounded = Number(digits === undefined ? value.toPrecision(15) : `${digits}e${exponent}`);
   return Number.isFinite(rounded) ? rounded : undefined;
 }
 

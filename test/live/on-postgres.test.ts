@@ -3,5 +3,14 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 await runOnPostgres(t, {
   databases: 10,
-  suites: ['live/beside', 'live/crash', 'live/exact', 'live/guard', 'live/life', 'live/meets', 'live/random', 'live/restore'],
+  suites: [
+    'live/beside',
+    'live/crash',
+    'live/exact',
+    'live/guard',
+    'live/life',
+    'live/meets',
+    'live/random',
+    'live/restore',
+  ],
 });

@@ -125,7 +125,12 @@ function valueOfEvents(value: TraitValue, events: readonly LoggedEvent[], now: n
   const has = <T>(list: readonly unknown[], result: () => T) => (list.length > 0 ? result() : undefined);
   // Fifteen digits are sent, of numbers that have them.
   const told = (result: number) => {
-    const rounded = Number(result.toPrecision(15));
+    if (!Number.isFinite(result)) return;
+    const up = Number(result.toPrecision(15));
+    // toPrecision rounds a half away from zero; databases, to the even digit.
+    const below = result.toExponential(60).replace(/(\.\d{14})5(0+)e/, '$1e');
+    const isHalf = below !== result.toExponential(60);
+    const rounded = isHalf && Number((/(\d)e/.exec(below) ?? [])[1]) % 2 === 0 ? Number(below) : up;
     return Number.isFinite(rounded) ? rounded : undefined;
   };
   const sum = exactSum(numbers);

@@ -32,6 +32,8 @@ export const traitValues = [
   values('average that rounds to 0', total('average'), [...orders(5e-324, 0, 0), ...other], { u1: 0, u2: 7 }),
   values('average of the smallest', total('average'), [...orders(5e-324, 0), ...other], { u1: 0, u2: 7 }),
   values('max that rounds beyond a double', total('max'), [...orders(Number.MAX_VALUE), ...other], { u2: 7 }),
+  values('average that ends in half of a digit', total('average'), orders(1e15, 1), { u1: 500000000000000 }),
+  values('average that ends in half of an odd digit', total('average'), orders(1e15, 3), { u1: 500000000000002 }),
   values('min of fifteen digits', total('min'), orders(1 / 3), { u1: 0.333333333333333 }),
   values('list of more than 250,000 characters', total('uniqueList'), [...orders(...longTexts), ...other], { u2: [7] }),
   values('sum of none is no value', total('sum'), orders('10'), {}),
