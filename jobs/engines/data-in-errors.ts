@@ -30,7 +30,9 @@ export function withoutData(message: string, sql: string): string {
   text = text.replaceAll(QUOTED, (found: string, quote: string, value: string, at: number, whole: string) => {
     if (value.length < SHORTEST || sql.includes(value)) return found;
     const before = whole.slice(Math.max(0, at - 500), at);
-    if ((NAME.test(value) && BEFORE_NAME.test(before)) || BEFORE_FILE.test(before)) return found;
+    const parts = value.split('.');
+    const isName = parts.every((part) => NAME.test(part) && (parts.length === 1 || sql.includes(part)));
+    if ((isName && BEFORE_NAME.test(before)) || BEFORE_FILE.test(before)) return found;
     return `${quote}${hide(value)}${quote}`;
   });
   // DuckDB repeats a value without quotes.

@@ -136,7 +136,7 @@ t.test('is not stopped by timeouts of a role, and says why a connection ended', 
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();
-  const sets = ['idle_session_timeout', 'idle_in_transaction_session_timeout'].map((name) => `-c ${name}=50`);
+  const sets = ['idle_session_timeout', 'idle_in_transaction_session_timeout'].map((name) => `-c ${name}=5000`);
   const role = `${url}?options=${encodeURIComponent(sets.join(' '))}`;
   const engine = await openPostgres({ type: 'postgres', url: role });
   for (const name of ['idle_session_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout']) {
