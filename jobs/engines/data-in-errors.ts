@@ -6,6 +6,9 @@ const BEFORE_NAME =
   /\b(?:column|table|relation|schema|view|type|function|extension|specifier|bindings:|meant?|to)\s+(?:"[^"]*",\s*)*$/i;
 const NAME = /^[a-z_]\w*$/i;
 const BEFORE_FILE = /\bfile\s+$/;
+/** A call with types, as DuckDB quotes it, and the type that our own advice names. */
+const BEFORE_CALL = /\bargument types $/;
+const OUR_TYPE = 'VARCHAR';
 /** Data that DuckDB does not quote: a line of a file, numbers that don't fit. */
 const UNQUOTED = [
   /(?<=^Original Line: )[\s\S]*?(?=\n(?:Error|Expected|Value|Possible|\n)|$)/gm,
@@ -33,6 +36,7 @@ export function withoutData(message: string, sql: string): string {
     const parts = value.split('.');
     const isName = parts.every((part) => NAME.test(part) && (parts.length === 1 || sql.includes(part)));
     if ((isName && BEFORE_NAME.test(before)) || BEFORE_FILE.test(before)) return found;
+    if (value === OUR_TYPE || BEFORE_CALL.test(before)) return found;
     return `${quote}${hide(value)}${quote}`;
   });
   // DuckDB repeats a value without quotes.

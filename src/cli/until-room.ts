@@ -28,7 +28,8 @@ export async function untilRoom(
     throw failure;
   };
   const server = createHttpServer(log, { alive: () => {}, ready: refuse });
-  server.all('/*', refuse);
+  // Before any body is read.
+  server.all('/*', { onRequest: refuse }, refuse);
   if (collects) await startListening(server, config.listen);
   try {
     do await systemClock.sleep(TRY_EVERY, signal).catch(() => {});

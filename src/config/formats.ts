@@ -53,7 +53,8 @@ const asSecret = { title: 'secret', examples: [variable('SECRET')] };
 /** Sent in a header, which can't carry line breaks, nor reliably anything but ASCII. */
 export const bearerToken = notEmpty('must not be empty. Set its variable')
   .regex(/^[\x21-\x7e]*$/, 'must be ASCII without spaces, as a header carries it. Is there a line break at its end?')
-  .min(16, 'must have at least 16 characters. Make one with: openssl rand -hex 32')
+  // Not `min`: the JSON Schema of editors sees the variable that stands for it.
+  .refine((token) => token.length >= 16, 'must have at least 16 characters. Make one with: openssl rand -hex 32')
   .meta(asSecret);
 
 /** The user name of Basic credentials, which is UTF-8 and ends at the first colon. */

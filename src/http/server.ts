@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import fastify, { errorCodes, type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { type Clock, systemClock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { readBody } from './body.ts';
@@ -106,6 +106,9 @@ function readJsonOnly(server: FastifyInstance): void {
       if (error) done(error);
       else parse(request, bytes.toString(), done);
     });
+  });
+  server.addContentTypeParser('*', ({ is404 }, _payload, done) => {
+    done(is404 ? null : new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE());
   });
 }
 

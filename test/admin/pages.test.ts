@@ -14,11 +14,11 @@ import { questions } from './questions.ts';
 /** Pages in the navigation. */
 const PLACES = PAGES.filter(({ title }) => title !== undefined).map(({ path }) => path);
 
-t.test('sends a browser at most 60 kB', async (t) => {
+t.test('sends a browser at most 61 kB', async (t) => {
   const { index, files } = readPageFiles();
   const sizes = [index, ...files.values()].map(({ gzip }) => gzip.length);
   const sum = sizes.reduce((total, size) => total + size, 0);
-  t.ok(sum < 60_000, `${sum} bytes in ${sizes.length} files`);
+  t.ok(sum < 61_000, `${sum} bytes in ${sizes.length} files`);
 });
 
 t.test('each page has a view, and each view a page', async (t) => {

@@ -36,6 +36,8 @@ export class Ledger {
   received = 0;
   private readonly server: Server;
   private readonly waiting: { at: number; resolve: () => void }[] = [];
+  /** Keys of what was taken without an answer: it comes again at once, on another connection. */
+  readonly unanswered = new Set<string>();
   private answers = 0;
 
   /** @param refusesSome - every ninth request is refused once, so that retries are always under way */
@@ -85,6 +87,7 @@ export class Ledger {
       if (!isRejected(index)) this.write(body, String(keys[index]), life);
     }
     if (turn === 5) {
+      for (const key of keys) this.unanswered.add(String(key));
       response.destroy();
       return;
     }

@@ -171,6 +171,7 @@ export class Scenario {
   private async repeated(entries: readonly Entry[]): Promise<Entry[]> {
     const store = await openStore({ url: this.store.replace(':./', `:${this.folder}/`), maxQueued: 1 }, systemClock);
     const unheard = async ({ keys }: Entry) => {
+      if ([...keys].some((key) => this.ledger.unanswered.has(key))) return true;
       const attempts = await Promise.all([...keys].map((delivery) => store.attempts({ delivery, limit: 100 })));
       return attempts
         .flat()

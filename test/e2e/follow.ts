@@ -43,7 +43,7 @@ async function sync(runCommand: RunCommand, config: string, now: number): Promis
 }
 
 function writeConfig(folder: string, url: string, engine: object): string {
-  const allowEmpty = { guard: { allowEmpty: true } };
+  const allowEmpty = { guard: { maxExits: '100%', allowEmpty: true } };
   const named = (definitions: Record<string, string>) =>
     Object.entries(definitions).map(([key, sql]) => ({ name: key, key, source: 'personas', sql, engine: 'orders' }));
   const config = {

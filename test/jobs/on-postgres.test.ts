@@ -3,7 +3,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the sync with its store on Postgres; the engines have theirs in test/jobs/engines.
 await runOnPostgres(t, {
-  databases: 2,
+  databases: 12,
   suites: [
     'jobs/deletion',
     'jobs/expect',
