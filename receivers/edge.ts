@@ -45,6 +45,7 @@ export function createReceiver(options: EdgeOptions): EdgeReceiver {
   }
   const core = createCore({ stuckAfter: STUCK_AFTER, ...options }, webSignatures, true);
   const log = logOf(options);
+  void core.resume(log);
   return {
     handle(request, context) {
       const response = respond(core, request, log, context);

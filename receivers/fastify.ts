@@ -3,8 +3,9 @@ import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, F
 import fp from 'fastify-plugin';
 import type { Kind } from './bodies.ts';
 import { systemClock } from './clock.ts';
-import { createCore } from './core/core.ts';
+import { type Core, createCore } from './core/core.ts';
 import { createDeadlines } from './core/deadlines.ts';
+import { checkOptionNames, VERIFYING } from './core/option-names.ts';
 import { type Reply, refusal, tooLarge, unreadable } from './core/reply.ts';
 import type { VerifiedFields } from './core/request.ts';
 import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
@@ -60,6 +61,7 @@ class Arrival implements RequestHead, VerifiedFields, Webhook {
   rawBody: Buffer = nothing;
   secret: number | undefined;
   key: string | undefined;
+  otherKey: string | undefined;
   sender = '';
   readonly since: number;
   readonly #request: FastifyRequest;
@@ -86,9 +88,9 @@ class Refused extends Error {
   readonly statusCode: number;
   readonly reply: Reply;
 
-  constructor(reply: Reply) {
+  constructor(reply: Reply, cause?: Error) {
     const { code, message } = JSON.parse(reply.body) as { code: string; message: string };
-    super(message);
+    super(message, { cause });
     this.code = code;
     this.statusCode = reply.status;
     this.reply = reply;
@@ -125,7 +127,7 @@ function keepRawBody(
     const arrival = arrivalOf(request, clock);
     const inTime: ReadDeadline = (cut) => reads.add(arrival.since + deadline, cut);
     readBody(payload as Readable, bodyLimit, inTime, (error, rawBody) => {
-      if (rawBody === undefined) return done(new Refused(error === undefined ? tooLarge : unreadable(error)));
+      if (rawBody === undefined) return done(new Refused(error === undefined ? tooLarge : unreadable(error), error));
       // Separate from request.body, which the host's hooks may replace.
       arrival.rawBody = rawBody;
       request.webhook = arrival;
@@ -147,9 +149,10 @@ function verifyScope(scope: FastifyInstance, verifier: Verifier, options: Deadli
     const arrival = arrivalOf(request, clock);
     const finish = (result: VerifyResult) => {
       if (!result.ok) return void send(reply, result.reply);
-      const { secret, key, sender } = result;
+      const { secret, key, otherKey, sender } = result;
       arrival.secret = secret;
       arrival.key = key;
+      arrival.otherKey = otherKey;
       arrival.sender = sender;
       request.webhook = arrival;
       done();
@@ -161,11 +164,11 @@ function verifyScope(scope: FastifyInstance, verifier: Verifier, options: Deadli
 }
 
 /** Answers errors here, since a host's error handler may turn a 4xx into a 500, which the sender repeats for hours. */
-function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+function answerError(error: FastifyError | Refused, request: FastifyRequest, reply: FastifyReply, core: Core): void {
+  const { statusCode: status = 500, code = 'error' } = error;
+  if (status >= 500) core.report(error.cause ?? error, { stage: 'host' }, request.log);
   if (error instanceof Refused) return void send(reply, error.reply);
-  const status = error.statusCode ?? 500;
-  if (status >= 500) request.log.error({ err: error }, 'webhook failed');
-  send(reply, refusal(status, error.code ?? 'error', status >= 500 ? 'internal error' : error.message));
+  send(reply, refusal(status, code, status >= 500 ? 'internal error' : error.message));
 }
 
 const meta = (name: string) => ({ name: `@rollcall/receivers/${name}`, fastify: '5.x' });
@@ -175,6 +178,7 @@ const meta = (name: string) => ({ name: `@rollcall/receivers/${name}`, fastify: 
  * Register it inside a scope of its own: all routes there, and no others, are verified.
  */
 export const signature = fp<VerifyOptions>(async (scope, options) => {
+  checkOptionNames(options, VERIFYING);
   verifyScope(scope, new Verifier(options, nodeSignatures), options);
 }, meta('signature'));
 
@@ -199,7 +203,7 @@ export const bodies = fp<BodiesOptions>(async (scope, options) => {
 const receive: FastifyPluginAsync<ReceiverOptions> = async (scope, options) => {
   const core = createCore(options, nodeSignatures);
   verifyScope(scope, core.verifier, options);
-  scope.setErrorHandler(answerError);
+  scope.setErrorHandler<FastifyError>((error, request, reply) => answerError(error, request, reply, core));
   scope.addHook('onReady', () => core.resume(scope.log));
   scope.addHook('onClose', () => core.close());
   scope.post(options.path ?? '/', { bodyLimit: core.verifier.bodyLimit }, (request, reply) => {

@@ -23,13 +23,30 @@ export class TooSlow extends Error {
   override message = 'the body did not arrive in time';
 }
 
+/** The sender closed the connection before the body was complete. */
+export class HungUp extends Error {
+  override name = 'HungUp';
+  override message = 'the body ended too early';
+}
+
+/** Codes of a connection that its sender closed. */
+const HANG_UPS: readonly unknown[] = ['ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'];
+
+/** Anyone can hang up, so that is not a fault of the host. */
+export function isHungUp(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return (
+    error instanceof HungUp || error.name === 'AbortError' || HANG_UPS.includes((error as { code?: unknown }).code)
+  );
+}
+
 /** Calls back when a body takes too long. */
 export type ReadDeadline = (cut: () => void) => Wait;
 
 /** The reason that a stream will emit nothing more: its events are not repeated. */
 function unreadable(stream: Readable): Error | undefined {
   if (stream.readableDidRead || stream.readableEnded) return new AlreadyRead();
-  return stream.destroyed ? new Error('the body ended too early') : undefined;
+  return stream.destroyed ? new HungUp() : undefined;
 }
 
 /**
@@ -63,7 +80,7 @@ export function readBody(stream: Readable, limit: number, deadline: ReadDeadline
   }
   function onClose(): void {
     // Every stream closes, so make no error needlessly: its stack costs more than the rest of the reading.
-    if (!finished) finish(new Error('the body ended too early'), undefined);
+    if (!finished) finish(new HungUp(), undefined);
   }
   const wait = deadline(() => finish(new TooSlow(), undefined));
   stream.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);

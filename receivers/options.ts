@@ -11,20 +11,21 @@ export interface RequestHead {
   header(name: string): string | undefined;
 }
 
+/** `undefined` is an environment variable that is not set, for instance while an app is built: requests are answered 503. */
+type Secrets = Secret | readonly (Secret | undefined)[] | undefined;
+
 /**
  * One secret, several while they are rotated, or a function that finds them for a request (tenants).
- * The function returns `undefined` for an unknown tenant (401) and throws if the lookup fails (503).
+ * The function returns `[]` for an unknown tenant (401), and throws or returns `undefined` if it has no secret now (503).
  */
-export type SecretOption =
-  | Secret
-  | readonly Secret[]
-  | ((request: RequestHead) => Awaitable<Secret | readonly Secret[] | undefined>);
+export type SecretOption = Secrets | ((request: RequestHead) => Awaitable<Secrets>);
 
 /** The request that brought a message, for its handler. */
 export interface ReceivedRequest {
   /**
    * Aborts when the sender was asked to retry, when the receiver stops waiting at its close, and when the lease was lost,
-   * so that another process may have begun the same work.
+   * so that another process may have begun the same work. Stop by `signal.throwIfAborted()`. A handler that has read the
+   * signal and returns after it has aborted counts as failed.
    */
   readonly signal: AbortSignal;
   /** The bytes as received. */
@@ -150,8 +151,9 @@ export interface VerifyOptions {
   clock?: ReceiverClock;
 }
 
-/** Answer 200 once handlers are done (`handled`), or as soon as the message is stored (`stored`). */
-export type AckOptions = { ack?: 'handled'; store?: ReceiverStore } | { ack: 'stored'; store: Inbox };
+/** Answer 200 as soon as the message is stored (`stored`), or once handlers are done (`handled`). */
+// TypeScript's messages are about the last one.
+export type AckOptions = { ack: 'stored'; store: Inbox } | { ack?: 'handled'; store?: ReceiverStore };
 
 export type CoreOptions = VerifyOptions &
   AckOptions & {

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Core } from './core/core.ts';
 import * as reply from './core/reply.ts';
-import { AlreadyRead, type ReadDeadline, TooSlow } from './incoming.ts';
+import { AlreadyRead, HungUp, type ReadDeadline, TooSlow } from './incoming.ts';
 import type { Log, RequestHead } from './options.ts';
 import { joined } from './parse/bytes.ts';
 import type { Trusted } from './verify/verifier.ts';
@@ -48,8 +48,9 @@ export async function check(core: Checker, incoming: Incoming, since: number, lo
   try {
     rawBody = await incoming.read(verifier.bodyLimit, (cut) => core.reading(since, cut));
   } catch (error) {
-    if (error instanceof AlreadyRead) core.report(error, { stage: 'host' }, log);
-    return no(core.isClosing() ? reply.closing : reply.unreadable(error));
+    const answer = reply.unreadable(error);
+    if (answer.status === 500) core.report(error, { stage: 'host' }, log);
+    return no(core.isClosing() ? reply.closing : answer);
   }
   if (rawBody === undefined) return no(reply.tooLarge);
   const verified = await verifier.body(incoming, rawBody, log);
@@ -63,8 +64,8 @@ export async function receive(core: Core, incoming: () => Incoming, log: Log): P
     const request = incoming();
     const checked = await check(core, request, since, log);
     if (!checked.ok) return checked.reply;
-    const { rawBody, key, secret, sender } = checked;
-    const verified = { rawBody, key, secret, sender, url: request.url, since };
+    const { rawBody, key, otherKey, secret, sender } = checked;
+    const verified = { rawBody, key, otherKey, secret, sender, url: request.url, since };
     return await new Promise((answered) => core.accept(verified, log, answered));
   } catch (error) {
     core.report(error, { stage: 'host' }, log);
@@ -85,7 +86,12 @@ export function fromRequest(request: Request): Incoming {
     header: (name) => request.headers.get(name) ?? undefined,
     async read(limit, deadline) {
       if (request.bodyUsed || request.body?.locked) throw new AlreadyRead();
-      return request.body === null ? joined([], 0) : collect(request.body, limit, deadline);
+      if (request.body === null) return joined([], 0);
+      try {
+        return await collect(request.body, limit, deadline);
+      } catch (error) {
+        throw request.signal?.aborted ? new HungUp() : error;
+      }
     },
   };
 }

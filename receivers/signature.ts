@@ -13,7 +13,8 @@ export type Secret = string | KeyObject;
  */
 export function signingKey(secret: Secret): KeyObject {
   const key = typeof secret === 'string' ? createSecretKey(secret, 'utf8') : secret;
-  if (!(key instanceof KeyObject && key.symmetricKeySize)) throw new TypeError('a shared secret must not be empty');
+  if (!(key instanceof KeyObject)) throw new TypeError(`a shared secret is text or a KeyObject, not ${typeof secret}`);
+  if (!key.symmetricKeySize) throw new TypeError('a shared secret must not be empty');
   return key;
 }
 

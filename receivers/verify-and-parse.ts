@@ -1,5 +1,6 @@
 import { systemClock } from './clock.ts';
 import { createDeadlines } from './core/deadlines.ts';
+import { checkOptionNames, VERIFYING } from './core/option-names.ts';
 import type { Reply } from './core/reply.ts';
 import type { Log, VerifyOptions } from './options.ts';
 import type { BodyFault, Message, UnknownMessage } from './parse/messages.ts';
@@ -25,6 +26,8 @@ export interface VerifiedRequest {
   /** A name for the secret that matched, and its index. */
   sender: string;
   secret: number | undefined;
+  /** With `signing: 'both'`, another key of a single message: remember both. */
+  otherKey: string | undefined;
   rawBody: Buffer;
 }
 
@@ -45,6 +48,7 @@ export function createVerifyAndParse(
   options: VerifyOptions & { log?: Log },
 ): (request: Request) => Promise<VerifiedRequest | RefusedRequest> {
   if (!isObject(options)) throw new TypeError('give the options: { secret }');
+  checkOptionNames(options, VERIFYING);
   const { deadline = 4500, clock = systemClock } = options;
   const log = logOf(options);
   const verifier = new Verifier(options, nodeSignatures);
@@ -56,17 +60,18 @@ export function createVerifyAndParse(
     report: (error: unknown) => log.error({ err: error }, 'webhook failed'),
   };
   return async (request) => {
-    const checked = await check(core, fromRequest(request), clock.now(), log);
+    const incoming = fromRequest(request);
+    const checked = await check(core, incoming, clock.now(), log);
     if (!checked.ok) return refused(checked.reply);
-    const { rawBody, key, sender, secret } = checked;
+    const { rawBody, key, otherKey, sender, secret } = checked;
     const parsed = parseBody(rawBody);
-    if (!('batch' in parsed))
-      return { ok: true, messages: [{ ...parsed, key }], isBatch: false, sender, secret, rawBody };
+    const fields = { ok: true, sender, secret, otherKey, rawBody } as const;
+    if (!('batch' in parsed)) return { ...fields, messages: [{ ...parsed, key }], isBatch: false };
     const { batch } = parsed;
-    const tooOld = verifier.age(batch.sentAt);
+    const tooOld = verifier.age(batch.sentAt, incoming, log);
     if (tooOld !== undefined) return refused(tooOld);
     const messages = batch.keys.map((key, index): ParsedMessage => ({ ...batch.message(index), key }));
-    return { ok: true, messages, isBatch: true, sender, secret, rawBody };
+    return { ...fields, messages, isBatch: true };
   };
 }
 

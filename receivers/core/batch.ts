@@ -20,6 +20,8 @@ export interface BatchParts {
   handle(index: number): Reply | Job;
   /** Called once all messages have their answers, or at the deadline. */
   finished(reply: Reply, run: BatchRun): void;
+  /** Called instead if the run fails. */
+  failed(error: unknown, run: BatchRun): void;
 }
 
 /** Handles the messages of one request, a few at a time. */
@@ -31,7 +33,7 @@ export class BatchRun extends Timed implements Asker {
   #next = 0;
   #left: number;
   #begun = 0;
-  #since: number;
+  #since = 0;
   #hasBreak = false;
   #hasEnded = false;
 
@@ -40,13 +42,18 @@ export class BatchRun extends Timed implements Asker {
     this.#parts = parts;
     this.#left = parts.size;
     this.#states = new Array(parts.size).fill(undefined);
-    this.#since = parts.now();
   }
 
   start(): void {
-    while (this.#next < this.#parts.size && this.#working < CONCURRENCY && !this.#hasBreak && !this.#hasEnded) {
-      if (this.#isBreakDue()) this.#pause();
-      else this.#begin(this.#next++);
+    try {
+      if (this.#begun === 0) this.#since = this.#parts.now();
+      while (this.#next < this.#parts.size && this.#working < CONCURRENCY && !this.#hasBreak && !this.#hasEnded) {
+        if (this.#isBreakDue()) this.#pause();
+        else this.#begin(this.#next++);
+      }
+    } catch (error) {
+      this.#hasEnded = true;
+      this.#parts.failed(error, this);
     }
   }
 
@@ -88,7 +95,6 @@ export class BatchRun extends Timed implements Asker {
     later(() => {
       this.#hasBreak = false;
       this.#begun = 0;
-      this.#since = this.#parts.now();
       this.start();
     });
   }

@@ -1,5 +1,11 @@
-/** Not every runtime has `setImmediate`, which is faster. */
-export const later: (callback: () => void) => void = globalThis.setImmediate ?? ((callback) => setTimeout(callback, 0));
+/** Calls back after other work. Not every runtime has `setImmediate`, which is faster; in some it only throws. */
+export function later(callback: () => void): void {
+  try {
+    globalThis.setImmediate(callback);
+  } catch {
+    setTimeout(callback, 0);
+  }
+}
 
 /** Steps, or milliseconds, between two breaks. */
 const BREAK_AFTER = 64;

@@ -9,12 +9,14 @@ import { changeOf, deletedBy, type Inbox, memoryStore, type ReceiverStore } from
 import type { Signatures } from '../verify/signatures.ts';
 import { Verifier } from '../verify/verifier.ts';
 import { BatchRun, batchReply } from './batch.ts';
+import { withOtherKeys } from './both-keys.ts';
 import { createDeadlines, type Wait } from './deadlines.ts';
 import { checkHandlers } from './handler-names.ts';
 import { InboxWorker } from './inbox.ts';
 import { Job, WaitingRequest } from './job.ts';
 import { HandlerLeases, type HeldRequest } from './leases.ts';
 import { LinkedList } from './linked.ts';
+import { checkOptionNames, RECEIVING } from './option-names.ts';
 import { PassingMap } from './passing.ts';
 import * as reply from './reply.ts';
 import { createReport, type ReportFailure } from './report.ts';
@@ -33,11 +35,14 @@ export interface Core {
   report: ReportFailure;
   /** Resolves once the handlers running now are done, after `drain` at the latest. */
   settled(): Promise<void>;
-  /** Resumes stored messages that are not finished; for `ack: 'stored'`. */
+  /** Call at start. Resumes stored messages that are not finished, and logs doubtful options. */
   resume(log: Log): Promise<void>;
   /** Answers 503 from now on and waits for the handlers, including late ones. */
   close(): Promise<void>;
 }
+
+/** Milliseconds until the sender gives up on an answer. */
+const SENDER_WAIT = 5_000;
 
 export type Answered = (answer: reply.Reply) => void;
 
@@ -60,7 +65,8 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
 
   const report = createReport(on);
   const verifier = new Verifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
-  const jobs = new Jobs({ on, store, clock, stuckAfter, report, deletedScopeOf });
+  const remembers = options.signing === 'both' ? withOtherKeys(store) : store;
+  const jobs = new Jobs({ on, store: remembers, clock, stuckAfter, report, deletedScopeOf });
   const { leases, handle } = jobs;
   const inbox =
     options.ack === 'stored'
@@ -86,8 +92,13 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
     waits.watch(waiting);
   }
 
-  function acceptBatch(batch: Batch, verified: VerifiedFields, log: Log, answered: Answered): void {
-    const tooOld = verifier.age(batch.sentAt);
+  function acceptBatch(
+    batch: Batch,
+    verified: VerifiedFields,
+    log: Log,
+    { answered, failed }: { answered: Answered; failed(error: unknown): void },
+  ): void {
+    const tooOld = verifier.age(batch.sentAt, verified, log);
     if (tooOld !== undefined) return void answered(tooOld);
     const scope = scopeOf(verified.sender);
     const run = new BatchRun({
@@ -98,6 +109,10 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
       finished(answer, each) {
         waits.unwatch(each);
         answered(answer);
+      },
+      failed(error, each) {
+        waits.unwatch(each);
+        failed(error);
       },
     });
     waits.watch(run);
@@ -111,7 +126,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
       return only as reply.Reply;
     }
     const { batch } = body;
-    const tooOld = verifier.age(batch.sentAt);
+    const tooOld = verifier.age(batch.sentAt, verified, log);
     if (tooOld !== undefined) return tooOld;
     const arrivals = batch.keys.map((_, index) => ({
       parsed: batch.message(index),
@@ -129,21 +144,23 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
     accept(verified, log, answered) {
       if (closing) return void answered(reply.closing);
       leases.catchUp(verified.since);
-      const unforeseen = (error: unknown) => {
+      const failed = (error: unknown) => {
         report(error, { stage: 'host' }, log);
         answered(reply.crashed);
       };
       try {
         const body = parseBody(verified.rawBody);
-        if (inbox !== undefined) keep(inbox, body, verified, log).then(answered, unforeseen);
-        else if ('batch' in body) acceptBatch(body.batch, verified, log, answered);
+        if (inbox !== undefined) keep(inbox, body, verified, log).then(answered, failed);
+        else if ('batch' in body) acceptBatch(body.batch, verified, log, { answered, failed });
         else acceptOne(body, verified, log, answered);
       } catch (error) {
-        unforeseen(error);
+        failed(error);
       }
     },
     settled: () => jobs.settled(drain),
     async resume(log) {
+      if (verifier.isUnset) log.warn({}, 'the shared secret is not set: webhooks will be answered 503');
+      if (deadline >= SENDER_WAIT) log.warn({ deadline }, `the sender waits only ${SENDER_WAIT} ms for an answer`);
       await inbox?.resume(log);
     },
     async close() {
@@ -160,6 +177,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
 function checkOptions(options: CoreOptions): void {
   if (!isObject(options)) throw new TypeError('give the options of the receiver: { secret, on }');
   checkHandlers(options.on);
+  checkOptionNames(options, RECEIVING);
   for (const name of ['stuckAfter', 'concurrency'] as const) checkNumber(name, options[name]);
   checkNumber('drain', options.drain, true);
   const { ack = 'handled', store } = options;
@@ -211,6 +229,7 @@ class Jobs {
    */
   once(parsed: Parsed, verified: VerifiedFields, scope: string, log: Log): reply.Reply | Job {
     const key = verified.key === undefined ? undefined : `${scope}|${verified.key}`;
+    const otherKey = verified.otherKey === undefined ? undefined : `${scope}|${verified.otherKey}`;
     const same = key === undefined ? undefined : this.#running.get(key);
     if (same !== undefined) return same;
     const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
@@ -218,7 +237,7 @@ class Jobs {
     const deletes = deletedBy(parsed, this.#deletedScopeOf(scope));
     const request = new OpenRequest(verified);
     if (key !== undefined || change !== undefined || deletes !== undefined) {
-      request.opening = { key, change, holder: this.leases.newHolder(), deletes };
+      request.opening = { key, otherKey, change, holder: this.leases.newHolder(), deletes };
     }
     const job = new Job(parsed, request, log);
     const answer = change === undefined ? this.#run(job) : this.#runInTurn(job, change.name);

@@ -4,6 +4,20 @@ import type { Handlers } from '../options.ts';
 const handlers = [...kinds, 'around', 'any', 'unhandled', 'invalid', 'error'];
 const groups = { audience: ['entered', 'exited'], trait: ['changed', 'gone'] } as const;
 
+/** Keys that the sender accepts. */
+const keyForm = /^(?!__proto__$)[\p{L}\p{N}\p{M}_-]{1,100}$/u;
+
+/** The key that the sender makes of a name. */
+const keyOf = (name: string): string =>
+  (
+    name
+      .normalize('NFD')
+      .replace(/[\p{M}'’]/gu, '')
+      .match(/\p{Lu}?\p{Ll}+|\p{Lu}+(?!\p{Ll})|\p{N}+|\p{Lo}+/gu) ?? []
+  )
+    .join('_')
+    .toLowerCase();
+
 /**
  * Finds handlers that would never be called: their messages would be answered 200 and lost. TypeScript finds most.
  *
@@ -16,7 +30,12 @@ export function checkHandlers(on: Handlers): void {
     if (given === undefined) continue;
     checkObject(`on.${group}`, given);
     for (const [key, each] of Object.entries(given)) {
-      if (each !== undefined) checkNames(`on.${group}.${key}`, each, names);
+      if (each === undefined) continue;
+      if (key !== '*' && !keyForm.test(key)) {
+        const name = JSON.stringify(key);
+        throw new TypeError(`on.${group}[${name}] would never be called: give the key of the ${group}, ${keyOf(key)}`);
+      }
+      checkNames(`on.${group}.${key}`, each, names);
     }
   }
 }

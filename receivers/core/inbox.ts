@@ -4,6 +4,7 @@ import { computedOf, type Parsed } from '../parse/messages.ts';
 import { parseMessage } from '../parse/parse.ts';
 import { changeOf, deletedBy, type Inbox, type KeptRequest, type Opening, type StoredRequest } from '../store.ts';
 import type { Awaitable } from './after.ts';
+import { keepOnce } from './both-keys.ts';
 import { Breaks } from './breaks.ts';
 import type { HandlerLeases } from './leases.ts';
 import * as reply from './reply.ts';
@@ -32,7 +33,7 @@ export interface InboxParts {
   readonly concurrency: number;
   readonly report: ReportFailure;
   readonly leases: HandlerLeases;
-  handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
+  handle(parsed: Parsed, request: OpenRequest, log: Log): Awaitable<reply.Reply>;
   scopeOf(sender: string): string;
   /** The scope that a deletion notice of this scope deletes in. */
   deletedScopeOf(scope: string): string;
@@ -73,15 +74,24 @@ export class InboxWorker {
     for (const each of arrivals) {
       const { parsed, verified } = each;
       if (!parsed.ok) continue;
-      const { rawBody: body, url, secret, sender } = verified;
+      const { rawBody: body, url, secret, sender, otherKey: other } = verified;
       const scope = scopeOf(sender);
       const key = `${scope}|${verified.key ?? crypto.randomUUID()}`;
       const user = 'userId' in parsed.message ? parsed.message.userId : undefined;
-      requests.set(each, { key, body, url, secret, scope, user: typeof user === 'string' ? user : undefined });
+      const otherKey = other === undefined ? undefined : `${scope}|${other}`;
+      requests.set(each, {
+        key,
+        otherKey,
+        body,
+        url,
+        secret,
+        scope,
+        user: typeof user === 'string' ? user : undefined,
+      });
     }
     let kept: reply.Reply[];
     try {
-      const news = requests.size > 0 ? await store.keep([...requests.values()]) : [];
+      const news = requests.size > 0 ? await keepOnce(store, [...requests.values()]) : [];
       kept = news.map((isNew) => (isNew ? reply.stored : reply.duplicate));
     } catch (error) {
       report(error, { stage: 'store' }, log);
@@ -98,7 +108,7 @@ export class InboxWorker {
   async #refuse({ parsed, verified }: InboxArrival, log: Log): Promise<reply.Reply> {
     const { report, handle } = this.#parts;
     try {
-      return await handle(parsed, new OpenRequest(verified));
+      return await handle(parsed, new OpenRequest(verified), log);
     } catch (error) {
       report(error, { stage: 'invalid' }, log);
       return reply.failed;
@@ -198,8 +208,9 @@ export class InboxWorker {
     this.#open.add(request);
     await store.tried(key);
     try {
-      const { status } = await leases.keep(request, (async () => handle(parsed, request))(), log);
+      const { status } = await leases.keep(request, (async () => handle(parsed, request, log))(), log);
       if (status >= 500) throw new Error('the handler was given up');
+      if (request.abandonment !== undefined) throw request.abandonment;
       await store.done(opening);
     } catch (error) {
       await store.release(opening);

@@ -1,4 +1,4 @@
-import { AlreadyRead, TooSlow } from '../incoming.ts';
+import { AlreadyRead, isHungUp, TooSlow } from '../incoming.ts';
 
 /** An answer of the kit, before an edge turns it into its framework's response. */
 export interface Reply {
@@ -77,7 +77,8 @@ export const crashed = refusal(500, 'internal_error', 'the receiver failed; send
 /** The answer if a body can't be read. A fault of the host counts as our own failure, so that the sender retries. */
 export function unreadable(error: unknown): Reply {
   if (error instanceof AlreadyRead) return bodyAlreadyRead;
-  return error instanceof TooSlow ? bodyTooSlow : bodyUnreadable;
+  if (error instanceof TooSlow) return bodyTooSlow;
+  return isHungUp(error) ? bodyUnreadable : crashed;
 }
 
 export const failed = refusal(500, 'handler_failed', 'the handler failed; send it again');

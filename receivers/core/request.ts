@@ -12,6 +12,8 @@ export interface RequestFields {
 
 /** A verified request on its way to the handlers. */
 export interface VerifiedFields extends RequestFields {
+  /** With `signing: 'both'`, the key that it would have without its `webhook-…` headers. */
+  readonly otherKey?: string | undefined;
   /** Identifies the secret that matched; empty if no secret is set. */
   readonly sender: string;
   /** Time of the request's arrival, by the receiver's clock. */
@@ -86,6 +88,14 @@ export class OpenRequest implements ReceivedRequest {
     this.#controller ??= new AbortController();
     if (this.isExpired) this.#controller.abort();
     return this.#controller.signal;
+  }
+
+  /** The failure of a handler that returns after it could know that its signal had aborted: it may have stopped halfway. */
+  get abandonment(): Error | undefined {
+    if (!this.isExpired || this.#controller === undefined) return undefined;
+    return new Error(
+      'the handler returned after its signal had aborted, so it is not done: use signal.throwIfAborted()',
+    );
   }
 
   /** Call when nobody waits for the outcome any more, or when the lease was lost. */

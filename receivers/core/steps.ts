@@ -1,5 +1,5 @@
 import { type IdentifyBody, kinds } from '../bodies.ts';
-import type { AudienceHandlers, Handler, Handlers, TraitHandlers } from '../options.ts';
+import type { AudienceHandlers, Handler, Handlers, Log, TraitHandlers } from '../options.ts';
 import { type ComputedCalls, computedOf, type Message, type UnknownMessage } from '../parse/messages.ts';
 import { after } from './after.ts';
 import * as reply from './reply.ts';
@@ -11,7 +11,7 @@ export interface HandlerStep {
 }
 
 /** Finds the step of a message; `known` is true if its kind is one of the seven. */
-export type StepOf = (message: Message | UnknownMessage, known: boolean) => HandlerStep;
+export type StepOf = (message: Message | UnknownMessage, known: boolean, log: Log) => HandlerStep;
 
 interface AudienceSteps {
   readonly entered: HandlerStep;
@@ -22,6 +22,9 @@ interface TraitSteps {
   readonly changed: HandlerStep;
   readonly gone: HandlerStep;
 }
+
+/** The most keys without a handler that are logged. */
+const MISSED_LIMIT = 100;
 
 /** Handles changes for which an audience has no handler. */
 const nothing = () => {};
@@ -69,11 +72,25 @@ export function createSteps(on: Handlers): StepOf {
     return isGone ? steps.gone : steps.changed;
   }
 
-  return (message, known) => {
+  const missed = new Set<string>();
+
+  /** Logs a change that no handler takes although handlers name other keys: one may be misspelt, or renamed at the sender. */
+  function noteMissed({ kind, key }: ComputedCalls, log: Log): void {
+    const named = kind === 'audience' ? audiences : traits;
+    const name = `${kind} ${key}`;
+    if (named.size === 0 || missed.has(name) || missed.size >= MISSED_LIMIT) return;
+    missed.add(name);
+    log.warn({ [kind]: key, handled: [...named.keys()] }, `webhook unhandled: on.${kind} does not name this key`);
+  }
+
+  return (message, known, log) => {
     if (!known) return left;
     const computed = message.type === 'identify' ? computedOf(message) : undefined;
     const special = computed && computedStep(computed, message as IdentifyBody);
-    return special ?? (ofKind.get(message.type) as HandlerStep);
+    if (special !== undefined) return special;
+    const step = ofKind.get(message.type) as HandlerStep;
+    if (computed !== undefined && step === left && on.unhandled === undefined) noteMissed(computed, log);
+    return step;
   };
 }
 

@@ -1,5 +1,5 @@
-import type { Handlers, ReceiverClock } from '../options.ts';
-import type { Parsed } from '../parse/messages.ts';
+import type { Handlers, Log, ReceiverClock } from '../options.ts';
+import type { Message, Parsed, UnknownMessage } from '../parse/messages.ts';
 import type { Opened, Opening, ReceiverStore } from '../store.ts';
 import { type Awaitable, after, isThenable } from './after.ts';
 import type { Job } from './job.ts';
@@ -7,7 +7,7 @@ import type { HandlerLeases } from './leases.ts';
 import * as reply from './reply.ts';
 import type { ReportFailure } from './report.ts';
 import type { OpenRequest } from './request.ts';
-import { createSteps, type StepOf } from './steps.ts';
+import { createSteps, type HandlerStep, type StepOf } from './steps.ts';
 
 interface WorkParts {
   readonly on: Handlers;
@@ -21,7 +21,7 @@ interface WorkParts {
 
 export interface Work {
   /** Runs the handlers. Fails if they fail. */
-  handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
+  handle(parsed: Parsed, request: OpenRequest, log: Log): Awaitable<reply.Reply>;
   /** Begins a job in the store, handles it if it is ours, and ends it there. Never fails. */
   run(job: Job): Answer;
 }
@@ -30,7 +30,7 @@ export function createWork(parts: WorkParts): Work {
   const stepOf = createSteps(parts.on);
   const place: JobParts = { ...parts, stepOf, giveUp: (job) => goOn(place, job, settle, reply.failed) };
   return {
-    handle: (parsed, request) => handle(place, parsed, request),
+    handle: (parsed, request, log) => handle(place, parsed, request, log),
     run: (job) => run(place, job),
   };
 }
@@ -51,11 +51,12 @@ type Next<T> = (place: JobParts, value: T, job: Job) => Answer;
 const BUSY_STEP = 100;
 const TAKEN = 'another process has handled it meanwhile';
 
-function handle(place: JobParts, parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply> {
+function handle(place: JobParts, parsed: Parsed, request: OpenRequest, log: Log): Awaitable<reply.Reply> {
   const { on, stepOf } = place;
   if (!parsed.ok) return refused(on, parsed, request);
-  if (on.around !== undefined) return around(place, parsed, request);
-  const { call, answer } = stepOf(parsed.message, parsed.known);
+  const step = stepOf(parsed.message, parsed.known, log);
+  if (on.around !== undefined) return around(on.around, parsed.message, request, step);
+  const { call, answer } = step;
   return after(call(parsed.message as never, request), () => answer);
 }
 
@@ -69,13 +70,13 @@ function refused(
 }
 
 async function around(
-  { on, stepOf }: JobParts,
-  { message, known }: Parsed & { ok: true },
+  wrap: NonNullable<Handlers['around']>,
+  message: Message | UnknownMessage,
   request: OpenRequest,
+  { call, answer }: HandlerStep,
 ): Promise<reply.Reply> {
-  const { call, answer } = stepOf(message, known);
   let hasReturned = false;
-  await on.around?.(message, request, async () => {
+  await wrap(message, request, async () => {
     await call(message as never, request);
     hasReturned = true;
   });
@@ -144,14 +145,14 @@ function begun(place: JobParts, state: Opened, job: Job): Answer {
 }
 
 function work(place: JobParts, job: Job): Answer {
-  const { parsed, request } = job;
+  const { parsed, request, log } = job;
   let result: unknown;
   try {
     if (parsed.ok && place.on.around === undefined) {
-      const { call, answer } = place.stepOf(parsed.message, parsed.known);
+      const { call, answer } = place.stepOf(parsed.message, parsed.known, log);
       job.answer = answer;
       result = call(parsed.message as never, request);
-    } else result = handle(place, parsed, request);
+    } else result = handle(place, parsed, request, log);
   } catch (error) {
     return failed(place, error, job);
   }
@@ -162,6 +163,8 @@ function work(place: JobParts, job: Job): Answer {
 
 /** Without `job.answer`, the result is that of `handle`, the answer itself. */
 function handled(place: JobParts, result: unknown, job: Job): Answer {
+  const { abandonment } = job.request;
+  if (abandonment !== undefined) return failed(place, abandonment, job);
   return settle(place, job.answer ?? (result as reply.Reply), job);
 }
 

@@ -20,9 +20,13 @@ export class SqliteFile {
   constructor(path: string) {
     refuseLost(path);
     this.#path = path;
-    this.db = new DatabaseSync(path, { timeout: START_WAIT });
-    this.db.exec('pragma journal_mode = wal; pragma synchronous = full;');
-    makeTables(this.db);
+    try {
+      this.db = new DatabaseSync(path, { timeout: START_WAIT });
+      this.db.exec('pragma journal_mode = wal; pragma synchronous = full;');
+      makeTables(this.db);
+    } catch (cause) {
+      throw new Error(`the store ${path} can't be opened: ${(cause as Error).message}`, { cause });
+    }
     this.db.exec(`pragma busy_timeout = ${WAIT}`);
     // It holds personal data.
     if (path !== ':memory:') for (const suffix of ['', '-wal', '-shm']) makePrivate(path + suffix);

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { type Secret, signingKey, verifyWellFormed } from '../signature.ts';
+import { type Secret, sign, signingKey, verifyWellFormed } from '../signature.ts';
 import { mistake } from './hints.ts';
 import { SENDER, SENDER_LENGTH, type Signatures } from './signatures.ts';
 import { standardKey, verifyStandard } from './standard.ts';
@@ -12,6 +12,7 @@ export const nodeSignatures: Signatures = {
     return {
       verify: (body, header) => verifyWellFormed(body, header, keys),
       verifyStandard: (body, headers) => verifyStandard(body, headers, standardKeys),
+      sign: (body, secret) => sign(body, keys[secret] as Secret),
       sender: (secret) => senderName(keys[secret] as Secret),
     };
   },

@@ -7,6 +7,8 @@ export interface Prepared {
   /** @param header - well formed */
   verify(body: Uint8Array, header: string): Awaitable<Verification>;
   verifyStandard(body: Uint8Array, headers: GivenHeaders): Awaitable<StandardVerification>;
+  /** `X-Signature` of a body with the secret at this index. */
+  sign(body: Uint8Array, secret: number): Awaitable<string>;
   /** Derives a name from the secret at this index that does not reveal it. */
   sender(secret: number): Awaitable<string>;
 }

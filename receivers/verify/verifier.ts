@@ -1,7 +1,7 @@
 import { systemClock, within } from '../clock.ts';
 import { type Awaitable, after, isThenable } from '../core/after.ts';
 import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedType } from '../core/reply.ts';
-import type { Log, ReceiverClock, RequestHead, VerifyOptions } from '../options.ts';
+import type { Log, ReceiverClock, RequestHead, SecretOption, VerifyOptions } from '../options.ts';
 import { checkNumber } from '../parse/numbers.ts';
 import type { Secret } from '../signature.ts';
 import { headerFault, type SignatureFault, type StandardFault, standardClaim, standardHeaders } from './headers.ts';
@@ -15,6 +15,8 @@ export interface Trusted {
   /** The index of the secret that matched. */
   secret: number | undefined;
   key: string | undefined;
+  /** With `signing: 'both'`, the key that the request would have without its `webhook-…` headers. */
+  otherKey?: string | undefined;
 }
 
 export type VerifyResult = Trusted | { ok: false; reply: Reply };
@@ -39,11 +41,23 @@ const refusals: ReadonlyMap<Fault, Reply> = new Map(
   } satisfies Record<Fault, string>).map(([reason, message]) => [reason as Fault, refusal(401, reason, message)]),
 );
 
-const toList = (secrets: Secret | readonly Secret[]): readonly Secret[] =>
-  Array.isArray(secrets) ? secrets : [secrets as Secret];
+type LookUp = Extract<VerifyOptions['secret'], (...given: never[]) => unknown>;
 
-function checkOptions({ secret, signing = 'x-signature', maxAge, deadline, bodyLimit }: VerifyOptions): void {
-  if (secret === undefined || secret === null) throw new TypeError('give the shared secret, or `secret: false`');
+/** Undefined if a secret is. */
+function toList(secrets: Exclude<SecretOption, LookUp>): readonly Secret[] | undefined {
+  const list = Array.isArray(secrets) ? secrets : [secrets];
+  return list.includes(undefined) ? undefined : list;
+}
+
+/** The look-up of a secret whose environment variable is not set. */
+const unset = () => undefined;
+
+/** The shortest `maxAge`: smaller ones were meant in seconds, the unit of the standard's libraries. */
+const LEAST_AGE = 1_000;
+
+function checkOptions(options: VerifyOptions): void {
+  const { secret, signing = 'x-signature', maxAge, deadline, bodyLimit } = options;
+  if (!('secret' in options) || secret === null) throw new TypeError('give the shared secret, or `secret: false`');
   if (Array.isArray(secret) && secret.length === 0) throw new TypeError('give at least one shared secret');
   if (!['x-signature', 'standard', 'both'].includes(signing)) {
     throw new TypeError("signing is 'x-signature', 'standard' or 'both'");
@@ -51,7 +65,7 @@ function checkOptions({ secret, signing = 'x-signature', maxAge, deadline, bodyL
   checkNumber('deadline', deadline);
   checkNumber('bodyLimit', bodyLimit);
   if (maxAge === undefined) return;
-  if (!(maxAge > 0)) throw new TypeError('maxAge is a number of milliseconds above 0');
+  if (!(maxAge >= LEAST_AGE)) throw new TypeError('maxAge is in milliseconds: 300_000 for five minutes');
   if (signing === 'x-signature' || secret === false) {
     throw new TypeError("maxAge needs signing: 'standard': X-Signature does not cover the time of the request");
   }
@@ -109,6 +123,7 @@ export class Verifier {
   readonly #guess: Guess;
   /** Secrets that do not depend on the request. */
   readonly #known: Known;
+  readonly #lookUp: LookUp | undefined;
 
   /** @throws TypeError when the secret is missing or empty, or options contradict each other */
   constructor(options: VerifyOptions, signatures: Signatures, secretFailed: SecretFailed = logFailure) {
@@ -120,7 +135,13 @@ export class Verifier {
     this.#secretFailed = secretFailed;
     this.#clock = clock;
     this.#guess = hints && signatures.mistake ? boundedGuess(signatures.mistake, clock) : () => undefined;
-    this.#known = this.#prepare(secret === false || typeof secret === 'function' ? [] : toList(secret));
+    const list = secret === false || typeof secret === 'function' ? [] : toList(secret);
+    this.#lookUp = typeof secret === 'function' ? secret : list === undefined ? unset : undefined;
+    this.#known = this.#prepare(list ?? []);
+  }
+
+  get isUnset(): boolean {
+    return this.#lookUp === unset;
   }
 
   head(request: RequestHead, log: Log): Reply | undefined {
@@ -133,20 +154,25 @@ export class Verifier {
 
   body(request: RequestHead, body: Uint8Array, log: Log): Awaitable<VerifyResult> {
     if (body.length > 0 && request.header('content-type') === undefined) return { ok: false, reply: unsupportedType };
-    const { secret } = this.#options;
-    if (secret === false) return { ok: true, sender: '', secret: undefined, key: request.header('idempotency-key') };
-    if (typeof secret === 'function') return this.#compareLater(secret, request, body, log);
+    if (this.#options.secret === false) {
+      return { ok: true, sender: '', secret: undefined, key: request.header('idempotency-key') };
+    }
+    if (this.#lookUp !== undefined) return this.#compareLater(this.#lookUp, request, body, log);
     return this.#compare(request, body, log, this.#known);
   }
 
-  /** The refusal of a request signed at this time, if that is further from now than `maxAge`. */
-  age(at: number): Reply | undefined {
+  /** Refuses a request signed at this time, if that is further from now than `maxAge`. */
+  age(at: number, request: Pick<RequestHead, 'url'>, log: Log): Reply | undefined {
     const { maxAge } = this.#options;
-    if (maxAge === undefined || Math.abs(this.#clock.now() - at) <= maxAge) return undefined;
-    return refusals.get('webhook_too_old');
+    if (maxAge === undefined) return undefined;
+    const age = this.#clock.now() - at;
+    if (Math.abs(age) <= maxAge) return undefined;
+    return refuse('webhook_too_old', request, log, `it was signed ${age} ms ago, and maxAge is ${maxAge} ms`);
   }
 
   #prepare(plain: readonly Secret[]): Known {
+    const isBlank = (secret: unknown) => typeof secret === 'string' && secret.trim() === '';
+    if (plain.some(isBlank)) throw new TypeError('a shared secret must not be empty');
     return { plain, prepared: this.#signatures.prepare(plain), senders: [] };
   }
 
@@ -182,9 +208,12 @@ export class Verifier {
     const headers = standardHeaders((name) => request.header(name));
     return after(known.prepared.verifyStandard(body, headers), (result) => {
       if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
-      if (this.age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
+      const { secret, id, at } = result;
+      const tooOld = this.age(at, request, log);
+      if (tooOld !== undefined) return { ok: false, reply: tooOld };
       // The signature changes with each attempt. The id does not.
-      return trusted(known, result.secret, result.id);
+      if (this.#options.signing === 'standard') return trusted(known, secret, id);
+      return after(known.prepared.sign(body, secret), (signature) => trusted(known, secret, id, signature));
     });
   }
 
@@ -196,7 +225,14 @@ export class Verifier {
       const found = await within(this.#clock, deadline, Promise.resolve(lookUp(head)), () => {
         throw new Error('the secret was not found in time');
       });
-      return await this.#compare(request, body, log, this.#prepare(found === undefined ? [] : toList(found)));
+      const list = toList(found);
+      if (list === undefined) {
+        throw new TypeError('a shared secret is undefined: set it where the receiver runs; [] is for unknown tenants');
+      }
+      const known = this.#prepare(list);
+      if (known.plain.length > 0) return await this.#compare(request, body, log, known);
+      const reason = this.#isStandard(request) ? 'webhook_signature_mismatch' : 'signature_mismatch';
+      return { ok: false, reply: refuse(reason, request, log, NO_SECRET) };
     } catch (error) {
       this.#secretFailed(error, request, log);
       return { ok: false, reply: secretUnavailable };
@@ -204,18 +240,18 @@ export class Verifier {
   }
 }
 
-type LookUp = Extract<VerifyOptions['secret'], (...given: never[]) => unknown>;
+const NO_SECRET = 'the secret function has no secret for this request';
 
-function refuse(reason: Fault, request: RequestHead, log: Log, hint?: string): Reply {
-  log.warn({ reason, url: request.url, ...(hint && { hint }) }, 'webhook refused: its signature was not verified');
+function refuse(reason: Fault, { url }: Pick<RequestHead, 'url'>, log: Log, hint?: string): Reply {
+  log.warn({ reason, url, ...(hint && { hint }) }, 'webhook refused: its signature was not verified');
   return refusals.get(reason) as Reply;
 }
 
-function trusted({ prepared, senders }: Known, secret: number, key: string): Awaitable<Trusted> {
+function trusted({ prepared, senders }: Known, secret: number, key: string, otherKey?: string): Awaitable<Trusted> {
   const known = senders[secret];
-  if (known !== undefined) return { ok: true, sender: known, secret, key };
+  if (known !== undefined) return { ok: true, sender: known, secret, key, otherKey };
   return after(prepared.sender(secret), (sender) => {
     senders[secret] = sender;
-    return { ok: true, sender, secret, key };
+    return { ok: true, sender, secret, key, otherKey };
   });
 }

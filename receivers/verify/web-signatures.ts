@@ -63,6 +63,12 @@ function joined(head: Bytes, body: Uint8Array): Bytes {
   return bytes;
 }
 
+/** The signature of bytes, in lowercase hexadecimal. */
+async function macOf(key: CryptoKey, bytes: Bytes): Promise<string> {
+  const mac = new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes));
+  return Array.from(mac, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
 /** WebCrypto compares in constant time. */
 const isSigned = (key: CryptoKey, signature: Bytes, body: Uint8Array) =>
   crypto.subtle.verify('HMAC', key, signature, body as Bytes);
@@ -98,12 +104,10 @@ export const webSignatures: Signatures = {
         }
         return { ok: false, reason: 'webhook_signature_mismatch' };
       },
+      sign: async (body, secret) => macOf(((await allKeys())[secret] as Keys).signature, body as Bytes),
       async sender(secret) {
         const { sender } = (await allKeys())[secret] as Keys;
-        const mac = new Uint8Array(await crypto.subtle.sign('HMAC', sender, utf8.encode(SENDER)));
-        return Array.from(mac, (byte) => byte.toString(16).padStart(2, '0'))
-          .join('')
-          .slice(0, SENDER_LENGTH);
+        return (await macOf(sender, utf8.encode(SENDER))).slice(0, SENDER_LENGTH);
       },
     };
   },

@@ -34,6 +34,18 @@ async function says(server: ChildProcess, text: string, said: string[]): Promise
 const bin = join(import.meta.dirname, 'node_modules/next/dist/bin/next');
 const skip = existsSync(bin) ? false : 'Next is not installed: npm run test:next';
 
+t.test('a site with the recipe is built without the secret', { skip, timeout: 180_000 }, async (t) => {
+  const site = writeSite();
+  t.teardown(() => rmSync(site, { recursive: true, force: true }));
+  const { ROLLCALL_SECRET: _, ...env } = process.env;
+  const build = spawn(process.execPath, [bin, 'build'], {
+    cwd: site,
+    env: { ...env, NEXT_TELEMETRY_DISABLED: '1', NODE_OPTIONS: '', NODE_ENV: 'production' },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  t.same(await once(build, 'exit'), [0, null]);
+});
+
 t.test('the recipe passes every conformance case in a real Next server', { skip, timeout: 180_000 }, async (t) => {
   const site = writeSite();
   t.teardown(() => rmSync(site, { recursive: true, force: true }));

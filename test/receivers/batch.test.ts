@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import t from 'tap';
-import { createReceiver, type StandaloneOptions } from '../../receivers/index.ts';
+import { createReceiver, type Failure, memoryStore, type StandaloneOptions } from '../../receivers/index.ts';
 import { parseJson, parseValue } from '../../receivers/parse/messages.ts';
 import { parseBody } from '../../receivers/parse/parse.ts';
 import { sqliteStore } from '../../receivers/sqlite.ts';
@@ -94,6 +94,31 @@ t.test('rejects unfinished messages at the deadline and begins no more', async (
   t.same(await send(bodies, keys), { status: 200, received: true });
   t.equal(new Set(started).size, 40);
   t.equal(started.length, 40, 'and nothing was handled twice');
+});
+
+t.test('answers 500 at once if a batch fails at a break, and reports it', async (t) => {
+  const failures: Failure[] = [];
+  const clock = manualClock();
+  let calls = 0;
+  const now = () => {
+    if (calls === 512) throw new Error('no clock');
+    return clock.now();
+  };
+  const { handle } = createReceiver({
+    secret,
+    clock: { ...clock, now },
+    store: memoryStore(),
+    log: silent,
+    on: {
+      track: () => void calls++,
+      error: (_, failure) => void failures.push(failure),
+    },
+  });
+  // After 512 messages there is a break, and the clock is read.
+  const bodies = Array.from({ length: 520 }, () => webhook('track'));
+  const answer = await handle(new Request('http://app/hooks', { method: 'POST', ...signed(envelope(bodies), secret) }));
+  t.equal(answer.status, 500);
+  t.match(failures, [{ stage: 'host' }]);
 });
 
 /** The answer, at the deadline, to as many as Rollcall puts into one request; those that are no messages are refused. */

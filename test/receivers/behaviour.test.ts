@@ -1,4 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { once } from 'node:events';
+import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../receivers/clock.ts';
 import { createReceiver as createEdgeReceiver } from '../../receivers/edge.ts';
@@ -11,7 +13,7 @@ import {
   type StandaloneOptions,
 } from '../../receivers/index.ts';
 import { sqliteStore } from '../../receivers/sqlite.ts';
-import { signed, webhook } from '../../receivers/testing.ts';
+import { envelope, signed, webhook } from '../../receivers/testing.ts';
 import { manualClock, signal } from './helpers/clock.ts';
 import { silent } from './helpers/hosts.ts';
 import { membership, secret } from './helpers/samples.ts';
@@ -34,24 +36,21 @@ function start(options: Partial<StandaloneOptions>) {
   return { ...hooks, send };
 }
 
-t.test('answers 503 in time if a handler is too slow, aborts its signal and joins the repetition to it', async (t) => {
+t.test('answers 503 in time if a handler is too slow, and joins the repetition to it', async (t) => {
   const clock = manualClock();
-  const [started, release] = [signal<AbortSignal>(), signal()];
+  const [started, release] = [signal(), signal()];
   let calls = 0;
-  const track = async (_: unknown, { signal }: { signal: AbortSignal }) => {
+  const track = async () => {
     calls += 1;
-    started.resolve(signal);
+    started.resolve();
     await release.promise;
   };
   const { send, close } = start({ clock, deadline: 4500, on: { track } });
   const body = webhook('track');
   const first = send(body);
-  const aborts = await started.promise;
-  clock.advance(4499);
-  t.equal(aborts.aborted, false);
-  clock.advance(1);
+  await started.promise;
+  clock.advance(4500);
   t.match(await first, { status: 503, code: 'deadline' });
-  t.equal(aborts.aborted, true);
   const second = send(body);
   release.resolve();
   t.match(await second, { status: 200, received: true });
@@ -123,12 +122,14 @@ t.test('uses the Idempotency-Key only if no secret is set', async (t) => {
 
 t.test('finds the secret of each tenant by a function: unknown tenants are 401, its failure is 503', async (t) => {
   const failures: Failure[] = [];
+  const warned: unknown[] = [];
   const { send, handle } = start({
     async secret({ url, header }) {
       t.equal(url, '/hooks');
       if (header('x-tenant') === 'broken') throw new Error('the vault is down');
-      return header('x-tenant') === 'a' ? ['older', 'secret of a'] : undefined;
+      return header('x-tenant') === 'a' ? ['older', 'secret of a'] : [];
     },
+    log: { ...silent, warn: ({ hint }) => warned.push(hint) },
     on: { error: (_, failure) => void failures.push(failure) },
   });
   t.match(await send(webhook('track'), { 'x-tenant': 'a' }, 'secret of a'), { status: 200 });
@@ -136,6 +137,7 @@ t.test('finds the secret of each tenant by a function: unknown tenants are 401, 
     status: 401,
     code: 'signature_mismatch',
   });
+  t.same(warned, ['the secret function has no secret for this request']);
   t.match(await send(webhook('track'), { 'x-tenant': 'broken' }), { status: 503, code: 'secret_unavailable' });
   t.match(failures, [{ stage: 'secret' }]);
   t.equal((await handle(request(webhook('track'), { 'x-tenant': 'broken' }))).headers.get('retry-after'), '1');
@@ -343,6 +345,119 @@ t.test('waits for handlers on close, including late ones, and refuses new reques
   t.equal(done, true);
 });
 
+/** A handler that stops at the abort, as polite ones do, but says nothing of it. */
+async function stops({ signal: aborts }: { readonly signal: AbortSignal }): Promise<void> {
+  if (!aborts.aborted) await once(aborts, 'abort');
+}
+
+t.test('does not take a message for handled whose handler returned at the abort by the deadline', async (t) => {
+  for (const make of [createReceiver, createEdgeReceiver]) {
+    for (const isBatch of [false, true]) {
+      const clock = manualClock();
+      const failures: [unknown, Failure][] = [];
+      const started = signal();
+      let calls = 0;
+      const { handle } = make({
+        secret,
+        clock,
+        log: silent,
+        on: {
+          async track(_, received) {
+            calls += 1;
+            if (calls > 1) return;
+            started.resolve();
+            await stops(received);
+          },
+          error: (error, failure) => void failures.push([error, failure]),
+        },
+      });
+      const given = webhook('track');
+      const body = isBatch ? envelope([given], { keys: ['a'] }) : given;
+      const first = handle(request(body));
+      await started.promise;
+      clock.advance(4500);
+      t.match(await (await first).text(), 'deadline');
+      await turn();
+      t.match(failures, [[/throwIfAborted/, { stage: 'handler', late: true }]]);
+      t.same(await (await handle(request(body))).json(), { received: true });
+      t.equal(calls, 2);
+      t.match(await (await handle(request(body))).json(), isBatch ? { received: true } : { duplicate: true });
+      t.equal(calls, 2);
+    }
+  }
+});
+
+t.test('does not take a change for handled whose turn came after its deadline', async (t) => {
+  const clock = manualClock();
+  const [started, release] = [signal(), signal()];
+  const seen: (string | undefined)[] = [];
+  const { send } = start({
+    clock,
+    on: {
+      audience: {
+        club: {
+          async entered() {
+            started.resolve();
+            await release.promise;
+          },
+          exited(_, received) {
+            if (!received.signal.aborted) seen.push('exited');
+          },
+        },
+      },
+    },
+  });
+  const [first, second] = [membership('club', 'u1', true, 1), membership('club', 'u1', false, 2)];
+  const answers = [send(first), send(second)];
+  await started.promise;
+  clock.advance(4500);
+  for (const answer of answers) t.match(await answer, { status: 503 });
+  release.resolve();
+  await turn();
+  t.match(await send(second), { status: 200, received: true });
+  t.same(seen, ['exited']);
+});
+
+t.test('does not take a message for handled whose handler returned at the abort by the drain', async (t) => {
+  for (const ack of ['handled', 'stored'] as const) {
+    const clock = manualClock();
+    const store = sqliteStore(':memory:', { now: clock.now });
+    const started = signal();
+    const failed = signal<Failure>();
+    const polite = start({
+      ack,
+      store,
+      clock,
+      drain: 1000,
+      deadline: 60_000,
+      on: {
+        async track(_, received) {
+          started.resolve();
+          await stops(received);
+        },
+        error: (_, failure) => failed.resolve(failure),
+      },
+    });
+    const body = webhook('track');
+    const first = polite.send(body);
+    await started.promise;
+    const closed = polite.close();
+    await turn();
+    clock.advance(1000);
+    await closed;
+    t.equal((await first).status, ack === 'handled' ? 503 : 200);
+    t.match(await failed.promise, { stage: 'handler', late: true });
+
+    const handled = signal();
+    clock.advance(store.lease);
+    const next = start({ ack, store, clock, on: { track: () => handled.resolve() } });
+    if (ack === 'handled') t.match(await next.send(body), { status: 200, received: true });
+    await handled.promise;
+    await next.close();
+    store.close();
+  }
+});
+
 t.test('does not wait for ever on close', async (t) => {
   const clock = manualClock();
   const started = signal<AbortSignal>();
@@ -496,6 +611,10 @@ t.test('refuses handlers that would never be called, and invalid options, at onc
       /^on.audience.club.enter would never be called: give entered, exited/,
     ],
     [{ on: { audience: { club: null } } }, /^on.audience.club is an object/],
+    [{ on: { audience: { 'Big Spenders': {} } } }, /^on.audience\["Big Spenders"\] .*audience, big_spenders$/],
+    [{ on: { trait: { "Köln's  LTV90": {} } } }, /^on.trait\["Köln's {2}LTV90"\] .*trait, kolns_ltv_90$/],
+    [{ secrets: secret }, /^secrets is not an option: give on, /],
+    [{ deadLine: 60_000 }, /^deadLine is not an option/],
     [{ on: { trait: { '*': { lost() {} } } } }, /^on.trait.\*.lost would never be called: give changed, gone/],
     [{ bodyLimit: '1mb' }, /^bodyLimit is a number above 0, not 1mb/],
     [{ bodyLimit: 0 }, /^bodyLimit is a number above 0, not 0/],
@@ -517,13 +636,17 @@ t.test('refuses handlers that would never be called, and invalid options, at onc
       t.throws(() => create(given as never), { name: 'TypeError', message: /^(give the options|on is an object)/ });
     }
   }
+  t.throws(() => createVerifyAndParse({ secret, maxage: 1 } as never), /^maxage is not an option/);
   class Shop {
     orders = [];
     track = () => this.orders;
     log = () => {};
   }
   createReceiver({ secret, on: new Shop() });
-  const groups = { audience: { club: { entered() {} }, other: undefined }, trait: { '*': {} } };
+  const groups = {
+    audience: { club: { entered() {} }, other: undefined, 'VIP-Kunden_ü': { exited() {} } },
+    trait: { '*': {} },
+  };
   createReceiver({
     secret,
     on: { ...groups, delete() {}, error: undefined } as never,
@@ -539,8 +662,44 @@ t.test('keeps a wait for longer than timers can hold', async (t) => {
   t.same(ended, []);
 });
 
-t.test('refuses a missing or empty secret at once', async (t) => {
-  for (const wrong of ['', [], ['a', ''], undefined, null] as unknown[]) {
-    t.throws(() => createReceiver({ secret: wrong as string, on: {} }), TypeError, JSON.stringify(wrong));
+t.test('refuses a missing, empty or wrong secret at once', async (t) => {
+  t.throws(() => createReceiver({ on: {} } as never), { name: 'TypeError', message: /^give the shared secret/ });
+  const wrong: [unknown, RegExp][] = [
+    ...['', '   ', ['a', ''], ['a', '\n']].map((given): [unknown, RegExp] => [given, /must not be empty/]),
+    [[], /at least one/],
+    [null, /^give the shared secret/],
+    [7, /text or a KeyObject, not number/],
+    [Buffer.from('s'), /text or a KeyObject, not object/],
+  ];
+  for (const [given, message] of wrong) {
+    t.throws(() => createReceiver({ secret: given as string, on: {} }), { name: 'TypeError', message });
   }
+});
+
+t.test('answers 503 while a secret is undefined, and says so at start', async (t) => {
+  for (const given of [undefined, [secret, undefined], () => undefined, async () => [undefined]]) {
+    for (const make of [createReceiver, createEdgeReceiver]) {
+      const failures: Failure[] = [];
+      const warned: string[] = [];
+      const hooks = make({
+        secret: given,
+        on: { error: (_, failure) => void failures.push(failure) },
+        log: { ...silent, warn: (_, message) => warned.push(message) },
+      });
+      const answer = await hooks.handle(request(webhook('track')));
+      t.equal(answer.status, 503);
+      t.match(await answer.json(), { code: 'secret_unavailable' });
+      t.match(failures, [{ stage: 'secret' }]);
+      t.equal(warned.length, typeof given === 'function' ? 0 : 1);
+    }
+    const verifyAndParse = createVerifyAndParse({ secret: given, log: silent });
+    t.match(await verifyAndParse(request(webhook('track'))), { ok: false, code: 'secret_unavailable' });
+  }
+});
+
+t.test('logs a deadline that is later than the sender waits', async (t) => {
+  const warned: unknown[] = [];
+  const log = { ...silent, warn: (fields: object) => warned.push(fields) };
+  for (const deadline of [4999, 5000, 60_000]) createReceiver({ secret, on: {}, log, deadline });
+  t.same(warned, [{ deadline: 5000 }, { deadline: 60_000 }]);
 });

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
+import { Readable } from 'node:stream';
 import Fastify from 'fastify';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../receivers/clock.ts';
@@ -154,6 +155,88 @@ t.test('node: answers 500 to a request of a framework, and keeps the process ali
     status: 500,
     body: /internal_error/,
   });
+  t.equal((await next()).stage, 'host');
+});
+
+/** Bodies that a host breaks, and those that end because the sender hung up. */
+const cut = (fields: object) => Object.assign(new Error('aborted'), fields);
+const unreadable: [name: string, error: Error, isHost: boolean][] = [
+  ['a TypeError, as of two adapters in one process', new TypeError('Cannot read private member #state'), true],
+  ['an error of its own', new Error('boom'), true],
+  ['a reset connection', cut({ code: 'ECONNRESET' }), false],
+  ['a stream that closed early', cut({ code: 'ERR_STREAM_PREMATURE_CLOSE' }), false],
+  ['an abort', cut({ name: 'AbortError' }), false],
+];
+
+for (const [name, error, isHost] of unreadable) {
+  t.test(`answers ${isHost ? 500 : 400} to a body that can't be read because of ${name}`, async (t) => {
+    const expected = isHost ? [500, 'internal_error', ['host']] : [400, 'body_unreadable', []];
+    const { headers } = signed(body('track'), secret);
+    const heard: string[] = [];
+    const options = { secret, log: silent, on: { error: (_: unknown, { stage }: Failure) => void heard.push(stage) } };
+    const check = async (status: number, text: string) => {
+      t.same([status, JSON.parse(text).code, heard.splice(0)], expected);
+    };
+    const broken = () => new ReadableStream({ pull: (controller) => controller.error(error) });
+    for (const hooks of [createReceiver(options), createEdgeReceiver(options)]) {
+      const init = { method: 'POST', headers, body: broken(), duplex: 'half' };
+      const answer = await hooks.handle(new Request('http://localhost/hooks', init as RequestInit));
+      await check(answer.status, await answer.text());
+    }
+
+    const hooks = createReceiver(options);
+    const url = await serve(t, (request, response) => {
+      const stream = new Readable({ read: () => void stream.destroy(error) });
+      hooks.node(Object.assign(stream, { method: 'POST', headers: request.headers }) as never, response);
+    });
+    const answer = await post(url, body('track'));
+    await check(answer.status, JSON.stringify(answer.body));
+
+    const app = Fastify();
+    t.after(() => app.close());
+    app.addHook('preParsing', async () => new Readable({ read: () => {}, construct: (done) => done(error) }));
+    app.register(receiver, { path: '/hooks', secret, on: options.on });
+    const { statusCode, payload } = await app.inject({
+      method: 'POST',
+      url: '/hooks',
+      headers,
+      payload: body('track'),
+    });
+    await check(statusCode, payload);
+  });
+}
+
+t.test('request: does not blame the host if the sender is known to have hung up', async (t) => {
+  const failures: Failure[] = [];
+  const hooks = createReceiver({ secret, log: silent, on: { error: (_, failure) => void failures.push(failure) } });
+  const { headers } = signed(body('track'), secret);
+  const sender = new AbortController();
+  const stream = new ReadableStream({
+    pull(controller) {
+      sender.abort();
+      controller.error(new TypeError('error reading a body from connection'));
+    },
+  });
+  const init = { method: 'POST', headers, body: stream, duplex: 'half', signal: sender.signal };
+  t.equal((await hooks.handle(new Request('http://localhost/hooks', init as RequestInit))).status, 400);
+  t.same(failures, []);
+});
+
+t.test('fastify: passes what hooks of the app throw to on.error', async (t) => {
+  const { options, next } = faults();
+  const app = Fastify();
+  t.after(() => app.close());
+  app.addHook('preHandler', async () => {
+    throw new Error('the app is broken');
+  });
+  app.register(receiver, { secret, on: options.on, path: '/hooks' });
+  const answer = await app.inject({
+    method: 'POST',
+    url: '/hooks',
+    headers: signed(body('track'), secret).headers,
+    payload: body('track'),
+  });
+  t.equal(answer.statusCode, 500);
   t.equal((await next()).stage, 'host');
 });
 

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
@@ -50,7 +50,7 @@ const behindRequests: (name: string) => Platform = (name) => (recipe) => {
 
 const edge: Platform = (recipe) => {
   const { fetch } = recipe['default'] as { fetch(request: Request, env: object): Promise<Response> };
-  return behindNode({ handle: (request) => fetch(request, { ROLLCALL_SECRET: secret }), close: async () => {} });
+  return behindNode({ handle: (request) => fetch(request, process.env), close: async () => {} });
 };
 
 type EventOf = (request: IncomingMessage, body: Buffer) => LambdaEvent;
@@ -135,14 +135,14 @@ const hosts = sources.flatMap(({ name, code }) => {
 });
 
 /** Starts the recipe as it stands in the document, but for the port. */
-async function start(t: Test, { name, code, platform }: (typeof hosts)[number]) {
+async function start(t: Test, { code, platform }: (typeof hosts)[number]) {
   const local = code
     .replaceAll(/'@rollcall\/receivers(?:\/([a-z-]+))?'/g, (_, part = 'index') => `'${root}receivers/${part}.ts'`)
     .replace('3000', '0')
     .replace('logger: true', 'logger: false')
     .replace(/^const server =/m, 'export const server =');
   const file = join(t.testdir({ 'recipe.ts': local }), 'recipe.ts');
-  const running = await platform(await import(`${pathToFileURL(file)}?${encodeURIComponent(name)}`));
+  const running = await platform(await import(`${pathToFileURL(file)}?${crypto.randomUUID()}`));
   t.teardown(() => running.close());
   return running.url;
 }
@@ -196,8 +196,26 @@ t.test('names the import of every host in the README of the kit', async (t) => {
   for (const name of new Set(imports.map(([, name = '']) => name))) t.match(readme, name);
 });
 
+t.test('has no recipe that refuses to load where a build has no secret', async (t) => {
+  const documents = globSync(['*.md', 'docs/**/*.md', 'receivers/*.md', 'examples/*/*.{md,ts,mts}'], { cwd: root });
+  t.ok(documents.length > 30);
+  for (const document of documents) {
+    const receivers = readFileSync(`${root}${document}`, 'utf8').replaceAll(/createSender\(.*/g, '');
+    t.notMatch(receivers, /secret: \[?process\.env\.\w+ (\?\?|\|\|)/, document);
+  }
+});
+
 for (const host of hosts) {
   const { name } = host;
+  t.test(`${name}: loads without the secret, as while an app is built, and answers 503`, async (t) => {
+    delete process.env['ROLLCALL_SECRET'];
+    t.teardown(() => {
+      process.env['ROLLCALL_SECRET'] = secret;
+    });
+    const url = await start(t, host);
+    t.match(await createSender({ url, secret }).send(webhook('track')), { status: 503, body: /secret_unavailable/ });
+  });
+
   t.test(
     `${name}: passes every conformance case with the recipe of the documents, and takes any request`,
     async (t) => {

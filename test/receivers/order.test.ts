@@ -4,6 +4,7 @@ import t from 'tap';
 import {
   createReceiver,
   type Failure,
+  type Handlers,
   type Message,
   memoryStore,
   type ReceiverStore,
@@ -86,6 +87,40 @@ t.test('passes unnamed audiences and traits to a wildcard, but no names of proto
     ['out', 'other', 'u3'],
     ['trait', 'toString', 'u4'],
   ]);
+});
+
+t.test('logs once for each key that handlers of other keys leave unhandled', async (t) => {
+  const change = (kind: string, key: string, userId: string) => {
+    const body = JSON.parse(membership(key, userId, true));
+    body.context.personas.computation_class = kind;
+    return body;
+  };
+  const sent = ['u1', 'u2'].flatMap((userId) =>
+    ['audience', 'trait'].flatMap((kind) => ['club', 'vips', '__proto__x'].map((key) => change(kind, key, userId))),
+  );
+  const group = { club: {} };
+  const others: [Handlers, number][] = [
+    [{ audience: group, trait: group }, 4],
+    [{ audience: group }, 2],
+    [{ around: async (_message, _request, next) => next(), audience: group }, 2],
+    [{ audience: { ...group, '*': {} } }, 0],
+    [{ audience: group, identify() {} }, 0],
+    [{ audience: group, any() {} }, 0],
+    [{ audience: group, unhandled() {} }, 0],
+    [{ delete() {} }, 0],
+  ];
+  for (const [on, expected] of others) {
+    const warned: unknown[] = [];
+    const { send } = start({ on, log: { ...silent, warn: (fields) => warned.push(fields) } });
+    for (const each of sent) t.equal((await send(each)).status, 200);
+    t.equal(warned.length, expected, Object.keys(on).join());
+    if (expected > 0) t.match(warned, [{ audience: 'vips', handled: ['club'] }]);
+  }
+
+  const warned: unknown[] = [];
+  const { send } = start({ on: { audience: group }, log: { ...silent, warn: (fields) => warned.push(fields) } });
+  for (let index = 0; index < 200; index += 1) await send(change('audience', `key_${index}`, 'u1'));
+  t.equal(warned.length, 100, 'a sender that invents keys does not fill the log');
 });
 
 t.test('keeps order for identify handlers too, and ignores an invalid sequence', async (t) => {

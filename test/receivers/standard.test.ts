@@ -1,7 +1,9 @@
 import t from 'tap';
+import { createReceiver as createEdgeReceiver } from '../../receivers/edge.ts';
 import { createReceiver, type StandaloneOptions, signStandard } from '../../receivers/index.ts';
-import { signed, webhook } from '../../receivers/testing.ts';
-import { manualClock } from './helpers/clock.ts';
+import { sqliteStore } from '../../receivers/sqlite.ts';
+import { envelope, signed, webhook } from '../../receivers/testing.ts';
+import { manualClock, signal } from './helpers/clock.ts';
 import { silent } from './helpers/hosts.ts';
 import { secret } from './helpers/samples.ts';
 
@@ -57,6 +59,114 @@ t.test("accepts both schemes with 'both', and judges a request with a standard s
   t.match(await forged.json(), { code: 'webhook_signature_mismatch' });
 });
 
+/** The parts of a request with both kinds of signatures that alone would pass for another request. */
+const strip = ({ 'x-signature': signature = '', ...standard }: Record<string, string>) => ({
+  both: { 'x-signature': signature, ...standard },
+  'x-signature': { 'content-type': 'application/json', 'x-signature': signature },
+  standard,
+});
+
+const stores = {
+  memory: () => undefined,
+  sqlite: () => sqliteStore(':memory:'),
+  inbox: () => sqliteStore(':memory:'),
+};
+
+for (const [name, openStore] of Object.entries(stores)) {
+  t.test(`${name}: with 'both', handles a request once, whichever of its signatures are stripped`, async (t) => {
+    for (const first of ['both', 'x-signature', 'standard'] as const) {
+      for (const make of name === 'inbox' ? [createReceiver] : [createReceiver, createEdgeReceiver]) {
+        const store = openStore();
+        const handled = signal();
+        let calls = 0;
+        const hooks = make({
+          secret: ['another', secret],
+          signing: 'both',
+          log: silent,
+          ...(store && { store }),
+          ...(name === 'inbox' && { ack: 'stored' }),
+          on: {
+            track() {
+              calls += 1;
+              handled.resolve();
+            },
+          },
+        } as never);
+        const { headers, body } = signed(webhook('track'), secret, { signing: 'both' });
+        const forms = strip(headers);
+        for (const form of [first, 'both', 'x-signature', 'standard'] as const) {
+          const request = new Request('http://app/hooks', { method: 'POST', headers: forms[form], body });
+          const answer = await hooks.handle(request);
+          t.equal(answer.status, 200, `${first}, then ${form}`);
+          await handled.promise;
+        }
+        t.equal(calls, 1, `${first} first`);
+        await hooks.close();
+        store?.close();
+      }
+    }
+  });
+}
+
+t.test("with 'both', joins no request to a failed one, and lets the repetition in by either signature", async (t) => {
+  for (const second of ['both', 'x-signature', 'standard'] as const) {
+    let calls = 0;
+    const { handle } = start({
+      signing: 'both',
+      on: {
+        async track() {
+          calls += 1;
+          if (calls === 1) throw new Error('boom');
+        },
+      },
+    });
+    const { headers, body } = signed(webhook('track'), secret, { signing: 'both' });
+    const send = (form: keyof ReturnType<typeof strip>) =>
+      handle(new Request('http://app/hooks', { method: 'POST', headers: strip(headers)[form], body }));
+    t.equal((await send('both')).status, 500);
+    t.equal((await send(second)).status, 200);
+    t.equal(calls, 2);
+  }
+});
+
+t.test("with 'both', two forms of a request at once run its handler once", async (t) => {
+  const [started, release] = [signal(), signal()];
+  let calls = 0;
+  const { handle } = start({
+    signing: 'both',
+    on: {
+      async track() {
+        calls += 1;
+        started.resolve();
+        await release.promise;
+      },
+    },
+  });
+  const { headers, body } = signed(webhook('track'), secret, { signing: 'both' });
+  const forms = strip(headers);
+  const send = (form: keyof typeof forms) =>
+    handle(new Request('http://app/hooks', { method: 'POST', headers: forms[form], body }));
+  const first = send('both');
+  await started.promise;
+  t.equal((await send('x-signature')).status, 503);
+  release.resolve();
+  t.equal((await first).status, 200);
+  t.match(await (await send('x-signature')).json(), { duplicate: true });
+  t.equal(calls, 1);
+});
+
+t.test('says how old a refused request is, alone or as a batch', async (t) => {
+  const clock = manualClock();
+  clock.advance(Date.parse('2026-03-01T12:00:00Z'));
+  const hints: unknown[] = [];
+  const log = { ...silent, warn: ({ hint }: Record<string, unknown>) => hints.push(hint) };
+  const { send } = start({ signing: 'standard', clock, maxAge: 2_000, log, on: { any() {} } });
+  const at = clock.now() - 5_000;
+  await send(webhook('track'), { signing: 'standard', at });
+  await send(envelope([webhook('track')], { sentAt: new Date(at) }), { signing: 'standard', at: clock.now() });
+  t.same(hints, Array(2).fill('it was signed 5000 ms ago, and maxAge is 2000 ms'));
+});
+
 t.test('rejects signatures that are stale, in the future or undated', async (t) => {
   const clock = manualClock();
   clock.advance(Date.parse('2026-03-01T12:00:00Z'));
@@ -78,10 +188,14 @@ t.test('rejects signatures that are stale, in the future or undated', async (t) 
 });
 
 t.test('refuses maxAge without a signed time as a configuration mistake', async (t) => {
-  for (const options of [{ maxAge: 1 }, { maxAge: 1, signing: 'x-signature' }, { maxAge: 0, signing: 'standard' }]) {
-    t.throws(() => createReceiver({ secret, on: {}, ...options } as StandaloneOptions), TypeError);
+  for (const options of [{ maxAge: 1000 }, { maxAge: 1000, signing: 'x-signature' }]) {
+    t.throws(() => createReceiver({ secret, on: {}, ...options } as StandaloneOptions), /maxAge needs signing/);
   }
-  t.throws(() => createReceiver({ secret: false, signing: 'both', maxAge: 1, on: {} }), /maxAge/);
+  for (const maxAge of [0, 300, 999, Number.NaN]) {
+    const options = { secret, signing: 'standard', maxAge, on: {} } as const;
+    t.throws(() => createReceiver(options), /maxAge is in milliseconds/);
+  }
+  t.throws(() => createReceiver({ secret: false, signing: 'both', maxAge: 1000, on: {} }), /maxAge needs signing/);
   t.throws(() => createReceiver({ secret, on: {}, signing: 'sha1' } as unknown as StandaloneOptions), /signing is/);
 });
 
