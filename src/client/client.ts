@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { ClientError } from './errors.ts';
+import { ClientError, textOf } from './errors.ts';
 import { FetchTransport } from './fetch.ts';
 import { Ledger, type LossFacts, type LossReason, type Report } from './ledger.ts';
 import {
@@ -357,7 +357,13 @@ export class BaseClient<Events extends object = AnyEvents> {
 
 function openSpool(folder: string, writeKey: string, platform: Platform, now: number) {
   if (!platform.openSpool) throw new ClientError('bad_configuration', 'there are no folders for a spool here', 'spool');
-  return platform.openSpool(folder, writeKey, now);
+  try {
+    return platform.openSpool(folder, writeKey, now);
+  } catch (cause) {
+    throw new ClientError('bad_configuration', `the spool ${folder} can't be used: ${textOf(cause)}`, 'spool', {
+      cause,
+    });
+  }
 }
 
 function openTransport(writeKey: string, settings: ClientSettings, platform: Platform): Transport {

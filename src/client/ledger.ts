@@ -72,7 +72,10 @@ export class Ledger {
     else if (!this.#warned.has(loss.reason)) {
       this.#warned.add(loss.reason);
       const { count, outcome, reason, message } = loss;
-      this.#warn(`${count} ${outcome} (${reason}): ${message}. Set onLoss to be notified.`, reason === 'exit');
+      this.#warn(
+        `${count} ${outcome} (${reason}): ${message.replace(/\.$/, '')}. Set onLoss to be notified.`,
+        reason === 'exit',
+      );
     }
   }
 

@@ -84,7 +84,7 @@ export class Outage {
   #warn({ message, tries, lasted, queued }: Retry, now: number): void {
     const again = tries === 1 ? 'Retrying' : `${tries} tries in ${span(lasted)}, still retrying`;
     const waiting = `${queued} ${queued === 1 ? 'message waits' : 'messages wait'}`;
-    this.#options.warn(`${this.#where} can't be reached: ${message}. ${again}; ${waiting}.`);
+    this.#options.warn(`${this.#where} can't be reached: ${message.replace(/\.$/, '')}. ${again}; ${waiting}.`);
     this.#hasWarned = true;
     this.#nextWarning = now + this.#pause;
     this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE);

@@ -37,7 +37,7 @@ export function resolve(options: ClientOptions, platform: Platform): ClientSetti
     throw new ClientError('bad_configuration', 'options must be an object', 'options');
   requireType('spool', options.spool, 'string');
   for (const name of ['onLoss', 'onRetry', 'fetch'] as const) requireType(name, options[name], 'function');
-  return {
+  const settings: ClientSettings = {
     endpoint: batchUrl(options.endpoint ?? platform.defaultEndpoint()),
     flushAt: number('flushAt', options.flushAt ?? options.size, 20, 1),
     flushAfter: number('flushAfter', options.flushAfter, 5_000, 1),
@@ -53,6 +53,10 @@ export function resolve(options: ClientOptions, platform: Platform): ClientSetti
     fetch: options.fetch,
     clock: options.clock ?? platform.clock,
   };
+  const wrong = Object.keys(options).find((name) => name !== 'size' && !Object.hasOwn(settings, name));
+  if (wrong === undefined) return settings;
+  const names = Object.keys(settings).filter((name) => name !== 'clock');
+  throw new ClientError('bad_configuration', `${wrong} is not an option: give ${names.join(', ')}`, wrong);
 }
 
 function requireType(name: string, given: unknown, type: 'string' | 'function'): void {

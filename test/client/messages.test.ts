@@ -214,6 +214,10 @@ t.test('refuses invalid options by name', (t) => {
   for (const options of ['http://127.0.0.1:1', null] as never[]) {
     t.throws(() => new Client('k', options), { code: 'bad_configuration', field: 'options' });
   }
+  for (const name of ['flushat', 'host']) {
+    const error = { code: 'bad_configuration', field: name, message: / is not an option: give endpoint, / };
+    t.throws(() => new Client('k', { [name]: 1 }), error);
+  }
   for (const name of ['spool', 'onLoss', 'onRetry', 'fetch']) {
     t.throws(() => new Client('k', { [name]: 1 }), { code: 'bad_configuration', field: name });
   }

@@ -1,6 +1,7 @@
 import http from 'node:http';
 import t, { type Test } from 'tap';
 import { Client, type Loss, type Retry } from '../../src/client/index.ts';
+import { Ledger } from '../../src/client/ledger.ts';
 import { Outage } from '../../src/client/outage.ts';
 import { classify } from '../../src/client/outcome.ts';
 import { ManualClock } from './manual-clock.ts';
@@ -39,6 +40,19 @@ t.test('warns at once of an endpoint without an answer, by name, without its sec
   t.match(text, /1 message waits/);
   t.notMatch(text, /pass|token|SECRET/);
   await client.close({ timeout: 0 });
+});
+
+t.test('ends each sentence of a warning with one full stop', (t) => {
+  const said: string[] = [];
+  const warn = (text: string) => void said.push(text);
+  const message = 'The write key is unknown.';
+  const outage = new Outage({ clock: new ManualClock(), endpoint: new URL('http://x'), onRetry: undefined, warn });
+  outage.failed({ message }, 1, 1);
+  const ledger = new Ledger(undefined, warn);
+  ledger.lost({ outcome: 'failed', reason: 'refused', count: 1, message }, () => []);
+  t.equal(said.length, 2);
+  for (const text of said) t.match(text, /is unknown\. \w/);
+  t.end();
 });
 
 t.test('repeats the warning less and less often, and warns once that the outage is over', (t) => {

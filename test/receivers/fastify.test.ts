@@ -230,7 +230,7 @@ t.test('counts the deadline from the head of the request, also if the app keeps 
 
 t.test('lets the secret function destructure its request', async (t) => {
   const app = Fastify();
-  const find = ({ url, header }: RequestHead) => (header('x-tenant') === 'a' && url === '/hooks' ? secret : undefined);
+  const find = ({ url, header }: RequestHead) => (header('x-tenant') === 'a' && url === '/hooks' ? secret : []);
   app.register(receiver, { path: '/hooks', secret: find, on: { track() {} } });
   t.after(() => app.close());
   const { headers, body } = signed(webhook('track'), secret);

@@ -53,6 +53,13 @@ const url = await server.database();
 
 for (const [name, open] of Object.entries(fixtures)) {
   for (const each of storeCases) {
+    t.test("sqlite: names the file that can't be opened", (t) => {
+      for (const path of ['/nonexistent/x.db', import.meta.dirname]) {
+        t.throws(() => sqliteStore(path), { message: `the store ${path} can't be opened: ` });
+      }
+      t.end();
+    });
+
     t.test(`${name}: ${each.name}`, async (t) => {
       await each.run(await open(t));
       t.pass('every assertion of the case held');

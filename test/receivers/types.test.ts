@@ -53,6 +53,23 @@ const handler = lambdaHandler(createEdgeReceiver({ secret: 's', on: {} }));
 export const handlers: [(event: Rest, context: object) => Promise<unknown>, (event: Balancer) => Promise<unknown>] = [handler, handler];
 `;
 
+t.test('names the missing handlers, and not another way to answer', async (t) => {
+  const dir = t.testdir({
+    'uses.ts': `${head}createReceiver({ secret: 's' });\n`,
+    'tsconfig.json': JSON.stringify({
+      extends: `${root}tsconfig.json`,
+      compilerOptions: { noUnusedLocals: false },
+      include: ['uses.ts'],
+    }),
+  });
+  const { stdout } = await clean(`${root}node_modules/.bin/tsc`, ['--singleThreaded', '-p', dir]).catch(
+    (error) => error,
+  );
+  t.match(stdout, /error TS/);
+  t.match(stdout, /on/);
+  t.notMatch(stdout, /stored/);
+});
+
 t.test('compiles right uses, but not a wrong name or a missing secret', async (t) => {
   const lines = wrong.map((line) => `// @ts-expect-error must not compile\n${line}\n`);
   const dir = t.testdir({

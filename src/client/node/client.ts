@@ -19,7 +19,7 @@ import { node } from './platform.ts';
 export class Client<Events extends object = AnyEvents> extends BaseClient<Events> {
   /**
    * @param writeKey the key of the source
-   * @throws ClientError `bad_configuration`, naming the option; an error of the file system if the spool is unusable
+   * @throws ClientError `bad_configuration`, naming the option
    */
   constructor(writeKey: string, options: ClientOptions = {}) {
     super(writeKey, options, node);

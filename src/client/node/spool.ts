@@ -26,6 +26,19 @@ interface SpoolName {
   owner: SpoolOwner;
 }
 
+/** Makes a folder and those above it, for their owner alone. Node's `recursive` never returns below `/proc`. */
+function makeFolder(folder: string): void {
+  if (fs.existsSync(folder)) return;
+  const above = path.dirname(folder);
+  if (above !== folder) makeFolder(above);
+  try {
+    fs.mkdirSync(folder, 0o700);
+  } catch (error) {
+    // Another process may have been faster.
+    if (!fs.existsSync(folder)) throw error;
+  }
+}
+
 /**
  * Keeps each batch in a file of the folder until it is settled. A message has reached the operating system before the
  * call that queued it returns: it survives any end of the process, but not a loss of power.
@@ -46,7 +59,7 @@ export class Spool implements Keeper {
     this.#folder = folder;
     this.#processes = processes;
     this.#key = createHash('sha256').update(writeKey).digest('hex').slice(0, 16);
-    fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder);
   }
 
   /**
