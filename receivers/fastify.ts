@@ -5,7 +5,7 @@ import type { Kind } from './bodies.ts';
 import { systemClock } from './clock.ts';
 import { type Core, createCore } from './core/core.ts';
 import { createDeadlines } from './core/deadlines.ts';
-import { checkOptionNames, VERIFYING } from './core/option-names.ts';
+import { checkOptionNames } from './core/option-names.ts';
 import { type Reply, refusal, tooLarge, unreadable } from './core/reply.ts';
 import type { VerifiedFields } from './core/request.ts';
 import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
@@ -178,7 +178,7 @@ const meta = (name: string) => ({ name: `@rollcall/receivers/${name}`, fastify: 
  * Register it inside a scope of its own: all routes there, and no others, are verified.
  */
 export const signature = fp<VerifyOptions>(async (scope, options) => {
-  checkOptionNames(options, VERIFYING);
+  checkOptionNames(options);
   verifyScope(scope, new Verifier(options, nodeSignatures), options);
 }, meta('signature'));
 

@@ -1,6 +1,6 @@
 import { systemClock } from './clock.ts';
 import { createDeadlines } from './core/deadlines.ts';
-import { checkOptionNames, VERIFYING } from './core/option-names.ts';
+import { checkOptionNames } from './core/option-names.ts';
 import type { Reply } from './core/reply.ts';
 import type { Log, VerifyOptions } from './options.ts';
 import type { BodyFault, Message, UnknownMessage } from './parse/messages.ts';
@@ -48,7 +48,7 @@ export function createVerifyAndParse(
   options: VerifyOptions & { log?: Log },
 ): (request: Request) => Promise<VerifiedRequest | RefusedRequest> {
   if (!isObject(options)) throw new TypeError('give the options: { secret }');
-  checkOptionNames(options, VERIFYING);
+  checkOptionNames(options);
   const { deadline = 4500, clock = systemClock } = options;
   const log = logOf(options);
   const verifier = new Verifier(options, nodeSignatures);

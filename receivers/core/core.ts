@@ -16,7 +16,7 @@ import { InboxWorker } from './inbox.ts';
 import { Job, WaitingRequest } from './job.ts';
 import { HandlerLeases, type HeldRequest } from './leases.ts';
 import { LinkedList } from './linked.ts';
-import { checkOptionNames, RECEIVING } from './option-names.ts';
+import { checkOptionNames } from './option-names.ts';
 import { PassingMap } from './passing.ts';
 import * as reply from './reply.ts';
 import { createReport, type ReportFailure } from './report.ts';
@@ -177,7 +177,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
 function checkOptions(options: CoreOptions): void {
   if (!isObject(options)) throw new TypeError('give the options of the receiver: { secret, on }');
   checkHandlers(options.on);
-  checkOptionNames(options, RECEIVING);
+  checkOptionNames(options);
   for (const name of ['stuckAfter', 'concurrency'] as const) checkNumber(name, options[name]);
   checkNumber('drain', options.drain, true);
   const { ack = 'handled', store } = options;

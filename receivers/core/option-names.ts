@@ -1,37 +1,31 @@
-import type { AckOptions, CoreOptions, VerifyOptions } from '../options.ts';
+import type { AckOptions, CoreOptions } from '../options.ts';
 
-type Names<T> = Readonly<Record<T extends unknown ? keyof T : never, true>>;
-
-const verifying: Names<VerifyOptions> = {
+const receiving: Readonly<Record<keyof CoreOptions | keyof AckOptions, true>> = {
   secret: true,
+  on: true,
   signing: true,
   maxAge: true,
   bodyLimit: true,
   hints: true,
   deadline: true,
-  clock: true,
-};
-const receiving: Names<Omit<CoreOptions, keyof VerifyOptions> & AckOptions> = {
-  on: true,
   ack: true,
   store: true,
   name: true,
   concurrency: true,
   stuckAfter: true,
   drain: true,
+  clock: true,
 };
 /** Options of single hosts, and those of Fastify for every plugin. */
 const hosting = ['log', 'path', 'prefix', 'logLevel', 'logSerializers'];
-
-export const VERIFYING: readonly string[] = [...Object.keys(verifying), ...hosting];
-export const RECEIVING: readonly string[] = [...Object.keys(receiving), ...VERIFYING];
+const known = [...Object.keys(receiving), ...hosting];
 
 /**
- * Finds misspelt options, which JavaScript would ignore.
+ * Finds misspelt options, which JavaScript would ignore. Receivers and verifiers may share their options.
  *
  * @throws TypeError naming the option
  */
-export function checkOptionNames(options: object, known: readonly string[]): void {
+export function checkOptionNames(options: object): void {
   const wrong = Object.keys(options).find((name) => !known.includes(name));
   if (wrong !== undefined) throw new TypeError(`${wrong} is not an option: give ${known.join(', ')}`);
 }

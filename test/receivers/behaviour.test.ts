@@ -613,7 +613,7 @@ t.test('refuses handlers that would never be called, and invalid options, at onc
     [{ on: { audience: { club: null } } }, /^on.audience.club is an object/],
     [{ on: { audience: { 'Big Spenders': {} } } }, /^on.audience\["Big Spenders"\] .*audience, big_spenders$/],
     [{ on: { trait: { "Köln's  LTV90": {} } } }, /^on.trait\["Köln's {2}LTV90"\] .*trait, kolns_ltv_90$/],
-    [{ secrets: secret }, /^secrets is not an option: give on, /],
+    [{ secrets: secret }, /^secrets is not an option: give secret, on, /],
     [{ deadLine: 60_000 }, /^deadLine is not an option/],
     [{ on: { trait: { '*': { lost() {} } } } }, /^on.trait.\*.lost would never be called: give changed, gone/],
     [{ bodyLimit: '1mb' }, /^bodyLimit is a number above 0, not 1mb/],
