@@ -165,7 +165,16 @@ export class BaseClient<Events extends object = AnyEvents> {
   }
 
   #enqueue(kind: MessageKind, message: AnyMessage): boolean {
-    const text = serialize(kind, message, this.#tools);
+    let text: string;
+    try {
+      text = serialize(kind, message, this.#tools);
+    } catch (error) {
+      if (this.#settings.invalid === 'throw' || !(error instanceof ClientError)) throw error;
+      const { message: why, code } = error;
+      const loss: LossFacts = { outcome: 'dropped', reason: 'invalid', count: 1, message: why, code };
+      this.#ledger.lost(loss, () => [{ type: kind, ...message }]);
+      return false;
+    }
     if (this.#closing) return this.#drop('closed', kind, text, 'the client is closed');
     const queue = this.#queue;
     if (!queue.add(text)) {

@@ -2,6 +2,8 @@ import { callHost } from './call-host.ts';
 
 /** The reason why messages will not arrive. */
 export type LossReason =
+  /** The message was invalid. */
+  | 'invalid'
   /** The queue was full at the call. */
   | 'queue_full'
   /** Called after `close`. */
@@ -32,7 +34,7 @@ export interface Loss {
   message: string;
   /** HTTP status of the last answer, if there was one. */
   status?: number;
-  /** The service's error code. */
+  /** The service's error code, or that of an invalid message. */
   code?: string;
 }
 

@@ -27,6 +27,8 @@ export interface ClientOptions {
   closeTimeout?: number;
   /** A folder for unsent messages: they survive a crash of the process and are sent by the next client. Default: none. */
   spool?: string;
+  /** An invalid message throws at its call, or with `drop` is dropped and reported as a loss. Default `throw`. */
+  invalid?: 'throw' | 'drop';
   /** Called for every message that will not arrive, with the reason. Default: one process warning per reason. */
   onLoss?: (loss: Loss) => void;
   /** Called for every failed request that will be retried. Default: process warnings, at once and then less and less often. */

@@ -24,6 +24,7 @@ export interface ClientSettings {
   maxRetries: number;
   closeTimeout: number;
   spool: string | undefined;
+  invalid: 'throw' | 'drop';
   onLoss: ((loss: Loss) => void) | undefined;
   onRetry: ((retry: Retry) => void) | undefined;
   fetch: Fetch | undefined;
@@ -48,11 +49,15 @@ export function resolve(options: ClientOptions, platform: Platform): ClientSetti
     maxRetries: number('maxRetries', options.maxRetries, LONGEST_TIMER, 0),
     closeTimeout: number('closeTimeout', options.closeTimeout, 20_000, 0),
     spool: options.spool,
+    invalid: options.invalid ?? 'throw',
     onLoss: options.onLoss,
     onRetry: options.onRetry,
     fetch: options.fetch,
     clock: options.clock ?? platform.clock,
   };
+  if (!['throw', 'drop'].includes(settings.invalid)) {
+    throw new ClientError('bad_configuration', "invalid must be 'throw' or 'drop'", 'invalid');
+  }
   const wrong = Object.keys(options).find((name) => name !== 'size' && !Object.hasOwn(settings, name));
   if (wrong === undefined) return settings;
   const names = Object.keys(settings).filter((name) => name !== 'clock');

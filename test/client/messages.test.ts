@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import t from 'tap';
-import { Client, ClientError } from '../../src/client/index.ts';
+import { Client, ClientError, type Loss } from '../../src/client/index.ts';
 import { version } from '../../src/client/version.ts';
 import { ManualClock } from './manual-clock.ts';
 import { service } from './service.ts';
@@ -203,6 +203,24 @@ t.test('sends a message of 32,000 bytes and refuses one of 32,001, whatever its 
   }
 });
 
+t.test("drops and reports invalid messages with invalid: 'drop', and sends the others", async (t) => {
+  const { endpoint, requests } = await service(t);
+  const losses: Loss[] = [];
+  const client = new Client('KEY', { endpoint, invalid: 'drop', onLoss: (loss) => void losses.push(loss) });
+  const event = 'x'.repeat(40_000);
+  t.equal(client.track({ userId: 'u', event }), false);
+  t.equal(client.track({ event: 'nobody' } as never), false);
+  t.equal(client.identify(null as never), false);
+  t.equal(client.track({ userId: 'u', event: 'right' }), true);
+  t.same(await client.close(), { sent: 1, failed: 0, dropped: 3 });
+  t.match(losses, [
+    { outcome: 'dropped', reason: 'invalid', code: 'too_large', messages: [{ type: 'track', userId: 'u', event }] },
+    { reason: 'invalid', code: 'no_user_anon_id', messages: [{ type: 'track', event: 'nobody' }] },
+    { reason: 'invalid', code: 'invalid_message', messages: [{ type: 'identify' }] },
+  ]);
+  t.equal(requests.length, 1);
+});
+
 t.test('refuses invalid options by name', (t) => {
   t.throws(() => new Client(''), { code: 'bad_configuration', field: 'writeKey' });
   for (const writeKey of ['a:secret', 'secret\n', 'secret\0', 'secret\ud800']) {
@@ -218,6 +236,7 @@ t.test('refuses invalid options by name', (t) => {
     const error = { code: 'bad_configuration', field: name, message: / is not an option: give endpoint, / };
     t.throws(() => new Client('k', { [name]: 1 }), error);
   }
+  t.throws(() => new Client('k', { invalid: 'report' as never }), { code: 'bad_configuration', field: 'invalid' });
   for (const name of ['spool', 'onLoss', 'onRetry', 'fetch']) {
     t.throws(() => new Client('k', { [name]: 1 }), { code: 'bad_configuration', field: name });
   }
