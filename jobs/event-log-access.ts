@@ -8,6 +8,8 @@ import type { SyncConfig } from './audience-or-trait.ts';
 /** The event log's files, for an engine on the same machine. */
 export interface LoggedEvents {
   readonly folder: string;
+  /** Milliseconds for which events are kept. */
+  readonly keep: number;
   /** Reads the tail and resolves to the paths of the files. Together they hold each event exactly once. */
   read(tail: TailReader): Promise<readonly string[]>;
 }
@@ -20,10 +22,10 @@ export function eventLogFor(
 ): { readonly eventLog?: LoggedEvents; readonly seesEvents?: boolean } {
   if (!eventLog || !store || !seesLog(engine, store.url)) return {};
   if (events.kind === 'table') return { seesEvents: true };
-  const { path: folder } = eventLog;
+  const { path: folder, keep } = eventLog;
   const read = async (tail: TailReader) => {
     const { files } = await readTail(events, tail);
     return files.map(({ name }) => join(folder, name));
   };
-  return { eventLog: { folder, read } };
+  return { eventLog: { folder, keep, read } };
 }

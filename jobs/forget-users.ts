@@ -1,5 +1,6 @@
+import type { ErasedIds } from '../src/store/deleted-ids.ts';
 import type { Store } from '../src/store/port.ts';
-import { renewKept } from './live/forget.ts';
+import { forgetKept } from './live/forget.ts';
 import type { WithEngine } from './open-engines.ts';
 import type { JobLog } from './run/run-context.ts';
 
@@ -11,7 +12,7 @@ export interface ToldUser {
 }
 
 interface ForgetParts {
-  readonly store: Pick<Store, 'audiences' | 'live'>;
+  readonly store: Pick<Store, 'audiences' | 'live' | 'events'>;
   readonly withEngine: WithEngine;
   readonly log: JobLog;
 }
@@ -21,23 +22,22 @@ async function byEngine({ store }: ForgetParts, sources: readonly string[] | nul
   return Map.groupBy(audiences, ({ engine }) => engine);
 }
 
-/** Removes users from all snapshots and plans, and from the engines' files. */
+/** Removes ids from all snapshots and plans, from the engines' files, and from what is kept of people's events. */
 export async function forgetUsers(
   place: ForgetParts,
-  users: readonly string[],
+  ids: ErasedIds,
   sources: readonly string[] | null,
 ): Promise<void> {
   const failures: unknown[] = [];
   for (const [name, audiences] of await byEngine(place, sources)) {
     const keys = sources && audiences.map(({ key }) => key);
     const forgotten = place.withEngine(name, false, async (engine) => {
-      await engine.forget(users, keys);
+      await engine.forget(ids.users, keys);
       await engine.scrub('all');
     });
     await forgotten.catch((cause) => failures.push(cause));
   }
-  // The state kept of people's events doesn't record their sources.
-  if (sources !== null) await renewKept(place.store).catch((cause) => failures.push(cause));
+  await forgetKept(place.store, ids, sources).catch((cause) => failures.push(cause));
   // A missing or failing engine must not keep the user in the others.
   if (failures.length > 0) throw failures[0];
 }

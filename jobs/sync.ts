@@ -1,5 +1,6 @@
 import { RollcallError } from '../src/kernel/errors.ts';
 import type { Remark } from '../src/kernel/remark.ts';
+import type { ErasedIds } from '../src/store/deleted-ids.ts';
 import type { AudienceRecord } from '../src/store/port.ts';
 import { computations } from './audience-or-trait.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type UnreachableEngines } from './current-bodies.ts';
@@ -66,7 +67,7 @@ export interface Sync extends Queries {
    */
   currentBodies(letters: readonly DeadChange[], unreachable?: UnreachableEngines): Promise<readonly CurrentBody[]>;
   /** Removes users from all snapshots and plans, and from the engines' files. */
-  forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
+  forget(ids: ErasedIds, sources: readonly string[] | null): Promise<void>;
   /** Makes the current configuration the newest: at the start of a long-running process, and at its reloads. */
   configured(): Promise<void>;
   /** Those of these users whom audiences of these sources know, each with the destinations notified about them. */
@@ -123,7 +124,7 @@ export function createSync(options: SyncOptions): Sync {
     ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>
       currentBodies({ store, clock, config, withEngine }, letters, unreachable),
-    forget: (users, sources) => forgetUsers({ store, withEngine, log }, users, sources),
+    forget: (ids, sources) => forgetUsers({ store, withEngine, log }, ids, sources),
     configured: generations.take,
     told: (users, sources) => toldUsers({ store, withEngine, log }, users, sources),
     async start(renames = false) {

@@ -16,6 +16,7 @@ import { Discards } from './collect/discards.ts';
 import type { Concern } from './concern.ts';
 import type { AdminToken, Config } from './config/config.ts';
 import { Confirmations } from './deletion/confirmations.ts';
+import { messageLinks } from './deletion/message-links.ts';
 import { Regulations } from './deletion/regulations.ts';
 import { destinationsOfFleet } from './deliver/fleet.ts';
 import { createAgent } from './deliver/http/agent.ts';
@@ -28,6 +29,7 @@ import { History } from './history/history.ts';
 import { type Clock, systemClock } from './kernel/clock.ts';
 import { RollcallError } from './kernel/errors.ts';
 import { observedAccept } from './observed-accept.ts';
+import { type DeletedIds, linksOfBoth, resolveIds } from './store/deleted-ids.ts';
 import { openStore } from './store/open.ts';
 import { DISCARDS_KEPT, type RunProgress, type Store } from './store/port.ts';
 
@@ -209,8 +211,9 @@ export class App {
       destinations: () => this.config.destinations,
       elsewhere: () => destinationsOfFleet(store),
       toldByEngines: (users, sources) => this.sync.told(users, sources),
+      resolveIds: (users) => this.resolveIds(users),
       eraseFromLog: (requests) => this.eraseFromLog(requests),
-      forgetInEngines: (users, sources) => this.sync.forget(users, sources),
+      forgetInEngines: (ids, sources) => this.sync.forget(ids, sources),
     });
   }
 
@@ -399,11 +402,21 @@ export class App {
     return standingOf({ store, audiences: sync.audiences, destinations, sources, rules, now: clock.now(), before });
   }
 
+  /** The log knows more than the messages that are still kept, but may not have those of every source. */
+  private async resolveIds(users: readonly (readonly string[])[]): Promise<readonly DeletedIds[]> {
+    const { store, config } = this;
+    const logged = config.eventLog ? (config.eventLog.sources ?? config.sources.map(({ id }) => id)) : [];
+    const kept = messageLinks(store, (source) => !logged.includes(source));
+    if (this.events) return this.events.linked((links) => resolveIds(linksOfBoth(links, kept), users));
+    const { events } = store;
+    return resolveIds(events.kind === 'table' ? linksOfBoth(events.links, kept) : kept, users);
+  }
+
   /** An event log in the store is erased from even if it is no longer written. */
   private async eraseFromLog(requests: readonly Erasure[]): Promise<void> {
     const { events } = this.store;
     if (this.events) await this.events.erase(requests);
-    else if (events.kind === 'table') for (const { users, sources } of requests) await events.forget(users, sources);
+    else if (events.kind === 'table') for (const { ids, sources } of requests) await events.forget(ids, sources);
   }
 
   /** Configured destinations, and those of alerts. */

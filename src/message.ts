@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { pageKeys } from '../receivers/kinds.ts';
 import type { ErrorCode } from './kernel/errors.ts';
 import { type IpRule, withIp } from './kernel/ip.ts';
-import { correctedTime, isoInstant, isoTime, otherInstant } from './kernel/timestamp.ts';
+import { correctedTime, isoInstant, isoTime, otherInstant, UNSET_CLOCK } from './kernel/timestamp.ts';
 import { CLIENT_TYPES, type ClientType, MAX_ID_BYTES, type MessageType } from './message-types.ts';
 
 /** A message in the pipeline: the fields that routing needs, and the body, made once for all destinations. */
@@ -250,7 +250,7 @@ function writeTimestamps(
   const original = input['timestamp'] ?? input['originalTimestamp'] ?? null;
   const iso = isoInstant(original);
   const given = iso ?? otherInstant(original);
-  const sent = given === null ? null : sentInstant(input['sentAt'], sentAt, onUnreadable);
+  const sent = given === null ? null : sentInstant(given, input['sentAt'], sentAt, onUnreadable);
   const timestamp = given === null ? receivedAt : correctedTime(receivedAt, given, sent);
   body['timestamp'] = isoTime(timestamp);
   if (original !== null && iso !== timestamp) body['originalTimestamp'] = original;
@@ -258,13 +258,20 @@ function writeTimestamps(
   body['receivedAt'] = isoTime(receivedAt);
 }
 
-/** Time of sending, from the message itself or from its batch. */
-function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: MessageEnvelope['onUnreadable']): number | null {
+/** Time of sending, from the message itself or from its batch. A clock that was unset gave both times, or it is useless. */
+function sentInstant(
+  given: number,
+  own: unknown,
+  ofBatch: unknown,
+  onUnreadable: MessageEnvelope['onUnreadable'],
+): number | null {
   const sentAt = own ?? ofBatch ?? null;
-  if (sentAt === null || (sentAt === ofBatch && typeof ofBatch === 'number')) return ofBatch as number | null;
-  const sent = isoInstant(sentAt) ?? otherInstant(sentAt);
-  if (sent === null) onUnreadable?.('sentAt');
-  return sent;
+  if (sentAt === null) return null;
+  const isRead = sentAt === ofBatch && typeof ofBatch === 'number';
+  const sent = isRead ? ofBatch : (isoInstant(sentAt) ?? otherInstant(sentAt));
+  if (sent !== null && (sent >= UNSET_CLOCK || given < UNSET_CLOCK)) return sent;
+  onUnreadable?.('sentAt');
+  return null;
 }
 
 /** Null if it is nested too deep. */

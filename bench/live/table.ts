@@ -12,7 +12,7 @@ const AHEAD = 7;
 export async function makeTable(url: string, events: number): Promise<void> {
   const store = await openPostgresStore({ url, maxQueued: 1, clock: systemClock });
   if (store.events.kind !== 'table') throw new Error('no log in a table');
-  for (let day = DAYS; day > 0; day -= AHEAD) await store.events.prepare(NOW - day * DAY);
+  for (let day = DAYS; day > 0; day -= AHEAD) await store.events.prepare(NOW - day * DAY, 400 * DAY);
   await store.close();
   const client = new pg.Client(url);
   await client.connect();

@@ -1,6 +1,7 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { failpoint } from '../../src/kernel/failpoint.ts';
+import { anonymousForm, hashedForms, type IdSets, idSets } from '../../src/store/deleted-ids.ts';
 import type { LogScan } from '../../src/store/event-log.ts';
 import { scanFiles } from '../../src/store/events/scan.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
@@ -8,7 +9,8 @@ import type { JobLog } from '../run/run-context.ts';
 import { differences, withoutExcluded } from './differences.ts';
 import { standingOf } from './evaluate.ts';
 import type { AskedOfAll } from './facts.ts';
-import { idOf, isUser, userRaw } from './identity.ts';
+import { FORGOTTEN, isGone, linksLeft } from './forget.ts';
+import { idOf, isUser, type RawId, userRaw } from './identity.ts';
 import { nothingKept } from './kept.ts';
 import { tidy } from './kept-facts.ts';
 import { isAhead } from './latest-time.ts';
@@ -152,7 +154,7 @@ class Building {
     const { values, due } = standingOf(this.asked, kept, this.now);
     const rows = own.filter(({ raw }) => isUser(raw));
     if (due !== null && !rows.some((row) => row.raw === raw)) {
-      rows.push({ raw, person, kept: nothingKept(), links: [], due, before: null });
+      rows.push(bareRow(raw, person));
     }
     for (const row of rows) if (row.raw === raw) row.due = due;
     this.rows.push(...rows);
@@ -186,38 +188,34 @@ class Building {
   private async fill(standings: readonly Standings[], rows: readonly IdRow[]): Promise<void> {
     const { store, source, keys, fence } = this.parts;
     const deletions = await store.deletions(null);
-    const out = await this.deletedMeanwhile(standings, rows, deletions.epoch);
-    const those = standings.filter(({ person }) => !out.has(person));
-    const kept = rows.filter((row) => !isOf(row, out));
+    const gone = await this.deletedMeanwhile(rows, deletions.epoch);
+    const those = standings.filter(({ person }) => !gone.users.has(person));
     const users = those.map(({ person }) => person);
     const found = differences(those, await store.live.membersOf(users, [...keys]), keys);
     const changes = await withoutExcluded(store, source, found, deletions);
     const { state, done, total } = this;
     await store.live.fillState({
-      fence,
-      state,
+      ...{ fence, state, done, total, changes },
       epoch: deletions.epoch,
-      rows: written(kept).rows,
-      changes,
-      done,
-      total,
+      rows: written(rowsLeft(rows, gone)).rows,
     });
   }
 
-  /** Users whose deletion began after the log was read. A deletion removes only rows that exist by then. */
-  private async deletedMeanwhile(
-    standings: readonly Standings[],
-    rows: readonly IdRow[],
-    epoch: number,
-  ): Promise<ReadonlySet<string>> {
-    if (epoch === this.epoch) return new Set();
-    const users = new Set(standings.map(({ person }) => person));
-    for (const { raw, person, links } of rows) {
-      if (isUser(raw)) users.add(idOf(raw));
-      if (person !== null) users.add(person);
-      for (const [user] of links) users.add(user);
-    }
-    return new Set(await this.parts.store.excluded([...users], this.parts.source, this.epoch));
+  /** Ids whose deletion began after the log was read. A deletion removes only rows that exist by then. */
+  private async deletedMeanwhile(rows: readonly IdRow[], epoch: number): Promise<IdSets> {
+    if (epoch === this.epoch) return idSets({ users: [], anonymous: [] });
+    const raws = rows.map(({ raw }) => raw);
+    const users = new Set([
+      ...raws.filter(isUser).map(idOf),
+      ...rows.flatMap(({ person, links }) => [person ?? [], links.map(([user]) => user)].flat()),
+    ]);
+    const anonymous = raws.filter((raw) => !isUser(raw)).map(idOf);
+    const forms = hashedForms({ users: [...users], anonymous });
+    const out = new Set(await this.parts.store.excluded(forms, this.parts.source, this.epoch));
+    return idSets({
+      users: [...users].filter((id) => out.has(id)),
+      anonymous: anonymous.filter((id) => out.has(anonymousForm(id))),
+    });
   }
 
   private say(): void {
@@ -229,8 +227,19 @@ class Building {
   }
 }
 
-function isOf({ raw, person, links }: IdRow, users: ReadonlySet<string>): boolean {
-  if (users.size === 0) return false;
-  if ((isUser(raw) && users.has(idOf(raw))) || (person !== null && users.has(person))) return true;
-  return links.some(([user]) => users.has(user));
+/** Without deleted ids; the persons who lose some are due. A person's user ids are in one page. */
+function rowsLeft(rows: readonly IdRow[], gone: IdSets): readonly IdRow[] {
+  if (gone.users.size + gone.anonymous.size === 0) return rows;
+  const left = new Map<RawId, IdRow>();
+  for (const row of rows) if (!isGone(row.raw, gone)) left.set(row.raw, { ...row, links: linksLeft(row.links, gone) });
+  for (const { raw, person } of rows) {
+    if (!isUser(raw) || left.has(raw) || person === null || gone.users.has(person)) continue;
+    const own = left.get(userRaw(person)) ?? bareRow(userRaw(person), person);
+    left.set(own.raw, { ...own, due: FORGOTTEN });
+  }
+  return [...left.values()];
 }
+
+const bareRow = (raw: RawId, person: string): IdRow => {
+  return { raw, person, kept: nothingKept(), links: [], due: null, before: null };
+};

@@ -4,7 +4,6 @@ import { computations, type SyncConfig } from '../audience-or-trait.ts';
 import { openLive } from '../engines/live/engine.ts';
 import type { Engine } from '../engines/port.ts';
 import { liveHash } from './definitions.ts';
-import { forgetKept } from './forget.ts';
 import { whyFrozen } from './guard.ts';
 
 interface LiveEngineParts {
@@ -27,6 +26,5 @@ export function liveEngine({ store, config, clock }: LiveEngineParts): Engine {
       return whyFrozen(store.live, guard, audience, changes, clock.now());
     },
     now: () => clock.now(),
-    forget: (users) => forgetKept(store.live, users),
   });
 }

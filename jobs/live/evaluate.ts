@@ -3,7 +3,7 @@ import { LONGEST_LIST, type TraitValue } from '../../src/definition/definition.t
 import { compareText } from '../../src/definition/operators.ts';
 import { LONGEST_VALUE } from '../engines/port.ts';
 import type { AskedFacts, AskedOfAll } from './facts.ts';
-import { compareDated, type Dated, type KeptFacts } from './kept.ts';
+import { byLikelyTime, compareDated, type Dated, type KeptFacts } from './kept.ts';
 
 /** A definition's value for a person, and how long it holds without new events. */
 interface Evaluation {
@@ -85,7 +85,8 @@ function traitVerdict({ key, value, section }: AskedTrait, person: readonly Kept
     counted.map(([at]) => at),
     within,
   );
-  const found = result(value.operator, counted.toSorted(compareDated));
+  const order = value.operator === 'first' ? byLikelyTime(section.keep) : compareDated;
+  const found = result(value.operator, counted.toSorted(order));
   return { value: Array.isArray(found) && isTooLong(key, found) ? undefined : found, due };
 }
 

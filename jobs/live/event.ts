@@ -1,5 +1,6 @@
 import type { FieldPlace, KeyPath, PlaceFilter } from '../../src/definition/definition.ts';
 import { compareText, passesAll } from '../../src/definition/operators.ts';
+import { UNSET_CLOCK } from '../../src/kernel/timestamp.ts';
 import type { LoggedRow } from '../../src/store/event-log.ts';
 
 /** Sort key of events: timestamp, receipt, message id. */
@@ -54,6 +55,15 @@ function timestampOf(said: string, receivedAt: number): number {
   if (said.startsWith('+')) return receivedAt;
   if (said.startsWith('-') || said.startsWith('0000')) return FIRST_DAY;
   return Math.min(Date.parse(said), receivedAt);
+}
+
+/**
+ * The time that decides who was first, as the log's `likely_at`.
+ *
+ * @param keep - how long the log keeps events, in milliseconds
+ */
+export function likelyTime(timestamp: number, receivedAt: number, keep: number): number {
+  return timestamp < UNSET_CLOCK || timestamp < receivedAt - keep ? receivedAt : timestamp;
 }
 
 const DAY = 86_400_000;

@@ -39,6 +39,8 @@ export interface AskedOfAll {
   readonly audiences: ReadonlySet<string>;
   /** True if everybody seen must be known, whatever they did. */
   readonly everybody: boolean;
+  /** How long the log keeps events, in milliseconds. */
+  readonly keep: number;
   /** A JSON description of what is kept. */
   readonly text: string;
 }
@@ -46,7 +48,7 @@ export interface AskedOfAll {
 type Asking = ReadonlyMap<string, readonly AskedFacts[]>;
 
 /** Version of the format of kept facts. */
-const FORM = 3;
+const FORM = 4;
 
 /** @param keep - how long the log keeps events, in milliseconds */
 export function askedOf(definitions: readonly LiveDefinition[], keep: number): AskedOfAll {
@@ -59,7 +61,13 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
   const newest = newestOf(asked);
   // An infinite limit becomes null in JSON.
   const sections = [...byId.keys()].toSorted().map((id) => [id, newest.get(id)]);
-  const text = JSON.stringify([FORM, everybody, sections, [...traits].toSorted(), [...audiences].toSorted()]);
+  const text = JSON.stringify([
+    `${FORM} ${keep}`,
+    everybody,
+    sections,
+    [...traits].toSorted(),
+    [...audiences].toSorted(),
+  ]);
   return {
     definitions: asked,
     byKey: new Map(asked.map((each) => [each.key, each])),
@@ -75,6 +83,7 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
     traits,
     audiences,
     everybody,
+    keep,
     text,
   };
 }
@@ -126,7 +135,7 @@ export function isEnough(kept: string, asked: string): boolean {
 }
 
 type Text = readonly [
-  ...[form: number, everybody: boolean],
+  ...[form: string, everybody: boolean],
   ...[sections: readonly (readonly [id: string, newest: number | null])[], traits: readonly string[]],
 ];
 

@@ -1,96 +1,73 @@
+import { type ErasedIds, type IdSets, idSets } from '../../src/store/deleted-ids.ts';
 import type { LiveRow, LiveState } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import {
-  anonymousRaw,
-  idOf,
-  isUser,
-  type Link,
-  personOf,
-  type RawId,
-  readLinks,
-  userRaw,
-  writeLinks,
-} from './identity.ts';
+import { anonymousRaw, idOf, isUser, type Link, type RawId, readLinks, userRaw, writeLinks } from './identity.ts';
 import { nothingKept, writeKept } from './kept.ts';
 
 type ForgettingState = Pick<LiveState, 'allStates' | 'rowsOfIds' | 'rowsOfPersons' | 'sharedRows' | 'rewriteRows'>;
 
 const PAGE = 2_000;
 
-/** Marks all kept state to be rebuilt. Until then it keeps serving. */
-export const renewKept = ({ live }: Pick<Store, 'live'>): Promise<void> => live.renewStates(null);
-
-/** Removes users from kept state as their deletion does from the log: with former ids and anonymous events. */
-export async function forgetKept(live: ForgettingState, users: readonly string[]): Promise<void> {
-  for (const { state } of await live.allStates()) await forgetIn(live, state, users);
-}
-
-async function forgetIn(live: ForgettingState, state: number, users: readonly string[]): Promise<void> {
-  const rows = new Map<RawId, LiveRow>();
-  const gone = new Set(users);
-  await loadShared(live, state, gone, rows);
-  for (let known = -1; known < gone.size; ) {
-    known = gone.size;
-    await loadPeople(live, state, [...gone], rows);
-    for (const [raw, row] of rows)
-      if (isUser(raw) && linksOf(row).some(([user]) => gone.has(user))) gone.add(idOf(raw));
-  }
-  const left = new Map<RawId, LiveRow>();
-  for (const [raw, row] of rows) {
-    if (isUser(raw) && gone.has(idOf(raw))) continue;
-    const before = (id: RawId) => (rows.has(id) ? linksOf(rows.get(id)) : []);
-    const links = linksOf(row).filter(([user]) => !gone.has(user));
-    const owner = firstOf(before(raw));
-    const kept = !isUser(raw) && owner !== null && gone.has(owner) ? writeKept(nothingKept()) : row.kept;
-    left.set(raw, { ...row, kept, links: writeLinks(links) });
-  }
-  const after = (id: RawId) => linksOf(left.get(id));
-  const settled = [...left.values()].map((row) => ({ ...row, person: personOf(row.raw, after) }));
-  const empty = settled.filter(({ raw, kept, links }) => !isUser(raw) && kept === '{}' && links === '[]');
-  const dropped = [...[...gone].map(userRaw), ...empty.map(({ raw }) => raw)];
-  // Makes the remaining persons due now, by the row that has their due time.
-  const rest = settled
-    .filter((row) => !empty.includes(row))
-    .map((row) =>
-      row.person !== null && row.raw === userRaw(row.person) ? { ...row, due: 0 } : { ...row, due: null },
-    );
-  await live.rewriteRows(state, rest, dropped);
-}
-
-/** Ids linked to several users: the deleted one may not be the one to whom the id belongs. */
-async function loadShared(
-  live: ForgettingState,
-  state: number,
-  gone: ReadonlySet<string>,
-  rows: Map<RawId, LiveRow>,
+/**
+ * Removes from kept state what the log has erased before. Rebuilds it if the log can't tell: for some sources only, as
+ * the state doesn't record them, and if these people were active in the meantime.
+ */
+export async function forgetKept(
+  { live, events }: Pick<Store, 'live' | 'events'>,
+  ids: ErasedIds,
+  sources: readonly string[] | null,
 ): Promise<void> {
+  const audiences = (await live.audiences()).filter(({ source }) => sources?.includes(source) ?? true);
+  await live.forgetUsers(
+    ids.users,
+    audiences.map(({ key }) => key),
+  );
+  const states = await live.allStates();
+  if (states.length === 0) return;
+  if (sources === null) for (const { state } of states) await forgetIn(live, state, ids);
+  if (sources !== null || (await events.names(ids))) await live.renewStates(null);
+}
+
+/** Other people's rows stay theirs: whoever had an id linked to a deleted one is deleted too, or had it from elsewhere. */
+export async function forgetIn(live: ForgettingState, state: number, ids: ErasedIds): Promise<void> {
+  const gone = idSets(ids);
+  const own = await live.rowsOfIds(state, [...ids.users.map(userRaw), ...ids.anonymous.map(anonymousRaw)]);
+  const persons = new Set(own.flatMap(({ person }) => person ?? []));
+  const near = await live.rowsOfPersons(state, [...persons]);
+  const others = [...near, ...(await sharedRows(live, state, gone))].filter(({ raw }) => !isGone(raw, gone));
+  const left = new Map(
+    others.map((row) => [row.raw, { ...row, links: writeLinks(linksLeft(readLinks(row.links), gone)) }]),
+  );
+  // The persons who lose ids are due now, by the rows that have their due times.
+  for (const person of persons) {
+    if (gone.users.has(person)) continue;
+    const raw = userRaw(person);
+    const row = left.get(raw) ?? { raw, person, oldest: null, kept: writeKept(nothingKept()), links: '[]' };
+    left.set(raw, { ...row, due: FORGOTTEN });
+  }
+  await live.rewriteRows(
+    state,
+    [...left.values()],
+    own.map(({ raw }) => raw),
+  );
+}
+
+/** Due since 1970: a deletion changed what is kept of a person. */
+export const FORGOTTEN = 0;
+
+/** Rows of ids that are linked to several users, one of whom is forgotten. */
+async function sharedRows(live: ForgettingState, state: number, gone: IdSets): Promise<readonly LiveRow[]> {
+  const found: LiveRow[] = [];
   for (let after: string | undefined = ''; after !== undefined; ) {
     const page: readonly LiveRow[] = await live.sharedRows(state, after, PAGE);
-    for (const row of page) if (linksOf(row).some(([user]) => gone.has(user))) rows.set(row.raw, row);
+    found.push(...page.filter(({ links }) => readLinks(links).some(([user]) => gone.users.has(user))));
     after = page.at(-1)?.raw;
   }
+  return found;
 }
 
-/** All ids of these users, and of users with whom they share ids. */
-async function loadPeople(
-  live: ForgettingState,
-  state: number,
-  users: readonly string[],
-  rows: Map<RawId, LiveRow>,
-): Promise<void> {
-  const own = await live.rowsOfIds(
-    state,
-    users.flatMap((user) => [userRaw(user), anonymousRaw(user)]),
-  );
-  // A person without any event that is asked for has rows of devices only.
-  const persons = new Set([...users, ...[...own, ...rows.values()].flatMap(({ person }) => person ?? [])]);
-  for (const row of [...own, ...(await live.rowsOfPersons(state, [...persons]))]) {
-    if (!rows.has(row.raw)) rows.set(row.raw, row);
-  }
-}
+export const isGone = (raw: RawId, { users, anonymous }: IdSets): boolean =>
+  (isUser(raw) ? users : anonymous).has(idOf(raw));
 
-const linksOf = (row: LiveRow | undefined): readonly Link[] => (row ? readLinks(row.links) : []);
-
-function firstOf(links: readonly Link[]): string | null {
-  return personOf('a:', (raw) => (raw === 'a:' ? links : []));
-}
+export const linksLeft = (links: readonly Link[], { users }: IdSets): Link[] =>
+  links.filter(([user]) => !users.has(user));

@@ -1,4 +1,5 @@
-import { compareWhen, dayNumber, type LiveEvent, type When } from './event.ts';
+import { isPlaceholder } from '../../src/kernel/placeholders.ts';
+import { compareWhen, dayNumber, type LiveEvent, likelyTime, type When } from './event.ts';
 import { addToFront } from './kept.ts';
 
 /** A user id with the prefix `u:`, or an anonymous id with `a:`. */
@@ -18,15 +19,19 @@ export function rawIdOf({ userId, anonymousId }: LiveEvent): RawId | null {
   return anonymousId === null ? null : anonymousRaw(anonymousId);
 }
 
-/** The links that an event makes: an id each, and the user to whom it belongs. */
-export function linksIn(event: LiveEvent): readonly { readonly raw: RawId; readonly link: Link }[] {
+/**
+ * The links that an event makes: an id each, and the user to whom it belongs.
+ *
+ * @param keep - how long the log keeps events, in milliseconds
+ */
+export function linksIn(event: LiveEvent, keep: number): readonly { readonly raw: RawId; readonly link: Link }[] {
   const { type, userId, anonymousId, previousId, timestamp, receivedAt, messageId } = event;
-  if (userId === null) return [];
-  const link: Link = [userId, timestamp, receivedAt, messageId];
-  if (type === 'identify') return anonymousId === null ? [] : [{ raw: anonymousRaw(anonymousId), link }];
-  if (type !== 'alias' || previousId === null) return [];
-  const claim = { raw: anonymousRaw(previousId), link };
-  return previousId === userId ? [claim] : [claim, { raw: userRaw(previousId), link }];
+  const linked = type === 'identify' ? anonymousId : type === 'alias' ? previousId : null;
+  if (userId === null || linked === null || isPlaceholder(userId) || isPlaceholder(linked)) return [];
+  const link: Link = [userId, likelyTime(timestamp, receivedAt, keep), receivedAt, messageId];
+  if (type === 'identify') return [{ raw: anonymousRaw(linked), link }];
+  const claim = { raw: anonymousRaw(linked), link };
+  return linked === userId ? [claim] : [claim, { raw: userRaw(linked), link }];
 }
 
 /** Adds a link. False if it adds nothing, even once the log has forgotten others. */

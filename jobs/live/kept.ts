@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Activity, FieldPlace } from '../../src/definition/definition.ts';
-import { compareWhen, type When } from './event.ts';
+import { compareWhen, likelyTime, type When } from './event.ts';
 
 /**
  * The kept part of some events. `days`: their number by day of receipt. `times`: their timestamps within the window.
@@ -12,12 +12,14 @@ export interface Section {
   readonly keeps: 'days' | 'times' | 'values';
   readonly activity: Activity;
   readonly of: FieldPlace | null;
+  /** How long the log keeps events, in milliseconds. */
+  readonly keep: number;
 }
 
 export function sectionOf(activity: Activity, of: FieldPlace | null, keep: number): Section {
   const { within } = activity;
   const keeps = of !== null ? 'values' : within === null ? 'days' : within > keep ? 'values' : 'times';
-  return { id: short(JSON.stringify([activity, of, keeps])), keeps, activity, of };
+  return { id: short(JSON.stringify([activity, of, keeps])), keeps, activity, of, keep };
 }
 
 /** A hash of 72 bits. */
@@ -61,6 +63,12 @@ export function writeKept({ seen, ...parts }: KeptFacts): string {
   const full = Object.entries(parts).filter(([, part]) => Object.keys(part).length > 0);
   // JSON.stringify writes own properties only, and `__proto__` is one here.
   return JSON.stringify(Object.fromEntries([...full, ...(seen > 0 ? [['seen', seen]] : [])]));
+}
+
+/** The order in which they are likely to have happened. @param keep - as that of a section */
+export function byLikelyTime(keep: number) {
+  const likely = ([at, receivedAt, id]: Dated): When => [likelyTime(at, receivedAt, keep), receivedAt, id];
+  return (one: Dated, other: Dated) => compareWhen(likely(one), likely(other));
 }
 
 export function compareDated([t1, r1, m1]: Dated, [t2, r2, m2]: Dated): number {

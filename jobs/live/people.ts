@@ -107,7 +107,7 @@ class Working {
     for (const event of events) {
       const own = this.concerns(event) ? rawIdOf(event) : null;
       if (own !== null) lean.add(own);
-      for (const { raw, link } of linksIn(event)) raws.add(raw).add(userRaw(link[0]));
+      for (const { raw, link } of linksIn(event, this.asked.keep)) raws.add(raw).add(userRaw(link[0]));
     }
     let fresh = await this.fetch(raws, due, lean);
     for (const id of old) {
@@ -193,7 +193,7 @@ class Working {
         this.added.push({ row, by: event, added });
       }
     }
-    for (const { raw, link } of linksIn(event)) {
+    for (const { raw, link } of linksIn(event, this.asked.keep)) {
       const row = this.row(raw);
       this.changed.add(this.row(userRaw(link[0])));
       if (!addLink(row.links, raw, link)) continue;

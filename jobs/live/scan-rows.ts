@@ -6,9 +6,9 @@ import { keep } from './kept-facts.ts';
 import type { IdRow } from './people.ts';
 
 /** The part of the log that the definitions need. @param now - no later than their computation */
-export function wantedOf({ sections, traits, everybody }: AskedOfAll, now: number): Wanted {
+export function wantedOf({ sections, traits, everybody, keep }: AskedOfAll, now: number): Wanted {
   const events = new Map([...sections].map(([name, own]) => [name, wantedEvent(own, now)]));
-  return { events, traits: traits.size > 0, everybody };
+  return { keep, events, traits: traits.size > 0, everybody };
 }
 
 function wantedEvent(sections: readonly Section[], now: number): WantedEvent {

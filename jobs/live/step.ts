@@ -69,7 +69,7 @@ const FLUSHED = 1_000;
 export async function takeStep(place: LivePlace, input: StepInput): Promise<StepResult> {
   const { store, source, state, asked, computations } = place;
   const { now, deletions } = input;
-  const { rows, standings } = await step(asked, rowsOf(store.live, state), await withoutDeleted(place, input));
+  const { rows, standings } = await step(asked, rowsOf(store.live, state), input);
   const keys = [...computations.keys()];
   const users = standings.map(({ person }) => person);
   const members = await store.live.membersOf(users, keys);
@@ -100,20 +100,6 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   const told = new Set(draft.told.map(({ key }) => key));
   const flushed = input.flush.filter((key) => !full.has(key) || !told.has(key));
   return { touched: standings.length, sent: draft.messages.length, flushed, moved: draft.moved };
-}
-
-/** Drops the input of users being deleted, whose data is about to be erased everywhere. */
-async function withoutDeleted({ store, source }: LivePlace, input: StepInput): Promise<StepInput> {
-  const { events, memberships, deletions } = input;
-  if (deletions.settled === deletions.epoch || events.length + memberships.length === 0) return input;
-  const named = events.flatMap(({ userId, previousId }) => [userId ?? [], previousId ?? []].flat());
-  const users = [...new Set([...named, ...memberships.map(({ user }) => user)])];
-  const out = new Set(await store.excluded(users, source, deletions.settled));
-  return {
-    ...input,
-    events: events.filter(({ userId, previousId }) => !out.has(userId ?? '') && !out.has(previousId ?? '')),
-    memberships: memberships.filter(({ user }) => !out.has(user)),
-  };
 }
 
 function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]): readonly Difference[] {

@@ -8,7 +8,7 @@ export type Connected = Pick<Destination, 'name' | 'sources'>;
 interface Notices {
   readonly source: string;
   readonly to: readonly string[];
-  /** Indexes into the request's `userIds`. */
+  /** Indexes into the request's `ids.notified`. */
   readonly users: readonly number[];
 }
 
@@ -33,7 +33,7 @@ export function withUsers(found: ToldPage['told'], userIds: readonly string[]): 
  * Alert hooks get none.
  */
 export function destinationsOf(
-  { sources: scope, userIds, told }: Pick<Regulation, 'sources' | 'userIds' | 'told'>,
+  { sources: scope, ids, told }: Required<Pick<Regulation, 'sources' | 'ids' | 'told'>>,
   sources: readonly string[],
   destinations: readonly Connected[],
 ): readonly Notices[] {
@@ -45,7 +45,7 @@ export function destinationsOf(
     const connected = destinations.filter((each) => sources.includes(source) && each.sources.includes(source));
     const names = [...new Set(connected.map(({ name }) => name))];
     const others = (told ?? []).filter((each) => each.source === source && !names.includes(each.destination));
-    notices.push(...bySameDestinations(source, names, others, userIds.length));
+    notices.push(...bySameDestinations(source, names, others, ids?.notified.length ?? 0));
   }
   return notices;
 }

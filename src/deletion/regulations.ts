@@ -4,6 +4,7 @@ import type { Destination, Source } from '../destination.ts';
 import type { Clock } from '../kernel/clock.ts';
 import { keepLease, type Lease } from '../kernel/keep-lease.ts';
 import { deletionNotice, type Message } from '../message.ts';
+import type { DeletedIds, ErasedIds } from '../store/deleted-ids.ts';
 import {
   deletes,
   type Fence,
@@ -42,12 +43,14 @@ export interface RegulationParts {
   readonly elsewhere: () => Promise<readonly Connected[]>;
   /** Which of these users are in audiences of these sources (null for all), and the destinations that know them. */
   readonly toldByEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<ToldPage['told']>;
-  /** Erase users from the event log. Several requests share one rewrite of its files. */
+  /** Find the former and anonymous ids of the users of each list; if absent, they have none. */
+  readonly resolveIds?: (users: readonly (readonly string[])[]) => Promise<readonly DeletedIds[]>;
+  /** Erase ids from the event log. Several requests share one rewrite of its files. */
   readonly eraseFromLog?: (
-    requests: readonly { readonly users: readonly string[]; readonly sources: readonly string[] | null }[],
+    requests: readonly { readonly ids: ErasedIds; readonly sources: readonly string[] | null }[],
   ) => Promise<void>;
-  /** Erase users from the snapshots and plans of those audiences, and from the engines' files. */
-  readonly forgetInEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<void>;
+  /** Erase ids from the snapshots and plans of those audiences, and from the engines' files. */
+  readonly forgetInEngines: (ids: ErasedIds, sources: readonly string[] | null) => Promise<void>;
   readonly clock: Clock;
   readonly log: { error(details: object, message: string): void };
 }
@@ -69,7 +72,12 @@ const SUPPRESSES: Partial<Record<RegulationType, boolean>> = {
   UNSUPPRESS: false,
 };
 
+/** A request with its ids. */
+type Resolved = Regulation & { readonly ids: DeletedIds };
+
 const LEASE = 'regulations';
+/** A request whose users are forgotten already. */
+const NO_IDS: DeletedIds = { notified: [], named: [], users: [], anonymous: [] };
 /** Milliseconds between tries to get the lease. */
 const LEASE_STEP = 1_000;
 
@@ -88,7 +96,7 @@ export class Regulations {
   private willLook = false;
   private lease: Lease<Fence> | null = null;
   /** Requests whose users are still in the event log. */
-  private awaitingLog: readonly Regulation[] = [];
+  private awaitingLog: readonly Resolved[] = [];
 
   constructor(parts: RegulationParts) {
     this.parts = parts;
@@ -140,8 +148,9 @@ export class Regulations {
       await this.takeLease();
       this.willLook = false;
       const open = await this.retried(() => store.openRegulations());
-      this.awaitingLog = open.filter(({ type, userIds }) => deletes(type) && userIds.length > 0);
-      for (const regulation of open) await this.carryOut(regulation);
+      const resolved = await this.resolved(open);
+      this.awaitingLog = resolved.filter(({ type, userIds }) => deletes(type) && userIds.length > 0);
+      for (const regulation of resolved) await this.carryOut(regulation);
     } catch (error) {
       // Open requests stay open for the next pass.
       if (!(error instanceof Stopped)) log.error({ err: error }, 'Could not read the open deletion requests');
@@ -168,9 +177,34 @@ export class Regulations {
     });
   }
 
-  private async carryOut(regulation: Regulation): Promise<void> {
+  /** Find and store the ids of all requests before any is carried out: once aliases are erased, nobody could say. */
+  private async resolved(open: readonly Regulation[]): Promise<readonly Resolved[]> {
+    const fresh = open.filter(({ ids, userIds }) => ids === undefined && userIds.length > 0);
+    const found = await this.idsOf(fresh.map(({ userIds }) => userIds));
+    const resolved = open.map((regulation) => {
+      const ids = regulation.ids ?? found.ids[fresh.indexOf(regulation)] ?? NO_IDS;
+      return { ...regulation, ids, partial: regulation.partial || (fresh.includes(regulation) && found.partial) };
+    });
+    for (const each of resolved) await this.save(each, 'RUNNING');
+    return resolved;
+  }
+
+  /** Only the named users if the log can't be read: that must not hold back their notices. */
+  private async idsOf(users: readonly (readonly string[])[]) {
+    const alone = users.map((named) => ({ notified: named, named, users: named, anonymous: named }));
+    const { resolveIds } = this.parts;
+    if (users.length === 0 || !resolveIds) return { ids: alone, partial: false };
     try {
-      await this.save(regulation, 'RUNNING');
+      return { ids: await this.retried(() => resolveIds(users)), partial: false };
+    } catch (error) {
+      if (error instanceof Stopped) throw error;
+      this.parts.log.error({ err: error }, 'Could not find the former and anonymous ids of users to delete');
+      return { ids: alone, partial: true };
+    }
+  }
+
+  private async carryOut(regulation: Resolved): Promise<void> {
+    try {
       await this.perform(regulation);
       await this.end(regulation.id, 'FINISHED');
     } catch (error) {
@@ -194,11 +228,11 @@ export class Regulations {
     return this.retried(() => store.saveRegulation({ ...regulation, status, finishedAt }));
   }
 
-  private async perform(regulation: Regulation): Promise<void> {
-    const { id, type, sources, userIds } = regulation;
+  private async perform(regulation: Resolved): Promise<void> {
+    const { id, type, sources, userIds, ids } = regulation;
     const { store } = this.parts;
     const suppress = SUPPRESSES[type];
-    if (suppress !== undefined) await this.retried(() => store.suppress(userIds, sources, suppress));
+    if (suppress !== undefined) await this.retried(() => store.suppress(ids.notified, sources, suppress, ids.named));
     let notices: Regulation['notices'];
     // A request without users has only its last step left.
     if (deletes(type) && userIds.length > 0) {
@@ -206,7 +240,7 @@ export class Regulations {
       const unlogged = await this.eraseFromLog(known);
       const forgotten = await this.forgetInEngines(known);
       const erased = await this.eraseFromStore(known);
-      await this.retried(() => store.forgetTexts(userIds, sources));
+      await this.retried(() => store.forgetTexts([...new Set([...ids.users, ...ids.anonymous])], sources));
       notices = await this.notify(known);
       if (!unlogged || !forgotten || !erased) await this.save({ ...known, partial: true }, 'RUNNING');
     }
@@ -216,19 +250,20 @@ export class Regulations {
   }
 
   /** Find and store the destinations that know the users. Once the users are erased, nobody could say. */
-  private async findTold(regulation: Regulation): Promise<Regulation> {
+  private async findTold(regulation: Resolved): Promise<Resolved> {
     if (regulation.told !== null) return regulation;
     const { store } = this.parts;
-    const { userIds, sources } = regulation;
-    const found = [...(await this.retried(() => this.parts.toldByEngines(userIds, sources)))];
+    const { ids, sources } = regulation;
+    const { notified } = ids;
+    const found = [...(await this.retried(() => this.parts.toldByEngines(notified, sources)))];
     let cursor: string | null = null;
     do {
       const from: string | null = cursor;
-      const page: ToldPage = await this.retried(() => store.told(userIds, sources, from));
+      const page: ToldPage = await this.retried(() => store.told(notified, sources, from));
       found.push(...page.told);
       cursor = page.cursor;
     } while (cursor !== null);
-    const known = { ...regulation, told: withUsers(found, userIds) };
+    const known = { ...regulation, told: withUsers(found, notified) };
     await this.save(known, 'RUNNING');
     return known;
   }
@@ -239,7 +274,7 @@ export class Regulations {
     const requests = this.awaitingLog;
     if (!eraseFromLog || !requests.some((request) => request.id === id)) return true;
     try {
-      await this.retried(() => eraseFromLog(requests.map(({ userIds, sources }) => ({ users: userIds, sources }))));
+      await this.retried(() => eraseFromLog(requests.map(({ ids, sources }) => ({ ids, sources }))));
       this.awaitingLog = [];
       return true;
     } catch (error) {
@@ -250,9 +285,9 @@ export class Regulations {
   }
 
   /** False on failure: an unreachable engine must not hold back the notices. */
-  private async forgetInEngines({ id, userIds, sources }: Regulation): Promise<boolean> {
+  private async forgetInEngines({ id, ids, sources }: Resolved): Promise<boolean> {
     try {
-      await this.retried(() => this.parts.forgetInEngines(userIds, sources));
+      await this.retried(() => this.parts.forgetInEngines(ids, sources));
       return true;
     } catch (error) {
       if (error instanceof Stopped) throw error;
@@ -262,7 +297,7 @@ export class Regulations {
   }
 
   /** Erase until nothing is in flight, since a failed post is queued again. False if that takes too long. */
-  private async eraseFromStore(regulation: Regulation): Promise<boolean> {
+  private async eraseFromStore(regulation: Resolved): Promise<boolean> {
     const { clock, log } = this.parts;
     const deadline = clock.monotonic() + IN_FLIGHT_WAIT;
     // Pass again once nothing is in flight: deliveries that expired or were requeued in between have changed tables.
@@ -281,13 +316,13 @@ export class Regulations {
     return true;
   }
 
-  private async erasePass({ userIds, sources }: Regulation): Promise<number> {
+  private async erasePass({ ids, sources }: Resolved): Promise<number> {
     let page = { cursor: null as string | null, inFlight: 0 };
     let inFlight = 0;
     await this.retried(async () => this.parts.giveBack?.());
     do {
       const { cursor } = page;
-      page = await this.retried(() => this.parts.store.erase(userIds, sources, cursor));
+      page = await this.retried(() => this.parts.store.erase(ids, sources, cursor));
       inFlight = Math.max(inFlight, page.inFlight);
     } while (page.cursor !== null);
     return inFlight;
@@ -297,14 +332,14 @@ export class Regulations {
    * Send one notice per affected source and user, with ids that make a repetition a duplicate. Resolves to the number for
    * each destination.
    */
-  private async notify(regulation: Regulation): Promise<Readonly<Record<string, number>>> {
-    const { id, createdAt, userIds } = regulation;
+  private async notify(regulation: Resolved): Promise<Readonly<Record<string, number>>> {
+    const { id, createdAt, ids } = regulation;
     const { sources, destinations, elsewhere } = this.parts;
     const known = [...destinations(), ...(await this.retried(elsewhere))];
-    const notices = userIds.map((userId, index) => deletionNotice(userId, `${id}-${index}`, createdAt));
-    const ids = [...new Set([...sources().map((source) => source.id), ...known.flatMap((each) => each.sources)])];
+    const notices = ids.notified.map((userId, index) => deletionNotice(userId, `${id}-${index}`, createdAt));
+    const froms = [...new Set([...sources().map((source) => source.id), ...known.flatMap((each) => each.sources)])];
     const counts = new Map<string, number>();
-    for (const { source, to, users } of destinationsOf(regulation, ids, known)) {
+    for (const { source, to, users } of destinationsOf(regulation, froms, known)) {
       for (const name of to) counts.set(name, (counts.get(name) ?? 0) + users.length);
       for (const some of chunk(users, NOTICES)) {
         const part = some.map((index) => notices[index] as Message);

@@ -3,8 +3,12 @@ import { RollcallError } from '../kernel/errors.ts';
 import { failpoint } from '../kernel/failpoint.ts';
 import { waitForLease } from '../kernel/keep-lease.ts';
 import { dayOf } from '../kernel/timestamp.ts';
+import type { IdentityLinks } from '../store/deleted-ids.ts';
 import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState } from '../store/event-log.ts';
-import { removeFiles } from '../store/events/parquet.ts';
+import { linksInFiles } from '../store/events/erasing.ts';
+import { removeFiles, Workbench } from '../store/events/parquet.ts';
+import { loadLog } from '../store/events/scan.ts';
+import { withLikelyAt } from '../store/events/views.ts';
 import type { Fence, Store } from '../store/port.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
 import { insistOnFolder } from './missing.ts';
@@ -86,7 +90,7 @@ export class EventLogKeeper {
     const { events, hashKey } = store;
     const at = clock.now();
     if (events.kind === 'table') {
-      for (const { users, sources } of requests) await events.forget(users, sources);
+      for (const { ids, sources } of requests) await events.forget(ids, sources);
       return noteInTable(folder, requests, await hashKey(), at);
     }
     const erasing = this.work.then(async () => {
@@ -94,6 +98,7 @@ export class EventLogKeeper {
         await sealTail(sealed);
         const key = await hashKey();
         await eraseUsers(sealed, requests);
+        for (const { ids, sources } of requests) await events.forgetUnread(ids, sources);
         await this.removeLeftovers(events, 0);
         await new DeletionNotes(folder, events).add(requests, key, at);
       }, PATIENCE);
@@ -101,6 +106,19 @@ export class EventLogKeeper {
     });
     this.work = erasing.catch(() => {});
     await erasing;
+  }
+
+  /** Work with the links between ids that the log states. */
+  async linked<T>(work: (links: IdentityLinks) => Promise<T>): Promise<T> {
+    const { store, clock, folder, keep } = this.parts;
+    const { events } = store;
+    if (events.kind === 'table') return work(events.links);
+    const bench = await Workbench.open(folder, () => clock.token(12));
+    try {
+      return await work(linksInFiles(bench, withLikelyAt((await loadLog(events, bench)).events, keep())));
+    } finally {
+      await bench.close();
+    }
   }
 
   private look(): Promise<void> {
@@ -157,7 +175,7 @@ export class EventLogKeeper {
     const mayDrop = await store.trustsClocks(clock.now());
     if (events.kind === 'table') {
       const done = await this.leased(async () => {
-        await events.prepare(clock.now());
+        await events.prepare(clock.now(), keep());
         if (mayDrop) await events.dropBefore(before);
       });
       if (!done) return;

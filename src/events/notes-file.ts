@@ -1,11 +1,12 @@
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { anonymousForm, type ErasedIds, hashedForms } from '../store/deleted-ids.ts';
 import { userHash } from '../store/users.ts';
 import type { Erasure } from './erasure.ts';
 
 const FILE = 'deletions.jsonl';
 
-/** One deletion, by hashes of the users. */
+/** One deletion, by hashes of its ids. */
 interface Note {
   readonly n: number;
   readonly at: number;
@@ -57,18 +58,26 @@ export class NotesFile {
 }
 
 export function notesOf(requests: readonly Erasure[], first: number, key: string, at: number): readonly Note[] {
-  return requests.map(({ users, sources }, index) => ({
+  return requests.map(({ ids, sources }, index) => ({
     ...{ n: first + index, at, sources },
-    hashes: users.map((user) => userHash(key, '', user).toString('base64url')),
+    hashes: hashedForms(ids).map((form) => hashOf(key, form)),
   }));
 }
 
-/** The deletions that notes stand for, of users whose ids are known. Events received after a deletion stay. */
-export function erasuresOf(notes: readonly Note[], ids: readonly string[], key: string): readonly Erasure[] {
-  const idOf = new Map(ids.map((id) => [userHash(key, '', id).toString('base64url'), id]));
+const hashOf = (key: string, form: string) => userHash(key, '', form).toString('base64url');
+
+/** The deletions that notes stand for, of those of these ids. Events received after a deletion stay. */
+export function erasuresOf(notes: readonly Note[], known: ErasedIds, key: string): readonly Erasure[] {
+  const users = new Map(known.users.map((id) => [hashOf(key, id), id]));
+  const anonymous = new Map(known.anonymous.map((id) => [hashOf(key, anonymousForm(id)), id]));
+  const among = (ids: ReadonlyMap<string, string>, hashes: readonly string[]) =>
+    hashes.flatMap((hash) => ids.get(hash) ?? []);
   return notes
-    .map(({ at, sources, hashes }) => ({ users: hashes.flatMap((hash) => idOf.get(hash) ?? []), sources, until: at }))
-    .filter(({ users }) => users.length > 0);
+    .map(({ at, sources, hashes }) => ({
+      ids: { users: among(users, hashes), anonymous: among(anonymous, hashes) },
+      ...{ sources, until: at },
+    }))
+    .filter(({ ids }) => ids.users.length + ids.anonymous.length > 0);
 }
 
 /** Parse a line. One that was cut off is skipped: its deletion had not finished. */

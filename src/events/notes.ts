@@ -1,6 +1,6 @@
 import { failpoint } from '../kernel/failpoint.ts';
 import type { FileLog, TableLog } from '../store/event-log.ts';
-import { userIds } from '../store/events/erasing.ts';
+import { idsIn } from '../store/events/erasing.ts';
 import { Workbench } from '../store/events/parquet.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
 import { erasuresOf, NotesFile, notesOf } from './notes-file.ts';
@@ -34,7 +34,7 @@ export class DeletionNotes {
     const { files } = await this.log.state();
     if (files.length > 0 && missing.length > 0) {
       const bench = await Workbench.open(sealed.folder, () => sealed.clock.token(12));
-      const ids = await userIds(bench, files).finally(() => bench.close());
+      const ids = await idsIn(bench, files).finally(() => bench.close());
       await eraseUsers(sealed, erasuresOf(missing, ids, key));
     }
     await onErased();
@@ -73,8 +73,8 @@ export async function applyToRestored(
   const file = new NotesFile(folder);
   if (await file.isMarked(restored)) return;
   const notes = await file.notes();
-  const erasures = notes.length > 0 ? erasuresOf(notes, await log.userIds(), await key()) : [];
-  for (const { users, sources, until } of erasures) await log.forget(users, sources, until);
+  const erasures = notes.length > 0 ? erasuresOf(notes, await log.ids(), await key()) : [];
+  for (const { ids, sources, until } of erasures) await log.forget(ids, sources, until);
   if (erasures.length > 0) await onErased();
   await file.append([{ restored }]);
 }

@@ -130,6 +130,9 @@ function inRange(time: number): number | null {
   return time >= -62_167_219_200_000 && time <= 253_402_300_799_999 ? Math.trunc(time) : null;
 }
 
+/** Clocks that say an earlier time were never set. */
+export const UNSET_CLOCK = Date.UTC(1973, 0);
+
 /** `receivedAt − (sentAt − given)`, or `given` if `sentAt` is unknown or the result is out of range. */
 export function correctedTime(receivedAt: number, given: number, sentAt: number | null): number {
   return (sentAt === null ? null : inRange(receivedAt - (sentAt - given))) ?? given;

@@ -1,3 +1,5 @@
+import type { DeletedIds } from './deleted-ids.ts';
+
 export const REGULATION_TYPES = ['DELETE_ONLY', 'SUPPRESS_WITH_DELETE', 'SUPPRESS_ONLY', 'UNSUPPRESS'] as const;
 
 export type RegulationType = (typeof REGULATION_TYPES)[number];
@@ -34,9 +36,11 @@ export interface Regulation {
   /** Emptied when no longer needed; from then on only `hashes` are kept. */
   readonly userIds: readonly string[];
   readonly subjects: number;
-  /** Keyed hashes of the ids, made by the store when the ids are dropped. */
+  /** Keyed hashes of the users and their former ids, made by the store when the ids are dropped. */
   readonly hashes: readonly string[];
-  /** Destinations with data about the users (indexes into `userIds`), found before deleting; null before. */
+  /** The ids of a request, resolved before anything is done; absent before, and once they are no longer needed. */
+  readonly ids?: DeletedIds | undefined;
+  /** Destinations with data about the users (indexes into `ids.notified`), found before deleting; null before. */
   readonly told: readonly Told[] | null;
   /** True if something could not be deleted. */
   readonly partial: boolean;
@@ -71,10 +75,27 @@ export interface ToldPage {
   readonly told: readonly { readonly source: string; readonly destination: string; readonly user: string }[];
 }
 
+/** The ids that a message names. Times are milliseconds since 1970. */
+export interface SaidIds {
+  readonly source: string;
+  readonly type: string;
+  readonly messageId: string;
+  readonly userId: string | null;
+  readonly anonymousId: string | null;
+  readonly previousId: string | null;
+  readonly timestamp: number;
+  readonly receivedAt: number;
+}
+
+export interface SaidIdsPage {
+  readonly cursor: string | null;
+  readonly said: readonly SaidIds[];
+}
+
 export interface DeletionRecords {
   /**
-   * Saves a request. A request that deletes raises the deletion epoch in the transaction that first saves it as
-   * `RUNNING`. When it ends, only keyed hashes of its users are kept.
+   * Saves a request. A request that deletes raises the deletion epoch in the transaction that first saves it with its
+   * resolved ids. When it ends, only keyed hashes of its users are kept.
    */
   saveRegulation(regulation: Regulation): Promise<void>;
   /** Replaces a request's user ids with keyed hashes, and keeps the number of notices per destination. */
@@ -96,8 +117,19 @@ export interface DeletionRecords {
    * retries. Returns a page at a time, as `erase` does.
    */
   told(users: readonly string[], sources: readonly string[] | null, cursor: string | null): Promise<ToldPage>;
-  /** Makes `accept` skip these users' messages from now on, or no longer; keeps only keyed hashes of their ids. */
-  suppress(users: readonly string[], sources: readonly string[] | null, on: boolean): Promise<void>;
+  /** The ids that kept messages name: in those about these ids, or in all aliases if null. A page at a time. */
+  saidIds(ids: readonly string[] | null, cursor: string | null): Promise<SaidIdsPage>;
+  /**
+   * Makes `accept` skip these users' messages from now on, or no longer; keeps only keyed hashes of their ids.
+   *
+   * @param named - for each the user as whose former id it is suppressed, and until whose suppression ends; else itself
+   */
+  suppress(
+    users: readonly string[],
+    sources: readonly string[] | null,
+    on: boolean,
+    named?: readonly string[],
+  ): Promise<void>;
   /** This store's key for the hashes that stand in for user ids. */
   hashKey(): Promise<string>;
 }

@@ -1,4 +1,5 @@
 import type { MESSAGE_PARTS } from '../definition/definition.ts';
+import type { ErasedIds, IdentityLinks } from './deleted-ids.ts';
 import type { Fence } from './fleet.ts';
 
 /** The lease to seal, merge and delete, across all processes. */
@@ -58,6 +59,10 @@ export interface FileLog {
    * had read them. `lost` is the last part that can no longer be read this way.
    */
   unread(after: number): Promise<{ readonly parts: readonly TailPart[]; readonly lost: number }>;
+  /** Erases ids from the parts that `unread` returns but `tail` does not. */
+  forgetUnread(ids: ErasedIds, sources: readonly string[] | null): Promise<void>;
+  /** True if the tail names any of these ids. */
+  names(ids: ErasedIds): Promise<boolean>;
   /** Records which files are about to be written: if the process dies, they are leftovers. Throws `fence_lost`. */
   willWrite(fence: Fence, names: readonly string[]): Promise<void>;
   /** Replaces the tail's parts up to `upTo` with these files. Throws `fence_lost`. */
@@ -74,6 +79,8 @@ export interface FileLog {
 }
 
 export interface Wanted {
+  /** Milliseconds for which events are kept. */
+  readonly keep: number;
   /** Track events, by name. */
   readonly events: ReadonlyMap<string, WantedEvent>;
   readonly traits: boolean;
@@ -142,17 +149,20 @@ export interface TableLog {
   readonly kind: 'table';
   /** No event was received before this day, counted from 1970. */
   firstDay(): Promise<number>;
-  /** Creates partitions for this day and the next ones. @param now - milliseconds since 1970 */
-  prepare(now: number): Promise<void>;
+  /** Creates partitions for this day and the next ones. @param keep - milliseconds for which events are kept */
+  prepare(now: number, keep: number): Promise<void>;
   /** Drops events received before this day (YYYY-MM-DD). */
   dropBefore(day: string): Promise<void>;
   /**
-   * Deletes the events of users and of the ids that belong to them. `sources` null means any source. `until` limits it
-   * to events received by then, in milliseconds since 1970.
+   * Deletes the events of these ids; others' events lose them. `sources` null means any source. `until` limits it to
+   * events received by then, in milliseconds since 1970.
    */
-  forget(users: readonly string[], sources: readonly string[] | null, until?: number): Promise<void>;
-  /** Distinct user ids in the log. */
-  userIds(): Promise<readonly string[]>;
+  forget(ids: ErasedIds, sources: readonly string[] | null, until?: number): Promise<void>;
+  readonly links: IdentityLinks;
+  /** True if events of the last days name any of these ids. */
+  names(ids: ErasedIds): Promise<boolean>;
+  /** The ids in the log, each once. */
+  ids(): Promise<ErasedIds>;
   /** Id of the restore that this database was made by; null if none. */
   restored(): Promise<string | null>;
   summary(): Promise<TableSummary>;

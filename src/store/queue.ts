@@ -1,5 +1,6 @@
 import type { DeadReason } from '../kernel/dead-reasons.ts';
 import type { MessageType } from '../message-types.ts';
+import type { ErasedIds } from './deleted-ids.ts';
 import type { Fence } from './fleet.ts';
 import type { LiveCommit } from './live.ts';
 
@@ -235,12 +236,13 @@ export interface Queue {
   resend(destination: string, from: number, after: string | null, limit: number): Promise<string | null>;
 
   /**
-   * Erases users from pending deliveries, dead letters, kept messages and attempts, a page at a time from `cursor` on.
+   * Erases ids from pending deliveries, dead letters, kept messages and attempts, a page at a time from `cursor` on:
+   * others' messages lose them, and stay the same deliveries.
    * Resolves to the next cursor, null when done. `sources` null means any source. `inFlight` counts their deliveries
    * that are being posted now.
    */
   erase(
-    users: readonly string[],
+    ids: ErasedIds,
     sources: readonly string[] | null,
     cursor: string | null,
   ): Promise<{ readonly cursor: string | null; readonly inFlight: number }>;

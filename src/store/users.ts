@@ -18,6 +18,11 @@ export function aliasNeedles(users: readonly string[]): readonly string[] {
   return users.map((user) => `"Previous ID":${JSON.stringify(user)}`);
 }
 
+/** Text in a body for an anonymous id, likewise. */
+export function anonymousNeedles(ids: readonly string[]): readonly string[] {
+  return ids.map((id) => `"anonymousId":${JSON.stringify(id)}`);
+}
+
 /** Stands for a user of whom nothing else may be kept. @param scope - a source, or empty for every source */
 export function userHash(key: string, scope: string, user: string): Buffer {
   return createHmac('sha256', key).update(`${scope}\0${user}`).digest();
@@ -36,21 +41,17 @@ export function loggedUser({ type, userId }: Pick<Claim, 'type' | 'userId'>): st
 
 /** The message id to log. A deletion finds attempts by their logged user, so an alias's former id must not be in it. */
 export function loggedMessageId(claim: MessageSubject): string {
-  return claim.type === 'alias' ? without(claim.messageId, hiddenUser(claim)) : claim.messageId;
+  return claim.type === 'alias' ? withoutUsers(claim.messageId, hiddenUsers(claim)) : claim.messageId;
 }
 
 /** An endpoint's response without the user of a notice or the former id of an alias: receivers like to repeat ids. */
 export function loggedResponse(claim: MessageSubject, response: string | null): string | null {
   if (response === null || (claim.type !== 'delete' && claim.type !== 'alias')) return response;
-  return without(response, hiddenUser(claim));
+  return withoutUsers(response, hiddenUsers(claim));
 }
 
-function hiddenUser({ type, userId, body }: MessageSubject): string | null {
-  return type === 'delete' ? userId : (usersIn(type, null, body)[0] ?? null);
-}
-
-function without(text: string, user: string | null): string {
-  return user === null ? text : withoutUsers(text, [user]);
+function hiddenUsers({ type, userId, body }: MessageSubject): readonly string[] {
+  return type === 'delete' ? (userId === null ? [] : [userId]) : usersIn(type, null, body);
 }
 
 /** Text that may be JSON or part of a URL, without these users. */

@@ -27,7 +27,7 @@ const request = (userIds: readonly string[], over: Partial<Regulation> = {}): Re
 
 async function eraseAll(store: Store, users: readonly string[]): Promise<void> {
   for (let cursor: string | null = null; ; ) {
-    cursor = (await store.erase(users, null, cursor)).cursor;
+    cursor = (await store.erase({ users, anonymous: users }, null, cursor)).cursor;
     if (cursor === null) return;
   }
 }

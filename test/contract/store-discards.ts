@@ -64,7 +64,7 @@ export const discardCases: Cases = {
     await store.settle(owner, [settlement(claimed, REFUSED, [attempt({ response: text })])], true);
     await accept(store, notice('m2'));
     let cursor: string | null = null;
-    do ({ cursor } = await store.erase([victim], null, cursor));
+    do ({ cursor } = await store.erase({ users: [victim], anonymous: [] }, null, cursor));
     while (cursor !== null);
     await store.forgetTexts([victim], null);
     const bodies = [

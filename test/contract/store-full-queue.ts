@@ -276,7 +276,7 @@ export const fullQueueCases: Cases = {
     await store.accept({ messages: [change('superseded')], step: { ...step, run: 'run-2' } });
     t.same(await store.runProgress('run-1'), { deliveries: 6, untried: 5, delivered: 0, dead: 0, superseded: 1 });
     for (let cursor: string | null = null; ; ) {
-      ({ cursor } = await store.erase(['erased'], null, cursor));
+      ({ cursor } = await store.erase({ users: ['erased'], anonymous: [] }, null, cursor));
       if (cursor === null) break;
     }
     t.same(await store.runProgress('run-1'), { deliveries: 6, untried: 4, delivered: 0, dead: 0, superseded: 2 });

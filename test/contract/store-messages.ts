@@ -131,7 +131,7 @@ export const messageCases: Cases = {
     t.same(await kept(), ['a', 'b', 'c', 'd']);
     const erase = async (sources: string[] | null) => {
       for (let cursor: string | null = null; ; ) {
-        ({ cursor } = await store.erase(['gone'], sources, cursor));
+        ({ cursor } = await store.erase({ users: ['gone'], anonymous: [] }, sources, cursor));
         if (cursor === null) return;
       }
     };

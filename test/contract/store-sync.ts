@@ -38,7 +38,11 @@ async function eraseAll(
   sources: readonly string[] | null = null,
 ): Promise<number> {
   for (let cursor: string | null = null, steps = 0; steps < 50; steps += 1) {
-    const step: Awaited<ReturnType<Store['erase']>> = await store.erase(users, sources, cursor);
+    const step: Awaited<ReturnType<Store['erase']>> = await store.erase(
+      { users: users, anonymous: [] },
+      sources,
+      cursor,
+    );
     if (step.cursor === null) return step.inFlight;
     cursor = step.cursor;
   }

@@ -13,11 +13,11 @@ t.test('resolves chains and circles of thousands of aliases in any order', async
        FROM generate_series(1, ${LONG}) AS g(n)`;
     const step = `(n * 7919) % ${LONG}`;
     await session.run(
-      `INSERT INTO ${prefix}events (message_id, type, user_id, previous_id, "timestamp")
+      `INSERT INTO ${prefix}logged (message_id, type, user_id, previous_id, "timestamp")
        ${alias(`'c' || ${step}`, `'c' || (${step} + 1)`, 'n')} UNION ALL
        ${alias("'r' || n", `'r' || (n % ${LONG} + 1)`, `${LONG} + n`)}`,
     );
-    await session.run(`UPDATE ${prefix}events SET received_at = "timestamp"`);
+    await session.run(`UPDATE ${prefix}logged SET received_at = "timestamp"`);
     const rows = await session.rows(
       `SELECT user_id, CAST(count(*) AS varchar) FROM ${prefix}identities WHERE kind = 'user' GROUP BY 1 ORDER BY 1`,
     );

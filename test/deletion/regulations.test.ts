@@ -6,6 +6,7 @@ import { type RegulationParts, Regulations } from '../../src/deletion/regulation
 import { systemClock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Message } from '../../src/message.ts';
+import type { ErasedIds } from '../../src/store/deleted-ids.ts';
 import type { Regulation } from '../../src/store/port.ts';
 
 /** A clock whose waiting is over as soon as it has begun, and counts. */
@@ -55,7 +56,7 @@ function createParts(overrides: Partial<RegulationParts['store'] & RegulationPar
       regulation: async (id) => records.get(id) ?? null,
       openRegulations: async () =>
         [...records.values()].filter(({ status }) => ['INITIALIZED', 'RUNNING'].includes(status)),
-      erase: async (users, _sources, cursor) => {
+      erase: async ({ users }, _sources, cursor) => {
         calls.push(`erase ${users.join()} from ${cursor}`);
         return { cursor: cursor === null ? 'next' : null, inFlight: 0 };
       },
@@ -79,7 +80,7 @@ function createParts(overrides: Partial<RegulationParts['store'] & RegulationPar
     ],
     elsewhere: async () => [],
     toldByEngines: async () => [],
-    forgetInEngines: async (users) => {
+    forgetInEngines: async ({ users }) => {
       calls.push(`engines ${users.join()}`);
     },
     clock: quickClock(),
@@ -245,7 +246,7 @@ t.test('reports partial success if an engine stays unreachable, and notifies rec
 
 t.test('fails a request if the store stays unreachable, and goes on with the next', async (t) => {
   const { parts, finished } = createParts({
-    erase: async (users) => (users[0] === 'bad' ? Promise.reject(new Error('no')) : { cursor: null, inFlight: 0 }),
+    erase: async ({ users }) => (users[0] === 'bad' ? Promise.reject(new Error('no')) : { cursor: null, inFlight: 0 }),
   });
   const regulations = new Regulations(parts);
   const bad = await regulations.file({ ...request, userIds: ['bad'] });
@@ -334,10 +335,10 @@ t.test(
     });
     const slow = {
       ...state.parts,
-      forgetInEngines: async (users: readonly string[]) => {
+      forgetInEngines: async (ids: ErasedIds) => {
         reached.resolve();
         await gate.promise;
-        await state.parts.forgetInEngines(users, null);
+        await state.parts.forgetInEngines(ids, null);
       },
     };
     const first = new Regulations(slow);

@@ -14,7 +14,7 @@ t.test('backs up the files of the log and its tail', async (t) => {
   const url = `sqlite:${join(base, 'rollcall.db')}`;
   const written = await backup({ url, engines: [], store, keys: [], base, folder, eventLog, clock: systemClock });
   t.same(written, ['rollcall.db', 'events/']);
-  await another().erase([{ users: ['ann', 'bob'], sources: null }]);
+  await another().erase([{ ids: { users: ['ann', 'bob'], anonymous: [] }, sources: null }]);
   const restored = await keptLog(t, { folder });
   t.same(await restored.query('SELECT message_id FROM events ORDER BY 1'), [['1'], ['2']]);
 });

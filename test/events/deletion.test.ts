@@ -1,4 +1,5 @@
 import t from 'tap';
+import { resolveIds } from '../../src/store/deleted-ids.ts';
 import { keptLog } from './helpers/kept-log.ts';
 
 const EVERYBODY = 'SELECT DISTINCT user_id FROM events WHERE user_id IS NOT NULL ORDER BY 1';
@@ -18,7 +19,12 @@ t.test('erases users from the log, with their events from before they were ident
     { id: '7', event: 'Seen', anonymousId: 'anon-of-bob' },
     { id: '8', event: 'Seen', userId: 'ann-the-first', source: 'other' },
   );
-  await keeper.erase([{ users: ['ann-the-first'], sources: null }]);
+  const [ids] = await keeper.linked((links) => resolveIds(links, [['ann-the-first']]));
+  t.match(ids, {
+    notified: ['ann-the-first', 'ann-the-former'],
+    anonymous: ['anon-of-ann', 'ann-the-first', 'ann-the-former'],
+  });
+  await keeper.erase(ids ? [{ ids, sources: null }] : []);
   t.same(await query(EVERYBODY), [['bob-the-second']]);
   t.same(await query('SELECT message_id FROM events ORDER BY 1'), [['3'], ['7']]);
   const listed = (await log.state()).files.map(({ name }) => name);
@@ -33,7 +39,7 @@ t.test('erases users from the log, with their events from before they were ident
 t.test('erases only the events of the requested source', async (t) => {
   const { keeper, add, query } = await keptLog(t);
   await add({ id: '1', event: 'A', userId: 'ann' }, { id: '2', event: 'A', userId: 'ann', source: 'other' });
-  await keeper.erase([{ users: ['ann'], sources: ['other'] }]);
+  await keeper.erase([{ ids: { users: ['ann'], anonymous: [] }, sources: ['other'] }]);
   t.same(await query('SELECT message_id FROM events'), [['1']]);
 });
 
@@ -41,8 +47,8 @@ t.test('rewrites a file once for several requests', async (t) => {
   const { keeper, add, log, query } = await keptLog(t);
   await add(...['a', 'b', 'c'].map((userId) => ({ id: userId, event: 'A', userId })));
   await keeper.erase([
-    { users: ['a'], sources: null },
-    { users: ['b'], sources: null },
+    { ids: { users: ['a'], anonymous: [] }, sources: null },
+    { ids: { users: ['b'], anonymous: [] }, sources: null },
   ]);
   t.equal((await log.state()).version, 2, 'sealed, and rewritten');
   t.same(await query(EVERYBODY), [['c']]);
@@ -51,7 +57,7 @@ t.test('rewrites a file once for several requests', async (t) => {
 t.test('repeats later deletions after a restore, and spares users who have returned', async (t) => {
   const { keeper, add, advance, another, log, query } = await keptLog(t);
   await add({ id: '1', event: 'A', userId: 'ann' }, { id: '2', event: 'A', userId: 'bob' });
-  await keeper.erase([{ users: ['ann'], sources: null }]);
+  await keeper.erase([{ ids: { users: ['ann'], anonymous: [] }, sources: null }]);
   // As the backup has it.
   await log.deleted(0);
   await add({ id: '3', event: 'A', userId: 'ann' });

@@ -1,24 +1,18 @@
 import t from 'tap';
-import { forgetKept } from '../../jobs/live/forget.ts';
-import type { LiveRow, LiveSource } from '../../src/store/live.ts';
+import { forgetIn } from '../../jobs/live/forget.ts';
+import type { LiveRow } from '../../src/store/live.ts';
 
 const row = (raw: string, person: string, links: readonly unknown[] = []): LiveRow => {
   return { raw, person, due: null, oldest: null, kept: '{}', links: JSON.stringify(links) };
 };
 
-const state: LiveSource = {
-  ...{ state: 1, source: 'personas', asked: '', position: '', at: 0, revision: 1 },
-  ...{ isBuilding: false, isStale: false, isUnseen: false },
-  ...{ done: 0, total: 0, ids: 0, due: 0 },
-};
-
 /** Rows that are written and rows that are dropped once a user is forgotten. */
-async function forgotten(user: string, rows: readonly LiveRow[]) {
+async function forgotten(users: readonly string[], anonymous: readonly string[], rows: readonly LiveRow[]) {
   let done = { left: {} as Record<string, number | null>, gone: [] as readonly string[] };
   const several = rows.filter(({ links }) => JSON.parse(links).length > 1);
-  await forgetKept(
+  await forgetIn(
     {
-      allStates: async () => [state],
+      allStates: async () => [],
       rowsOfIds: async (_state, raws) => rows.filter(({ raw }) => raws.includes(raw)),
       rowsOfPersons: async (_state, persons) => rows.filter(({ person }) => persons.includes(person ?? '')),
       sharedRows: async (_state, after) => several.filter(({ raw }) => raw > after),
@@ -26,22 +20,29 @@ async function forgotten(user: string, rows: readonly LiveRow[]) {
         done = { left: Object.fromEntries(left.map(({ raw, due }) => [raw, due])), gone };
       },
     },
-    [user],
+    1,
+    { users, anonymous },
   );
   return done;
 }
 
-t.test('checks at once, under current ids, people who shared a device with a deleted user', async (t) => {
+t.test('leaves people alone who shared a device with a deleted user, but for the link', async (t) => {
   const shared = row('a:tablet', 'ann', [
     ['ann', [1, 1, 'm1']],
     ['gone', [2, 2, 'm2']],
   ]);
   const rows = [row('u:ann', 'ann'), row('u:anna', 'ann', [['ann', [3, 3, 'm3']]]), row('u:gone', 'gone'), shared];
-  t.same((await forgotten('gone', rows)).left, { 'u:ann': 0, 'u:anna': null, 'a:tablet': null });
+  t.same((await forgotten(['gone'], [], rows)).left, { 'a:tablet': null });
 });
 
 t.test('keeps nothing of a deleted user who only used a device', async (t) => {
-  const { left, gone } = await forgotten('gone', [row('a:phone', 'gone', [['gone', [1, 1, 'm1']]])]);
+  const { left, gone } = await forgotten(['gone'], ['phone'], [row('a:phone', 'gone', [['gone', [1, 1, 'm1']]])]);
   t.same(left, {});
-  t.same(gone, ['u:gone', 'a:phone']);
+  t.same(gone, ['a:phone']);
+});
+
+t.test('checks at once who loses a former id', async (t) => {
+  const former = row('u:old', 'ann', [['ann', [3, 3, 'm3']]]);
+  const { left, gone } = await forgotten(['old'], ['old'], [former, row('a:phone', 'ann', [['ann', [1, 1, 'm1']]])]);
+  t.same([left, gone], [{ 'u:ann': 0, 'a:phone': null }, ['u:old']]);
 });

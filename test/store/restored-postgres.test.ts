@@ -133,7 +133,7 @@ await t.test('removes users deleted since the dump from a restored log, and keep
   await log(store, '3', 'cid');
   const restore = await dumped(url);
   now += HOUR;
-  await keeper(store).erase([{ users: ['ann', 'cid'], sources: null }]);
+  await keeper(store).erase([{ ids: { users: ['ann', 'cid'], anonymous: [] }, sources: null }]);
   t.same(await users(url), ['2']);
   const to = await server.store();
   await restore(to);
@@ -170,7 +170,7 @@ await t.test("keeps the days of the log whatever the database's settings", async
   const log = tableOf(store);
   const at = '2026-03-02T12:00:00.000Z';
   const track = { type: 'track', event: 'A', messageId: '1', userId: 'ann', timestamp: at, receivedAt: at };
-  await log.prepare(Date.parse(at));
+  await log.prepare(Date.parse(at), 0);
   const logged = message({ messageId: '1', userId: 'ann', body: JSON.stringify(track) });
   await store.accept({ messages: [logged], step: null, logged: true });
   t.match(await log.summary(), { events: 1, from: '2026-03-02', to: '2026-03-02' });

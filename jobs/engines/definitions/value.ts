@@ -44,7 +44,9 @@ function numericQuery({ activity, of }: PropertyValue, operator: Numeric, dialec
 }
 
 function extremeQuery({ operator, activity, of }: PropertyValue, dialect: DefinitionDialect): string {
-  const done = scalars({ activity, of }, ', "timestamp", received_at, message_id', dialect);
+  // The earliest one must not be that of a clock which is years off.
+  const at = operator === 'first' ? 'likely_at' : '"timestamp"';
+  const done = scalars({ activity, of }, `, ${at} AS "timestamp", received_at, message_id`, dialect);
   const columns = ['done.value', 'done."timestamp"', 'done.received_at', 'done.message_id'];
   return `SELECT DISTINCT ON (user_id) user_id, value
   FROM (${byPerson(done, columns, dialect)}) AS people

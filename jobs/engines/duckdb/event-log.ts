@@ -1,6 +1,13 @@
 import { eventsOf as tailEvents } from '../../../src/store/events/columns.ts';
 import { readable } from '../../../src/store/events/readable.ts';
-import { ALL_VIEWS, DUCKDB_VIEWS, EVENT_COLUMNS, eventViews } from '../../../src/store/events/views.ts';
+import {
+  ALL_VIEWS,
+  DUCKDB_VIEWS,
+  EVENT_COLUMNS,
+  eventViews,
+  intervalOf,
+  likelyAt,
+} from '../../../src/store/events/views.ts';
 import type { LoggedEvents } from '../../event-log-access.ts';
 import { literal, name } from '../sql/plan-query.ts';
 import type { SqlDatabase } from '../sql/session.ts';
@@ -39,7 +46,7 @@ async function showEvents(session: DuckdbSession, log: LoggedEvents, views: Read
   const taken = await ownNames(session);
   const named = [...views].filter((name) => !taken.has(name));
   const needed = new Set(named.map((name) => (name.startsWith(PREFIX) ? name : `${PREFIX}${name}`)));
-  const all = [{ name: 'events', query: () => allEvents(files) }, ...eventViews(DUCKDB_VIEWS)];
+  const all = [{ name: 'events', query: () => allEvents(files, log.keep) }, ...eventViews(DUCKDB_VIEWS)];
   // Each comes after those that it reads.
   const statements = all.toReversed().flatMap(({ name, query }) => {
     if (!needed.has(`${PREFIX}${name}`)) return [];
@@ -61,10 +68,11 @@ async function ownNames(session: DuckdbSession): Promise<ReadonlySet<string>> {
   return new Set(rows.map(([found]) => String(found)));
 }
 
-function allEvents(files: readonly string[]): string {
-  const columns = EVENT_COLUMNS.map((column) =>
-    JSON_COLUMNS.has(column) ? `CAST(${column} AS JSON) AS ${column}` : name(column),
-  ).join(', ');
+function allEvents(files: readonly string[], keep: number): string {
+  const columns = EVENT_COLUMNS.map((column) => {
+    if (column === 'likely_at') return `${likelyAt(intervalOf(keep))} AS likely_at`;
+    return JSON_COLUMNS.has(column) ? `CAST(${column} AS JSON) AS ${column}` : name(column);
+  }).join(', ');
   const tail = `SELECT ${columns} FROM temp.${TAIL}`;
   if (files.length === 0) return tail;
   return `SELECT ${columns} FROM ${parquet(files)} UNION ALL ${tail}`;

@@ -15,13 +15,8 @@ import {
 import { cutPlan, planRows, readPlan, readStaged } from './plan.ts';
 import { previewPlan, stagePlan } from './stage.ts';
 
-interface LiveEngineOptions extends LiveContext {
-  /** Removes users from the state that is kept of events. */
-  readonly forget: (users: readonly string[]) => Promise<void>;
-}
-
 /** The engine of live audiences, whose membership is already computed and stored. */
-export function openLive({ forget, ...live }: LiveEngineOptions): Engine {
+export function openLive(live: LiveContext): Engine {
   const { store } = live;
   return {
     async snapshot(key) {
@@ -48,10 +43,7 @@ export function openLive({ forget, ...live }: LiveEngineOptions): Engine {
     history: (key, user) => readHistory(live, key, user),
     causes: (key, user) => readCauses(store, key, user),
     prune: (before) => store.pruneChanges(before),
-    async forget(users, keys = null) {
-      await store.forgetUsers(users, keys);
-      if (keys === null) await forget(users);
-    },
+    forget: (users, keys = null) => store.forgetUsers(users, keys),
     scrub: async () => undefined,
     close: async () => undefined,
   };

@@ -87,7 +87,7 @@ async function awaitRegulation(id: string, { app }: OpenedApp, signal: AbortSign
 
 /** Wait until each notice was posted once. After some seconds without a change, leave the rest to the next start. */
 async function awaitNotices(
-  { id, type, sources, subjects, createdAt }: Regulation,
+  { id, type, sources, hashes, createdAt }: Regulation,
   { app, config }: OpenedApp,
   signal: AbortSignal,
 ): Promise<void> {
@@ -95,7 +95,8 @@ async function awaitNotices(
   const scope = sources ?? config.sources.map(({ id }) => id);
   const affected = config.destinations.flatMap((each) => (each.enabled ? each.sources : []));
   const expected = affected.filter((id) => scope.includes(id)).length;
-  const open = new Set(Array.from({ length: subjects }, (_, place) => place));
+  // One notice for each user and former id.
+  const open = new Set(hashes.keys());
   for (let unchanged = 0; open.size > 0 && unchanged < PATIENCE && !signal.aborted; unchanged += 1) {
     for (const place of open) {
       // Attempts of notices have no user id, so find them by message id.

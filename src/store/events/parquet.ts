@@ -111,9 +111,9 @@ export class Workbench {
   }
 
   /** Plan a file of these files' events, all of one source and day. @param condition - SQL for those that stay */
-  merged(files: readonly LogFile[], condition = 'true'): PlannedFile {
+  merged(files: readonly LogFile[], condition = 'true', columns = COLUMN_LIST): PlannedFile {
     const { source = '', day = '' } = files[0] ?? {};
-    return this.planned({ source, day }, `SELECT ${COLUMN_LIST} FROM ${this.files(files)} WHERE ${condition}`);
+    return this.planned({ source, day }, `SELECT ${columns} FROM ${this.files(files)} WHERE ${condition}`);
   }
 
   /** Return a FROM item with the events of these files, and the path of each as `filename`. */

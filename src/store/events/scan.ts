@@ -42,14 +42,9 @@ export async function scanFiles(
   signal.addEventListener('abort', interrupt);
   try {
     signal.throwIfAborted();
-    const { files, tail } = await loaded(log, bench);
-    await onPlace(tail.newest);
-    const filed = files.length === 0 ? '' : `UNION ALL SELECT ${NAMES} FROM ${bench.files(files)}`;
-    const { tables, size, people, anonymous } = stagingOf(
-      wanted,
-      `(SELECT ${NAMES} FROM events ${filed}) AS log`,
-      DUCKDB,
-    );
+    const { events, newest } = await loadLog(log, bench);
+    await onPlace(newest);
+    const { tables, size, people, anonymous } = stagingOf(wanted, events, DUCKDB);
     for (const [, statement] of tables) await bench.rows(statement);
     const [[rows, latest] = []] = await bench.rows(size);
     await read({
@@ -91,7 +86,8 @@ export async function readTail(log: FileLog, { restart, add }: TailReader): Prom
   throw new RollcallError('engine_failed', 'The event log kept changing while it was read.');
 }
 
-async function loaded(log: FileLog, bench: Workbench): Promise<LogState> {
+/** Load a snapshot of the log: a FROM item with its events, and the number of the last part of its tail. */
+export async function loadLog(log: FileLog, bench: Workbench) {
   await bench.load([]);
   const restart = async () => {
     await bench.plan();
@@ -99,7 +95,8 @@ async function loaded(log: FileLog, bench: Workbench): Promise<LogState> {
   };
   const state = await readTail(log, { restart, add: (parts) => bench.load(parts) });
   await bench.plan();
-  return state;
+  const filed = state.files.length === 0 ? '' : `UNION ALL SELECT ${NAMES} FROM ${bench.files(state.files)}`;
+  return { events: `(SELECT ${NAMES} FROM events ${filed})`, newest: state.tail.newest };
 }
 
 function rowsOf(columns: Columns): ScannedRow[] {

@@ -1,6 +1,6 @@
 import type { Wanted, WantedEvent } from '../event-log.ts';
 import { identitiesQuery } from './identities.ts';
-import { identityLinks } from './views.ts';
+import { identityLinks, withLikelyAt } from './views.ts';
 
 export interface StagingDialect {
   /** Compares text by its bytes, whatever its collation. */
@@ -27,9 +27,10 @@ interface Staging {
   readonly anonymous: string;
 }
 
-/** @param events - the log, for a FROM clause */
-export function stagingOf(wanted: Wanted, events: string, dialect: StagingDialect): Staging {
+/** @param log - the log, for a FROM clause */
+export function stagingOf(wanted: Wanted, log: string, dialect: StagingDialect): Staging {
   const { binary, millis } = dialect;
+  const events = withLikelyAt(log, wanted.keep);
   const times = `${millis('"timestamp"')} AS happened, ${millis('received_at')} AS received`;
   const link = (isAnonymous: boolean, where: string) => `
     SELECT ${isAnonymous} AS is_anonymous, id, '' AS type, CAST(NULL AS varchar) AS event, user_id AS linked, ${times},

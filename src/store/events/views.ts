@@ -1,4 +1,5 @@
 import { KIND_VIEWS, LOG_VIEWS } from '../../definition/log-views.ts';
+import { placeholderSql } from '../../kernel/placeholders.ts';
 import { identitiesQuery } from './identities.ts';
 import { usersQuery, type ViewDialect } from './users.ts';
 
@@ -42,16 +43,34 @@ const SIMPLE_VIEWS: readonly EventView[] = [
 
 /** Return a query for rows of (kind, id, user_id, …): the links between ids that events state. */
 export function identityLinks(events: string): string {
-  return `SELECT CASE WHEN type = 'alias' THEN 'alias' ELSE 'anonymous' END AS kind,
-        CASE WHEN type = 'alias' THEN previous_id ELSE anonymous_id END AS id,
-        user_id, "timestamp", received_at, message_id
-      FROM ${events} WHERE type IN ('identify', 'alias') AND user_id IS NOT NULL
-        AND ((type = 'identify' AND anonymous_id IS NOT NULL) OR (type = 'alias' AND previous_id IS NOT NULL))`;
+  const id = "CASE WHEN type = 'alias' THEN previous_id ELSE anonymous_id END";
+  return `SELECT * FROM (
+      SELECT CASE WHEN type = 'alias' THEN 'alias' ELSE 'anonymous' END AS kind, ${id} AS id,
+        user_id, likely_at AS "timestamp", received_at, message_id
+      FROM ${events} WHERE type IN ('identify', 'alias') AND user_id IS NOT NULL AND ${id} IS NOT NULL
+    ) AS links WHERE NOT ${placeholderSql('id')} AND NOT ${placeholderSql('user_id')}`;
 }
+
+/**
+ * Return an SQL expression for the time that decides who was first: that of the receipt, if the client's clock was
+ * years off.
+ *
+ * @param keep - SQL for the interval for which the log keeps events; null if that is unlimited
+ */
+export function likelyAt(keep: string): string {
+  return `CASE WHEN "timestamp" < TIMESTAMP '1973-01-01' OR "timestamp" < received_at - ${keep} THEN received_at ELSE "timestamp" END`;
+}
+
+/** Return a FROM item for events with the column `likely_at`. @param keep - in milliseconds */
+export function withLikelyAt(events: string, keep: number): string {
+  return `(SELECT *, ${likelyAt(intervalOf(keep))} AS likely_at FROM ${events}) AS dated`;
+}
+
+export const intervalOf = (ms: number): string => `INTERVAL '${ms} milliseconds'`;
 
 export const EVENT_COLUMNS = [
   ...['message_id', 'type', 'event', 'user_id', 'anonymous_id', 'previous_id', 'group_id', 'name', 'timestamp'],
-  ...['received_at', 'day', 'source', 'properties', 'traits', 'context'],
+  ...['received_at', 'day', 'source', 'properties', 'traits', 'context', 'likely_at'],
 ] as const;
 
 const NAMED = new RegExp(`\\b(rollcall_)?(${LOG_VIEWS.join('|')})\\b`, 'gi');

@@ -16,6 +16,7 @@ const POSTGRES: Dialect = {
   // Unlike IN, an array is looked up in an index for each outer row.
   among: (column, query) => sql`${column} = ANY (ARRAY(${query}))`,
   rowsOf: (type, values) => sql`unnest(${LISTS[type](values)}) AS list (value)`,
+  unhex: (digits) => sql`decode(${digits}, 'hex')`,
   jsonRows: (list) => sql`(SELECT * FROM json_array_elements(${list}::json) AS list (value))`,
   name: (value) => sql`${value}`,
   nameOf: (column) => column,

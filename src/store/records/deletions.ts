@@ -1,7 +1,9 @@
 import { RollcallError } from '../../kernel/errors.ts';
+import { hashedForms } from '../deleted-ids.ts';
 import type { Deletions, Regulation } from '../port.ts';
 import { raw, sql } from '../sql.ts';
 import { userHash } from '../users.ts';
+import { listed } from './listed.ts';
 import type { Session } from './session.ts';
 
 const EPOCH = raw("(SELECT CAST(value AS bigint) FROM rollcall.meta WHERE key = 'deletion_epoch')");
@@ -15,13 +17,13 @@ function hashesOf(key: string, users: readonly string[], sources: readonly strin
  * Raises the epoch once for a request. Waits for steps that hold the epoch: their data is on disk before anything is
  * erased, and later steps carry an older epoch.
  */
-export async function openDeletion(session: Session, { id, userIds, sources }: Regulation): Promise<void> {
+export async function openDeletion(session: Session, { id, ids, sources }: Regulation): Promise<void> {
   const { rows, run, dialect, hashKey } = session;
   const known = await rows(sql`SELECT 1 FROM rollcall.deletion WHERE regulation = ${id} LIMIT 1`);
-  if (userIds.length === 0 || known.length > 0) return;
+  if (ids === undefined || known.length > 0) return;
   await run(sql`UPDATE rollcall.meta SET value = CAST(CAST(value AS bigint) + 1 AS text) WHERE key = 'deletion_epoch'`);
   await run(sql`INSERT INTO rollcall.deletion (hash, regulation, epoch, is_open)
-    SELECT DISTINCT value, ${id}, ${EPOCH}, 1 FROM ${dialect.rowsOf('hash', hashesOf(hashKey, userIds, sources))}`);
+    SELECT DISTINCT value, ${id}, ${EPOCH}, 1 FROM ${dialect.rowsOf('hash', hashesOf(hashKey, hashedForms(ids), sources))}`);
 }
 
 export async function closeDeletion({ run }: Session, regulation: string): Promise<void> {
@@ -104,12 +106,21 @@ export async function suppress(
   users: readonly string[],
   sources: readonly string[] | null,
   on: boolean,
+  named = users,
 ): Promise<void> {
-  const hashes = hashesOf(hashKey, users, sources);
-  await run(
-    on
-      ? sql`INSERT INTO rollcall.suppression (hash)
-          SELECT DISTINCT value FROM ${dialect.rowsOf('hash', hashes)} WHERE true ORDER BY value ON CONFLICT DO NOTHING`
-      : sql`DELETE FROM rollcall.suppression WHERE ${dialect.oneOf(raw('hash'), 'hash', hashes)}`,
+  if (!on) {
+    const hashes = hashesOf(hashKey, users, sources);
+    await run(sql`DELETE FROM rollcall.suppression
+      WHERE ${dialect.oneOf(raw('hash'), 'hash', hashes)} OR ${dialect.oneOf(raw('named'), 'hash', hashes)}`);
+    return;
+  }
+  const hex = (list: readonly string[]) => hashesOf(hashKey, list, sources).map((hash) => hash.toString('hex'));
+  const namedHashes = hex(named);
+  const { from, text } = listed(
+    dialect,
+    hex(users).map((hash, place) => [hash, namedHashes[place] ?? hash]),
   );
+  await run(sql`INSERT INTO rollcall.suppression (hash, named)
+    SELECT DISTINCT ${dialect.unhex(text(0))}, ${dialect.unhex(text(1))} FROM ${from} WHERE true ORDER BY 1, 2
+    ON CONFLICT DO NOTHING`);
 }

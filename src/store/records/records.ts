@@ -38,6 +38,7 @@ import { lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './ru
 import type { OverSession } from './session.ts';
 import { isSpent, spendPass } from './spent-passes.ts';
 import { forgetTexts } from './texts.ts';
+import { saidIds } from './traces.ts';
 
 export const RECORDS = {
   ...{ takeLease, renewLease, releaseLease, trustsClocks },
@@ -45,7 +46,8 @@ export const RECORDS = {
   ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
   ...{ saveRun, run, runs, newestRuns, runProgress },
   ...{ regulations, confirmNotices, confirmed },
-  ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
+  ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told },
+  ...{ suppress, saidIds },
   hashKey: async ({ hashKey }) => hashKey,
   ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage, hasUndelivered },
   ...{ messagePage, message, pruneDelivered, boundDelivered },

@@ -27,10 +27,10 @@ async function write({ run }: Session, regulation: Regulation): Promise<void> {
 }
 
 function stripped({ hashKey }: Session, regulation: Regulation): Regulation {
-  const { userIds } = regulation;
+  const { userIds, ids, ...rest } = regulation;
   if (userIds.length === 0) return regulation;
-  const hashes = userIds.map((user) => userHash(hashKey, '', user).toString('base64url'));
-  return { ...regulation, userIds: [], told: null, hashes };
+  const hashes = (ids?.notified ?? userIds).map((user) => userHash(hashKey, '', user).toString('base64url'));
+  return { ...rest, userIds: [], told: null, hashes };
 }
 
 export async function regulation({ rows }: Session, id: string): Promise<Regulation | null> {

@@ -18,6 +18,8 @@ export interface Dialect {
   /** The value that stands for a name in the queue's tables, and the reverse. */
   name(value: string): Sql;
   nameOf(column: Sql): Sql;
+  /** The bytes of hexadecimal digits. */
+  unhex(digits: Sql): Sql;
   /** The items of a JSON list as rows of one column, `value`, for a FROM clause that names it. */
   jsonRows(list: string): Sql;
   contains(column: Sql, text: string | Sql): Sql;

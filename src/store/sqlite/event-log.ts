@@ -1,3 +1,4 @@
+import { bodyWithout, type ErasedIds, idSets } from '../deleted-ids.ts';
 import { type LogFile, type LogState, NO_DAY, type TailPart } from '../event-log.ts';
 import { OVER } from '../live/source-states.ts';
 import type { Fence } from '../port.ts';
@@ -161,6 +162,28 @@ export function eventUnread(db: Connection, _now: number, after: number) {
     parts.push({ id, source: db.name(source), bodies });
   }
   return { parts, lost };
+}
+
+export function forgetUnread(db: Connection, _now: number, ids: ErasedIds, sources: readonly string[] | null): void {
+  const gone = idSets(ids);
+  for (const [id] of db.tuples<[number]>('SELECT id FROM event_unread')) {
+    const [[source, bodies] = [0, '']] = db.tuples<[number, string]>(
+      'SELECT source, bodies FROM event_unread WHERE id = ?',
+      id,
+    );
+    if (sources && !sources.includes(db.name(source))) continue;
+    const lines = bodies.split('\n');
+    const left = lines.flatMap((body) => bodyWithout(body, gone) ?? []);
+    if (left.length === 0) db.run('DELETE FROM event_unread WHERE id = ?', id);
+    else if (left.join('\n') !== bodies) db.run('UPDATE event_unread SET bodies = ? WHERE id = ?', left.join('\n'), id);
+  }
+}
+
+export function tailNames(db: Connection, _now: number, ids: ErasedIds): boolean {
+  const gone = idSets(ids);
+  return db
+    .tuples<[string]>('SELECT bodies FROM event_tail')
+    .some(([bodies]) => bodies.split('\n').some((body) => bodyWithout(body, gone) !== body));
 }
 
 export async function replaceFiles(

@@ -9,6 +9,8 @@ export function fileLog(thread: StoreThread): FileLog {
     firstDay: () => thread.call('eventFirstDay', []),
     tail: (...given) => thread.call('eventTail', given),
     unread: (...given) => thread.call('eventUnread', given),
+    forgetUnread: (...given) => thread.call('forgetUnread', given),
+    names: (...given) => thread.call('tailNames', given),
     willWrite: (...given) => thread.call('willWrite', given),
     seal: (...given) => thread.call('seal', given),
     replace: (...given) => thread.call('replaceFiles', given),

@@ -22,6 +22,7 @@ export const SQLITE: Dialect = {
   oneOf: (column, type, values) => sql`${column} IN (${listOf(type, values)})`,
   among: (column, query) => sql`${column} IN (${query})`,
   rowsOf: (type, values) => sql`(${listOf(type, values)}) AS list`,
+  unhex: (digits) => sql`unhex(${digits})`,
   jsonRows: (list) => sql`json_each(${list})`,
   name: (value) => sql`(SELECT id FROM name WHERE value = ${value})`,
   nameOf: (column) => sql`(SELECT value FROM name WHERE id = ${column})`,

@@ -8,7 +8,7 @@ import type { SqlDialect } from '../../../jobs/engines/sql/plan-query.ts';
 import type { SqlSession } from '../../../jobs/engines/sql/session.ts';
 import { readStatement } from '../../../jobs/engines/sql/statement.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
-import { DUCKDB_VIEWS, eventViews, POSTGRES_VIEWS } from '../../../src/store/events/views.ts';
+import { DUCKDB_VIEWS, eventViews, POSTGRES_VIEWS, withLikelyAt } from '../../../src/store/events/views.ts';
 import { startFastPostgres } from '../../helpers/postgres.ts';
 import type { LoggedEvent } from './event.ts';
 
@@ -51,6 +51,9 @@ interface Types {
   readonly prefix: string;
 }
 
+/** Longer than any history of the tests. */
+const KEEP = 4000 * 86_400_000;
+
 async function logEngine(
   type: LogEngine['type'],
   session: SqlSession,
@@ -62,13 +65,14 @@ async function logEngine(
   const times = ['"timestamp"', 'received_at'];
   const parts = ['properties', 'traits', 'context'];
   await session.run(
-    `CREATE TABLE ${prefix}events (${[
+    `CREATE TABLE ${prefix}logged (${[
       ...columns.map((name) => `${name} ${text}`),
       ...times.map((name) => `${name} TIMESTAMP`),
       ...parts.map((name) => `${name} ${json}`),
       'day DATE',
     ].join(', ')})`,
   );
+  await session.run(`CREATE VIEW ${prefix}events AS SELECT * FROM ${withLikelyAt(`${prefix}logged`, KEEP)}`);
   const views = eventViews(type === 'duckdb' ? DUCKDB_VIEWS : POSTGRES_VIEWS);
   for (const view of views) {
     await session.run(`CREATE VIEW ${prefix}${view.name} AS ${view.query((name) => `${prefix}${name}`)}`);
@@ -78,12 +82,12 @@ async function logEngine(
     session,
     prefix,
     async fill(events) {
-      await session.run(`DELETE FROM ${prefix}events`);
+      await session.run(`DELETE FROM ${prefix}logged`);
       if (events.length === 0) return;
       const rows = events.map(rowOf);
       const quoted = (value: string | null) => (value === null ? 'NULL' : `'${value.replaceAll("'", "''")}'`);
       await session.run(
-        `INSERT INTO ${prefix}events VALUES ${rows.map((row) => `(${row.map(quoted).join(', ')})`).join(',\n')}`,
+        `INSERT INTO ${prefix}logged VALUES ${rows.map((row) => `(${row.map(quoted).join(', ')})`).join(',\n')}`,
       );
     },
     result: (kind, sql, now) => resultOf(session, dialect, kind, sql, now),

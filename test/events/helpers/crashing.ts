@@ -59,7 +59,7 @@ function feed(user?: string): Promise<void> {
 }
 
 async function erase(user: string): Promise<void> {
-  await keeper().erase([{ users: [user], sources: null }]);
+  await keeper().erase([{ ids: { users: [user], anonymous: [] }, sources: null }]);
   await say({ erased: user });
 }
 

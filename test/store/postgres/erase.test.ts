@@ -24,7 +24,7 @@ async function scene(state: 'ready' | 'claimed') {
     store,
     /** Erases the user's deliveries while the other session has its way. */
     async erase() {
-      const part = store.erase(['gone'], null, 'delivery:0');
+      const part = store.erase({ users: ['gone'], anonymous: [] }, null, 'delivery:0');
       const waiting = `SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'`;
       let isOver = false;
       void part.then(() => (isOver = true));

@@ -327,7 +327,7 @@ await t.test('accepts a batch with an id that contains U+0000', async (t) => {
   t.ok(bodies(claims).includes(odd.body));
   await settle(store, owner, claims, REFUSED);
   t.equal((await store.deadLetters({ userId: 'a\0b', limit: 10 })).length, 1);
-  await store.erase(['a\0b'], null, 'dead_letter:0');
+  await store.erase({ users: ['a\0b'], anonymous: [] }, null, 'dead_letter:0');
   t.equal((await store.deadLetters({ limit: 10 })).length, 2);
 });
 

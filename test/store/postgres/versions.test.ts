@@ -57,7 +57,7 @@ t.test('lets processes prepare or drop the same days of the log at once', async 
   const logs = [(await open(t, url)).events, (await open(t, url)).events];
   const tables = logs.filter((log) => log.kind === 'table');
   const now = Date.parse('2026-11-23');
-  await t.resolves(Promise.all(tables.map((log) => log.prepare(now))));
+  await t.resolves(Promise.all(tables.map((log) => log.prepare(now, 0))));
   t.match(await tables[0]?.size(), { partitions: 8 });
   await t.resolves(Promise.all(tables.map((log) => log.dropBefore('2027-01-01'))));
   t.match(await tables[0]?.size(), { partitions: 0 });

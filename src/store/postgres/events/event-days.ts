@@ -40,7 +40,11 @@ async function alter(db: Database, work: (session: DatabaseSession) => Promise<v
 }
 
 /** Create partitions for coming days, and for days whose events arrived when there was none, as after a restore. */
-export async function prepareDays(db: Database, now: number): Promise<void> {
+export async function prepareDays(db: Database, now: number, keep: number): Promise<void> {
+  await db.run(
+    `INSERT INTO rollcall.meta (key, value) VALUES ('event_log_keep', '${keep}')
+     ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+  );
   const known = new Set((await readPartitions(db)).map(({ day }) => day));
   const strays = await db.patient<[string]>('SELECT DISTINCT day::text FROM rollcall.event_other');
   const coming = Array.from({ length: AHEAD + 1 }, (_, ahead) => dayOf(now + ahead * DAY));

@@ -1,6 +1,7 @@
 import { failpoint } from '../../../kernel/failpoint.ts';
+import type { ErasedIds, IdentityLinks } from '../../deleted-ids.ts';
 import type { TableLog } from '../../event-log.ts';
-import { personOf } from '../../events/person.ts';
+import { erasingSql, linkQueries, usesOf } from '../../events/erasing.ts';
 import { text } from '../arrays.ts';
 import type { StoreContext } from '../context.ts';
 import type { Database } from '../database.ts';
@@ -13,54 +14,64 @@ export function tableLog({ db, url }: StoreContext, during: <T>(work: () => Prom
   return {
     kind: 'table',
     firstDay: () => during(() => firstDay(db)),
-    prepare: (now) => during(() => prepareDays(db, now)),
+    prepare: (now, keep) => during(() => prepareDays(db, now, keep)),
     dropBefore: (day) => during(() => dropDays(db, day)),
     since: (place, now) => during(() => eventsSince(db, place, now)),
     scan: (wanted, now, signal, ...given) => during(() => scanEvents({ url, now, signal }, wanted, ...given)),
-    forget: (users, sources, until) => during(() => forget(db, users, sources, until)),
-    userIds: () => during(() => userIds(db)),
+    forget: (ids, sources, until) => during(() => forget(db, ids, sources, until)),
+    links: linksIn(db, during),
+    names: (ids) => during(() => names(db, ids)),
+    ids: () => during(() => allIds(db)),
     restored: () => during(() => restored(db)),
     summary: () => during(() => summary(db)),
     size: () => during(() => sizeOfDays(db)),
   };
 }
 
-const THEIRS = `($2::text[] IS NULL OR source = ANY ($2::text[]))
-  AND (user_id = ANY ($1::text[]) OR previous_id = ANY ($1::text[]) OR (user_id IS NULL AND anonymous_id = ANY ($3::text[])))`;
+const { isGone, losesId } = erasingSql((column, role) => `${column} = ANY ($${role === 'users' ? 1 : 2}::text[])`);
+const IN_SCOPE = `day = $4::date AND ($3::text[] IS NULL OR source = ANY ($3::text[]))
+  AND ($5::bigint IS NULL OR received_at <= timestamp '1970-01-01' + $5::bigint * interval '1 millisecond')`;
+const FORGET = `DELETE FROM rollcall.event WHERE ${IN_SCOPE} AND ${isGone}`;
+const LOSE_IDS = `UPDATE rollcall.event SET anonymous_id = NULL WHERE ${IN_SCOPE} AND ${losesId}`;
 
-const BY_THEN = "($5::bigint IS NULL OR received_at <= timestamp '1970-01-01' + $5::bigint * interval '1 millisecond')";
-
-/** Delete the events of users, and of the anonymous ids that belong to them. */
 async function forget(
   db: Database,
-  users: readonly string[],
+  { users, anonymous }: ErasedIds,
   sources: readonly string[] | null,
   until?: number,
 ): Promise<void> {
-  const aliases = await db.patient<[string, string]>(
-    `SELECT DISTINCT previous_id, user_id FROM rollcall.event WHERE type = 'alias' AND previous_id IS NOT NULL AND user_id IS NOT NULL`,
-  );
-  const ids = text([...personOf(users, aliases)]);
-  const anonymous = await db.patient<[string]>(
-    `SELECT id FROM (
-       SELECT DISTINCT ON (id) id, user_id FROM ${EVENTS_SCHEMA}.identity_links ORDER BY id, "timestamp", received_at, message_id COLLATE "C"
-     ) AS owned WHERE user_id = ANY ($1::text[])`,
-    [ids],
-  );
   const days = await db.patient<[string]>('SELECT DISTINCT day::text FROM rollcall.event ORDER BY 1');
   for (const [day] of days) {
-    const values = [ids, sources && text(sources), text(anonymous, ([id]) => id), day, until ?? null];
-    await db.patient(`DELETE FROM rollcall.event WHERE day = $4::date AND ${BY_THEN} AND ${THEIRS}`, values);
+    const values = [text(users), text(anonymous), sources && text(sources), day, until ?? null];
+    for (const statement of [FORGET, LOSE_IDS]) await db.patient(statement, values);
     failpoint('log_erased');
   }
 }
 
-async function userIds(db: Database): Promise<readonly string[]> {
-  const rows = await db.patient<[string]>(
-    `SELECT user_id FROM rollcall.event WHERE user_id IS NOT NULL
-     UNION SELECT previous_id FROM rollcall.event WHERE previous_id IS NOT NULL`,
-  );
-  return rows.map(([id]) => id);
+const LINKS = linkQueries(`${EVENTS_SCHEMA}.events`, ' COLLATE "C"', (column) => `${column} = ANY ($1::text[])`);
+
+function linksIn(db: Database, during: <T>(work: () => Promise<T>) => Promise<T>): IdentityLinks {
+  const asked = <T extends readonly unknown[]>(query: string, ids?: readonly string[]) =>
+    during(() => db.patient<T>(query, ids && [text(ids)]));
+  return {
+    aliases: () => asked(LINKS.aliases),
+    owners: (ids) => asked(LINKS.owners, ids),
+    uses: async (ids) => usesOf(await asked(LINKS.uses, ids)),
+  };
+}
+
+const NAMES = `SELECT 1 FROM rollcall.event WHERE day >= current_date - 2 AND (${isGone} OR ${losesId}) LIMIT 1`;
+
+async function names(db: Database, { users, anonymous }: ErasedIds): Promise<boolean> {
+  return (await db.patient(NAMES, [text(users), text(anonymous)])).length > 0;
+}
+
+async function allIds(db: Database): Promise<ErasedIds> {
+  const ids = async (column: string) => {
+    const of = (name: string) => `SELECT ${name} FROM rollcall.event WHERE ${name} IS NOT NULL`;
+    return (await db.patient<[string]>(`${of(column)} UNION ${of('previous_id')}`)).map(([id]) => id);
+  };
+  return { users: await ids('user_id'), anonymous: await ids('anonymous_id') };
 }
 
 async function restored(db: Database): Promise<string | null> {

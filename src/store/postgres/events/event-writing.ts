@@ -1,15 +1,22 @@
 import { PROMOTED } from '../../events/columns.ts';
 import { readable } from '../../events/readable.ts';
-import { EVENT_COLUMNS, POSTGRES_VIEWS, eventViews as viewsOf } from '../../events/views.ts';
+import { EVENT_COLUMNS, likelyAt, POSTGRES_VIEWS, eventViews as viewsOf } from '../../events/views.ts';
 import type { NewMessage } from '../../port.ts';
 import { columns, text, uuid } from '../arrays.ts';
 
 /** The schema of the views: others use names such as `users` too. */
 export const EVENTS_SCHEMA = 'rollcall_events';
 
+/** The interval for which the log keeps events, as the process that looks after its days says. */
+const KEPT =
+  "(SELECT CAST(value AS bigint) * INTERVAL '1 millisecond' FROM rollcall.meta WHERE key = 'event_log_keep')";
+
 /** Return the statements that create the views, harmless when repeated. */
 export function eventViews(): readonly string[] {
-  const events = `SELECT ${EVENT_COLUMNS.map((column) => `"${column}"`).join(', ')} FROM rollcall.event`;
+  const columns = EVENT_COLUMNS.map((column) =>
+    column === 'likely_at' ? `${likelyAt(KEPT)} AS likely_at` : `"${column}"`,
+  );
+  const events = `SELECT ${columns.join(', ')} FROM rollcall.event`;
   const views = [{ name: 'events', query: () => events }, ...viewsOf(POSTGRES_VIEWS)];
   return views.map(
     ({ name, query }) =>

@@ -304,7 +304,7 @@ CREATE TABLE rollcall.notice_confirmation (
 );
 
 -- HMAC of scope and user id under a key in meta; no id is kept.
-CREATE TABLE rollcall.suppression (hash bytea PRIMARY KEY);
+CREATE TABLE rollcall.suppression (hash bytea NOT NULL, named bytea NOT NULL, PRIMARY KEY (hash, named));
 
 -- Users whose deletion was asked for, as such hashes: what was computed before must not come in after it (epoch, in meta).
 -- is_open: 1 until the request is over.

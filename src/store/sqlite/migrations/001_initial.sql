@@ -308,8 +308,9 @@ CREATE TABLE notice_confirmation (
   PRIMARY KEY (regulation, destination, notice)
 ) STRICT, WITHOUT ROWID;
 
--- HMAC of scope and user id under a key in meta; no id is kept.
-CREATE TABLE suppression (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
+-- HMAC of scope and user id under a key in meta; no id is kept. named: that of the user as whose former id it was suppressed, or the
+-- same.
+CREATE TABLE suppression (hash BLOB NOT NULL, named BLOB NOT NULL, PRIMARY KEY (hash, named)) STRICT, WITHOUT ROWID;
 
 -- Users whose deletion was asked for, as such hashes: what was computed before must not come in after it (epoch, in meta).
 -- is_open: 1 until the request is over.

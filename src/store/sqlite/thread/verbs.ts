@@ -13,10 +13,12 @@ import {
   eventState,
   eventTail,
   eventUnread,
+  forgetUnread,
   leftovers,
   removed,
   replaceFiles,
   seal,
+  tailNames,
   willWrite,
 } from '../event-log.ts';
 import { prune } from '../prune.ts';
@@ -43,6 +45,8 @@ const VERBS = {
     eventState,
     eventTail,
     eventUnread,
+    forgetUnread,
+    tailNames,
     willWrite,
     seal,
     replaceFiles,
