@@ -206,6 +206,10 @@ export interface Cause {
   readonly event: CausingEvent | null;
   /** The SQL audience whose sync caused it; null for other causes. */
   readonly audience: string | null;
+  /** True if a deletion took something that counted for the user. */
+  readonly deletion: boolean;
+  /** The moment at which time alone changed it, in ISO 8601; null for other causes. */
+  readonly time: string | null;
 }
 
 interface CausingEvent {

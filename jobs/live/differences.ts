@@ -8,7 +8,7 @@ export interface Difference {
   readonly user: string;
   readonly current: string | null;
   readonly told: string | null;
-  /** The event or audience that caused it, as JSON; null if time alone did. */
+  /** Its cause as JSON; null for none, as when everybody is computed again. */
   readonly cause: string | null;
 }
 
@@ -33,6 +33,7 @@ export function differences(
 
 function causeText(cause: EvaluationCause | null): string | null {
   if (!cause) return null;
+  if ('deletion' in cause || 'time' in cause) return JSON.stringify(cause);
   if ('audience' in cause) return JSON.stringify({ audience: cause.audience });
   const { messageId, type, event: name, timestamp } = cause;
   return JSON.stringify({ messageId, type, event: name, timestamp });

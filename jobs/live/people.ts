@@ -1,6 +1,7 @@
 import { standingOf } from './evaluate.ts';
 import { dayNumber, type LiveEvent } from './event.ts';
 import { type AskedFacts, type AskedOfAll, asksFor } from './facts.ts';
+import { FORGOTTEN } from './forget.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
 import { type KeptFacts, nothingKept } from './kept.ts';
 import { type AddedFacts, forgetDays, keep, keepMembership, tidy } from './kept-facts.ts';
@@ -40,12 +41,12 @@ export interface Standings {
   readonly person: string;
   /** Values by key. A missing key means that the person is not in it. Former ids have none. */
   readonly values: ReadonlyMap<string, unknown>;
-  /** The event or audience that caused a change; null if time alone did. */
+  /** The cause of a change; null for none, as when everybody is computed again. */
   readonly cause: (key: string) => EvaluationCause | null;
 }
 
-/** A reason to evaluate a definition, other than time: an event, or a membership of an SQL audience. */
-export type EvaluationCause = LiveEvent | Membership;
+/** A reason to evaluate a definition: an event, a membership of an SQL audience, a deletion, or time (ISO 8601). */
+export type EvaluationCause = LiveEvent | Membership | { readonly deletion: true } | { readonly time: string };
 
 interface Step {
   /** Rows to write. */
@@ -85,7 +86,7 @@ class Working {
   private readonly rows = new Map<RawId, IdRow>();
   private readonly changed = new Set<IdRow>();
   /** Rows with their additions and the causes. */
-  private readonly added: { readonly row: IdRow; readonly by: EvaluationCause; readonly added: AddedFacts }[] = [];
+  private readonly added: { readonly row: IdRow; readonly by: LiveEvent | Membership; readonly added: AddedFacts }[] = [];
   /** Events that added a link, with the row it was added to. */
   private readonly linking: { readonly row: IdRow; readonly event: LiveEvent }[] = [];
   /** Persons to evaluate regardless of additions, because their ids changed or some facts were forgotten. */
@@ -245,6 +246,14 @@ class Working {
     return { rows: [...this.changed], standings };
   }
 
+  /** The cause of changes for which nothing was added. */
+  private passing(person: string, now: number): EvaluationCause | null {
+    const due = this.rows.get(userRaw(person))?.due ?? null;
+    if (due === FORGOTTEN) return { deletion: true };
+    const isForgotten = this.moved.has(person);
+    return isForgotten || (due !== null && due <= now) ? { time: new Date(now).toISOString() } : null;
+  }
+
   private standings(
     person: string,
     rows: readonly IdRow[],
@@ -257,7 +266,8 @@ class Working {
       now,
     );
     const mover = this.moved.get(person) ?? null;
-    const cause = (key: string) => mover ?? causeOf(this.asked.byKey.get(key), added);
+    const passing = this.passing(person, now);
+    const cause = (key: string) => mover ?? causeOf(this.asked.byKey.get(key), added) ?? passing;
     return { person, ...standing, cause };
   }
 }

@@ -1,5 +1,5 @@
 import type { Message } from '../../src/message.ts';
-import type { LiveAudience, LiveChange, LiveCommit, LiveMember } from '../../src/store/live.ts';
+import type { LiveAudience, LiveChange, LiveCommit, LivePending } from '../../src/store/live.ts';
 import type { AudienceRecord, Deletions, Fence, Store } from '../../src/store/port.ts';
 import { conflictKey, connectedTo, type SyncConfig } from '../audience-or-trait.ts';
 import { bodyBuilder } from '../run/identify-body.ts';
@@ -77,7 +77,7 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   // Audiences with more pending changes than are sent at once.
   const full = new Set<string>();
   for (const key of input.flush) {
-    const behind = await store.live.memberPage(key, 'behind', '', FLUSHED);
+    const behind = await store.live.changesBehind(key, FLUSHED);
     if (behind.length === FLUSHED) full.add(key);
     found.push(...stillBehind(behind, found));
   }
@@ -102,11 +102,9 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   return { touched: standings.length, sent: draft.messages.length, flushed, moved: draft.moved };
 }
 
-function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]): readonly Difference[] {
+function stillBehind(behind: readonly LivePending[], found: readonly Difference[]): readonly Difference[] {
   const known = new Set(found.map(({ key, user }) => `${key} ${user}`));
-  return behind.flatMap(({ key, user, current, told }) =>
-    known.has(`${key} ${user}`) ? [] : [{ key, user, current, told, cause: null }],
-  );
+  return behind.filter(({ key, user }) => !known.has(`${key} ${user}`));
 }
 
 function turnoverOf(news: readonly Difference[]): { readonly entered: number; readonly exited: number } {

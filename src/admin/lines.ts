@@ -141,6 +141,14 @@ export function storyLine({
 
 const shortLetter = ({ id, destination, reason, status }: DeadLetter) => ({ id, destination, reason, status });
 
+/** As `cause` in the context of a live change; null if everybody was computed again. */
+function causeLine({ event, audience, deletion, time }: NonNullable<StoryChange['cause']>) {
+  if (event) return { messageId: event.messageId };
+  if (audience !== null) return { audience };
+  if (deletion) return { deletion };
+  return time === null ? null : { time };
+}
+
 function changeLine({ change, value, run, cause, told }: StoryChange) {
   return {
     change,
@@ -148,7 +156,8 @@ function changeLine({ change, value, run, cause, told }: StoryChange) {
     run: run?.id ?? null,
     action: run?.action ?? null,
     definitionHash: run?.definitionHash ?? null,
-    // Null if the cause was a run, another audience, or time.
+    cause: cause && causeLine(cause),
+    // Null if the cause was something else.
     event: cause?.event ? { ...cause.event, timestamp: iso(cause.event.timestamp) } : null,
     audience: cause?.audience ?? null,
     value: parsed(value),

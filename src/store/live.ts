@@ -60,13 +60,18 @@ export interface LiveMember {
   readonly since: number;
 }
 
+/** A computed change that has not been sent, and its cause as JSON. */
+export interface LivePending extends Omit<LiveMember, 'since'> {
+  readonly cause: string | null;
+}
+
 export interface LiveChange {
   readonly key: string;
   readonly user: string;
   readonly current: string | null;
   /** The version that sends it; null while the audience is on hold. */
   readonly version: number | null;
-  /** JSON of the event that caused it; null if time did. */
+  /** JSON of its cause; null for none, as in a build. */
   readonly cause: string | null;
 }
 
@@ -237,6 +242,8 @@ export interface LiveState {
     until: number,
   ): Promise<{ readonly entered: number; readonly exited: number; readonly more: number }>;
 
+  /** The first changes of an audience that have not been sent. */
+  changesBehind(key: string, limit: number): Promise<readonly LivePending[]>;
   memberPage(key: string, which: LiveWhich, after: string, limit: number): Promise<readonly LiveMember[]>;
   savePlan(plan: string, given: LivePlan): Promise<void>;
   findPlan(plan: string): Promise<LivePlan | null>;

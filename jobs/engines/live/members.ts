@@ -94,9 +94,7 @@ export async function readHistory(live: LiveContext, key: string, user: string):
 export async function readCauses(store: LiveState, key: string, user: string): Promise<readonly Cause[]> {
   const causes = await store.causesOf(key, user);
   return causes.map(({ cause, ...rest }) => {
-    const by = cause === null ? {} : JSON.parse(cause);
-    return 'audience' in by
-      ? { ...rest, event: null, audience: by.audience }
-      : { ...rest, event: by.type ? by : null, audience: null };
+    const { audience = null, deletion = false, time = null, ...event } = cause === null ? {} : JSON.parse(cause);
+    return { ...rest, audience, deletion, time, event: 'messageId' in event ? event : null };
   });
 }

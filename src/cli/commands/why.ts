@@ -24,10 +24,11 @@ Of a short definition it says which part does not hold, or that the log has noth
 
 With --json it is {"key","user","asOf","member","value","since","changes","absence","unfinished","attempts",
 "deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a change is
-{"change","at","run","action","definitionHash","event","audience","value","told"}. change is entered, left, changed or
-"sent again"; event is the {"messageId","type","event","timestamp"} that changed a live audience, or null; audience is
-the key of one by SQL whose sync did, or null; told is a list of {"destination","reached","attempt", "deadLetter"}.
-member is null if it is no longer known.`;
+{"change","at","run","action","definitionHash","cause","event","audience","value","told"}. change is entered, left,
+changed or "sent again". cause is what changed a live audience: {"messageId"}, {"time"}, {"audience"} or
+{"deletion":true}; null if everybody was computed again. event is the {"messageId","type","event","timestamp"} of the
+message, or null; audience is the key of the one by SQL whose sync changed it, or null; told is a list of
+{"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
 
 export function addWhy(program: Command, context: CliContext): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
@@ -87,9 +88,10 @@ function changeText({ change, value, run, cause, told }: StoryChange, terminal: 
   return [head, ...tail];
 }
 
-function causeText({ event, audience }: NonNullable<StoryChange['cause']>): string {
+function causeText({ event, audience, deletion, time }: NonNullable<StoryChange['cause']>): string {
   if (audience !== null) return `the sync of ${audience}`;
-  if (event === null) return 'time alone';
+  if (deletion) return 'a deletion';
+  if (event === null) return time === null ? 'computing everybody again' : 'time alone';
   const { type, event: name, messageId, timestamp } = event;
   return inLine(`the ${type}${name === null ? '' : ` "${name}"`} of ${iso(timestamp)}, message ${messageId}`);
 }

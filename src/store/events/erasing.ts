@@ -83,7 +83,7 @@ export function erasingSql(has: (column: string, role: keyof ErasedIds) => strin
   const isAnonymous = has('anonymous_id', 'anonymous');
   return {
     isGone: `(${has('user_id', 'users')} OR (${isAlias}) OR (user_id IS NULL AND ${isAnonymous}))`,
-    losesId: `(user_id IS NOT NULL AND ${isAnonymous})`,
+    losesId: `(user_id IS NOT NULL AND NOT ${has('user_id', 'users')} AND ${isAnonymous})`,
   };
 }
 

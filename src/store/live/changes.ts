@@ -17,11 +17,11 @@ export function givenChanges({ dialect }: Session, changes: readonly MemberChang
 
 /** Notes what is computed of members, and what they are told where there is a version for it. @param given - as `givenChanges` makes it */
 export async function saveMembers({ run }: Session, given: Sql): Promise<void> {
-  await run(sql`INSERT INTO rollcall.live_member (key, user_id, current, told, since, behind)
+  await run(sql`INSERT INTO rollcall.live_member (key, user_id, current, told, since, behind, cause)
     SELECT v.name, v.who, v.next, CASE WHEN v.version IS NULL THEN NULL ELSE v.next END, coalesce(v.version, 0),
-      CASE WHEN v.version IS NULL AND v.next IS NOT NULL THEN 1 ELSE 0 END
+      CASE WHEN v.version IS NULL AND v.next IS NOT NULL THEN 1 ELSE 0 END, CASE WHEN v.version IS NULL THEN v.cause END
     FROM ${given} WHERE true
-    ON CONFLICT (key, user_id) DO UPDATE SET current = excluded.current,
+    ON CONFLICT (key, user_id) DO UPDATE SET current = excluded.current, cause = excluded.cause,
       told = CASE WHEN excluded.since > 0 THEN excluded.current ELSE live_member.told END,
       since = CASE WHEN excluded.since > 0 THEN excluded.since ELSE live_member.since END,
       behind = CASE WHEN excluded.since > 0 OR excluded.current IS NOT DISTINCT FROM live_member.told THEN 0 ELSE 1 END`);

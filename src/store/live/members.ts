@@ -1,5 +1,5 @@
 import type { Fence } from '../fleet.ts';
-import type { LiveAudience, LiveCause, LiveCommit, LiveMember, LivePast, LiveWhich } from '../live.ts';
+import type { LiveAudience, LiveCause, LiveCommit, LiveMember, LivePast, LivePending, LiveWhich } from '../live.ts';
 import { checkEpoch } from '../records/deletions.ts';
 import { checkFence } from '../records/fence.ts';
 import { listed } from '../records/listed.ts';
@@ -139,6 +139,13 @@ export async function memberPage(
   const found = await rows<MemberRow>(sql`SELECT ${COLUMNS} FROM rollcall.live_member
     WHERE key = ${key} AND user_id > ${after} AND ${WHICH[which]} ORDER BY user_id LIMIT ${limit}`);
   return found.map(memberOf);
+}
+
+export async function changesBehind({ rows }: Session, key: string, limit: number): Promise<LivePending[]> {
+  const found = await rows<[string, string | null, string | null, string | null]>(sql`
+    SELECT user_id, current, told, cause FROM rollcall.live_member WHERE key = ${key} AND behind = 1
+    ORDER BY user_id LIMIT ${limit}`);
+  return found.map(([user, current, told, cause]) => ({ key, user, current, told, cause }));
 }
 
 export async function pastValues({ rows, dialect }: Session, key: string, user: string): Promise<LivePast[]> {

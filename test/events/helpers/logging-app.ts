@@ -10,7 +10,7 @@ import { isOnPostgres, unsharedPostgres } from '../../helpers/store.ts';
 
 export const AUTHORIZATION = `Basic ${btoa('key:')}`;
 
-interface Audience {
+export interface Audience {
   readonly name: string;
   readonly sql?: string;
   readonly when?: object;

@@ -55,22 +55,24 @@ function absenceText({ reason, user, failing }) {
 }
 
 /** @param {{ name: string, user: string, change: any }} props */
-function Change({ name, user, change: { change, at, run, action, event, audience, value, told } }) {
+function Change({ name, user, change: { change, at, run, action, cause, event, value, told } }) {
   return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
     <p><strong>${change}</strong> ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
-      ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : html`<${Cause} event=${event} audience=${audience} at=${at} />`}</p>
+      ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : html`<${Cause} cause=${cause} event=${event} at=${at} />`}</p>
     ${value === null ? null : html`<p><code>${JSON.stringify(value)}</code></p>`}
     <${Folded} length=${told.length} sum=${`${number(told.filter((/** @type {any} */ each) => each.reached).length)} of ${count(told.length, 'destination')} were told`}>
       <ul class="told">${told.map((/** @type {any} */ each) => html`<${Told} key=${each.destination} told=${each} user=${user} />`)}</ul><//>
   </li>`;
 }
 
-/** The cause of a live change. @param {{ event: any, audience: string | null, at: string | null }} props */
-function Cause({ event, audience, at }) {
+/** The cause of a live change. @param {{ cause: any, event: any, at: string | null }} props */
+function Cause({ cause, event, at }) {
   if (event)
     return html` · by <a href=${`/messages/${encodeURIComponent(event.messageId)}`}>${event.event ?? event.type}</a>`;
-  if (audience) return html` · by the sync of ${audience}`;
-  return at === null ? null : ' · by time alone';
+  if (cause?.audience) return html` · by the sync of ${cause.audience}`;
+  if (cause?.deletion) return ' · by a deletion';
+  if (cause?.time) return ' · by time alone';
+  return at === null ? null : ' · by computing everybody again';
 }
 
 /** @param {{ told: any, user: string }} props */

@@ -371,6 +371,7 @@ CREATE TABLE rollcall.live_member (
   told text,
   since bigint NOT NULL,
   behind bigint NOT NULL,
+  cause text,
   PRIMARY KEY (key, user_id)
 );
 CREATE INDEX live_member_user ON rollcall.live_member (user_id);

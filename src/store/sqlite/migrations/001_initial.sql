@@ -370,6 +370,7 @@ CREATE TABLE live_audience (
   judged_from INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 -- What is computed and what was told; null for who is not in it. Those who left stay, as others may have to be told so.
+-- cause: of what is yet to be told.
 CREATE TABLE live_member (
   key TEXT NOT NULL,
   user_id TEXT NOT NULL,
@@ -377,6 +378,7 @@ CREATE TABLE live_member (
   told TEXT,
   since INTEGER NOT NULL,
   behind INTEGER NOT NULL,
+  cause TEXT,
   PRIMARY KEY (key, user_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX live_member_user ON live_member (user_id);

@@ -1,0 +1,91 @@
+import t from 'tap';
+import { send } from '../events/helpers/logging-app.ts';
+import { caughtUp } from '../live/helpers/service.ts';
+import { deletingService, deliveredLater, everything, forget, membersIn } from './helpers/deleting-service.ts';
+
+const bought = (who: object, messageId: string) => ({ type: 'track', event: 'Bought', messageId, ...who });
+
+t.test('posts nothing of a person after the notice, under any of their ids', async (t) => {
+  const service = await deletingService(t);
+  const { app, endpoint, folder, url } = service;
+  endpoint.status = 503;
+  await send(app, [
+    bought({ anonymousId: 'cookie-1' }, 'm1'),
+    { type: 'identify', userId: 'person-u', anonymousId: 'cookie-1', messageId: 'm2' },
+    bought({ userId: 'former-u' }, 'm3'),
+    { type: 'alias', previousId: 'former-u', userId: 'person-u', messageId: 'm4' },
+    bought({ userId: 'somebody-else', anonymousId: 'cookie-1' }, 'm5'),
+  ]);
+  await caughtUp(app);
+  while ((await app.store.attempts({ limit: 100 })).length < 1) await new Promise((done) => setTimeout(done, 20));
+  t.equal(await forget(app, ['person-u']), 'FINISHED');
+  for (const [place, text] of await everything(folder, url)) t.notMatch(text, 'cookie-1', place);
+  endpoint.status = 200;
+  await deliveredLater(service);
+  const { posts } = endpoint;
+  const notices = posts.filter(({ type }) => type === 'delete').map(({ userId }) => userId);
+  t.same(notices.toSorted(), ['former-u', 'former-u', 'person-u', 'person-u'], 'one of each user id and source');
+  t.same(
+    posts.filter(({ text }) => text.includes('cookie-1')),
+    [],
+  );
+  for (const id of ['cookie-1', 'former-u', 'person-u'])
+    for (const [place, text] of await everything(folder, url)) t.notMatch(text, id, place);
+  const kept = posts.find(({ messageId }) => messageId === 'm5');
+  t.match(JSON.parse(kept?.text ?? '{}'), { userId: 'somebody-else', event: 'Bought', anonymousId: undefined });
+  t.same(await membersIn(app, 'live'), ['somebody-else']);
+  t.same(await membersIn(app, 'scheduled'), ['somebody-else']);
+});
+
+t.test('leaves a device to the first user when a later one is deleted', async (t) => {
+  const { app } = await deletingService(t);
+  await send(app, [
+    bought({ anonymousId: 'tablet' }, 'm1'),
+    { type: 'alias', previousId: 'tablet', userId: 'ann', messageId: 'm2' },
+    { type: 'alias', previousId: 'tablet', userId: 'bob', messageId: 'm3' },
+    { type: 'identify', userId: 'cleo', anonymousId: 'tablet', messageId: 'm4' },
+  ]);
+  await caughtUp(app);
+  t.same(await membersIn(app, 'live'), ['ann']);
+  t.equal(await forget(app, ['bob']), 'FINISHED');
+  t.same(await membersIn(app, 'live'), ['ann']);
+  t.same(await membersIn(app, 'scheduled'), ['ann']);
+});
+
+t.test('spares a user who was aliased to the deleted one, and to another later', async (t) => {
+  const { app } = await deletingService(t);
+  await send(app, [
+    bought({ userId: 'id-1' }, 'm1'),
+    { type: 'alias', previousId: 'id-1', userId: 'x', messageId: 'm2' },
+    { type: 'alias', previousId: 'id-1', userId: 'y', messageId: 'm3' },
+  ]);
+  await caughtUp(app);
+  t.same(await membersIn(app, 'live'), ['y']);
+  t.equal(await forget(app, ['x']), 'FINISHED');
+  t.same(await membersIn(app, 'live'), ['y']);
+  t.same(await membersIn(app, 'scheduled'), ['y']);
+});
+
+t.test('says that a deletion made a change, and keeps causes on hold', async (t) => {
+  const { app } = await deletingService(t);
+  await send(app, [
+    bought({ userId: 'old-zoe' }, 'm1'),
+    { type: 'alias', previousId: 'old-zoe', userId: 'zoe', messageId: 'm2' },
+  ]);
+  await caughtUp(app);
+  t.same(await membersIn(app, 'live'), ['zoe']);
+  t.equal(await forget(app, ['old-zoe']), 'FINISHED');
+  t.same(await membersIn(app, 'live'), []);
+  const { changes } = await app.sync.why('live', 'zoe');
+  t.match(changes, [
+    { change: 'entered', cause: { event: { messageId: 'm2' }, deletion: false } },
+    { change: 'left', cause: { event: null, deletion: true, time: null } },
+  ]);
+  await app.store.live.holdAudience('live', 'behind', null);
+  await send(app, [bought({ userId: 'zoe' }, 'm3')]);
+  while ((await app.store.live.changesBehind('live', 10)).length === 0) await new Promise((done) => setTimeout(done, 20));
+  await app.store.live.holdAudience('live', null, 0);
+  await caughtUp(app);
+  while ((await membersIn(app, 'live')).length === 0) await new Promise((done) => setTimeout(done, 20));
+  t.match((await app.sync.why('live', 'zoe')).changes.at(-1), { change: 'entered', cause: { event: { messageId: 'm3' } } });
+});
