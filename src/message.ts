@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { pageKeys } from '../receivers/kinds.ts';
 import type { ErrorCode } from './kernel/errors.ts';
 import { type IpRule, withIp } from './kernel/ip.ts';
+import { isPlaceholder } from './kernel/placeholders.ts';
 import { correctedTime, isoInstant, isoTime, otherInstant, UNSET_CLOCK } from './kernel/timestamp.ts';
 import { CLIENT_TYPES, type ClientType, MAX_ID_BYTES, type MessageType } from './message-types.ts';
 
@@ -41,6 +42,8 @@ export interface MessageEnvelope {
   readonly newId: () => string;
   /** Called with the name of a time field that can't be parsed. */
   readonly onUnreadable?: (field: TimeField) => void;
+  /** Called for a message that links no ids, because one of them means nobody. */
+  readonly onPlaceholder?: (input: unknown) => void;
 }
 
 export type TimeField = 'timestamp' | 'sentAt';
@@ -136,6 +139,7 @@ export function readMessage(
   if (!checked.success) return rejection((checked.error.issues[0]?.message ?? 'invalid_message') as ErrorCode);
   const missing = missingId(type, input);
   if (missing) return rejection(missing);
+  if (envelope.onPlaceholder && linksNobody(type, input)) envelope.onPlaceholder(input);
   const messageId = idText(input['messageId']) ?? envelope.newId();
   const integrations = mergedIntegrations(envelope.integrations, input['integrations']);
   const body = bodyText(webhookBody(type, messageId, input, integrations, envelope));
@@ -149,6 +153,13 @@ export function readMessage(
     integrations: integrations && Object.keys(integrations).length > 0 ? integrations : null,
     body,
   };
+}
+
+/** True if a message would link ids, but one of them means nobody. */
+function linksNobody(type: ClientType, { userId, anonymousId, previousId }: Record<string, unknown>): boolean {
+  const linked = type === 'identify' ? anonymousId : type === 'alias' ? previousId : null;
+  const ids = [idText(userId), idText(linked)];
+  return ids.every((id) => id !== null) && ids.some(isPlaceholder);
 }
 
 export function isRejection(result: Message | Rejection): result is Rejection {

@@ -98,6 +98,8 @@ export interface Definition {
   readonly asOf: number;
   /** A column of the result that shows how fresh it is. Traits don't send it. */
   readonly freshness?: string | undefined;
+  /** True if ids that mean nobody may be members; such rows are invalid otherwise. */
+  readonly allowPlaceholders?: boolean | undefined;
   /** Interrupts the engine's work, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }

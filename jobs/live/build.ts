@@ -151,7 +151,7 @@ class Building {
     if (person === null) return;
     const raw = userRaw(person);
     const kept = own.map((row) => row.kept);
-    const { values, due } = standingOf(this.asked, kept, this.now);
+    const { values, due } = standingOf(this.asked, person, kept, this.now);
     const rows = own.filter(({ raw }) => isUser(raw));
     if (due !== null && !rows.some((row) => row.raw === raw)) {
       rows.push(bareRow(raw, person));

@@ -35,12 +35,13 @@ export function liveHash(key: string, config: SyncConfig): string | null {
 }
 
 function definitionOf(computation: Computation, config: SyncConfig): LiveDefinition {
-  const { key } = computation;
+  const { key, allowPlaceholders } = computation;
+  const allows = allowPlaceholders ? { allowPlaceholders } : {};
   if (computation.kind === 'trait') {
     if (!computation.value) throw new Error(`${key} is live and has no short definition.`);
-    return { key, kind: 'trait', value: computation.value };
+    return { key, kind: 'trait', ...allows, value: computation.value };
   }
-  return { key, kind: 'audience', when: inlined({ inAudience: key }, (other) => whenOf(other, config)) };
+  return { key, kind: 'audience', ...allows, when: inlined({ inAudience: key }, (other) => whenOf(other, config)) };
 }
 
 /** Null for an audience computed by SQL. */

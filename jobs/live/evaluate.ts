@@ -1,6 +1,7 @@
 import { holds } from '../../src/definition/conditions.ts';
 import { LONGEST_LIST, type TraitValue } from '../../src/definition/definition.ts';
 import { compareText } from '../../src/definition/operators.ts';
+import { isPlaceholder } from '../../src/kernel/placeholders.ts';
 import { LONGEST_VALUE } from '../engines/port.ts';
 import type { AskedFacts, AskedOfAll } from './facts.ts';
 import { byLikelyTime, compareDated, type Dated, type KeptFacts } from './kept.ts';
@@ -21,10 +22,17 @@ interface PersonValues {
 }
 
 /** @param person - kept facts of all ids of one person */
-export function standingOf(asked: AskedOfAll, person: readonly KeptFacts[], now: number): PersonValues {
+export function standingOf(
+  asked: AskedOfAll,
+  user: string,
+  person: readonly KeptFacts[],
+  now: number,
+): PersonValues {
   const values = new Map<string, unknown>();
   let due: number | null = null;
+  const isNobody = isPlaceholder(user);
   for (const definition of askingFor(asked, person)) {
+    if (isNobody && !definition.allowPlaceholders) continue;
     const verdict = evaluate(definition, person, now);
     due = sooner(due, verdict.due);
     if (verdict.value !== undefined) values.set(definition.key, verdict.value);

@@ -4,21 +4,27 @@ import { type AskedFact, askedFact } from './fact-kinds.ts';
 import { type Section, sectionOf } from './kept.ts';
 
 /** The definition of a live audience or trait. Its condition already includes short definitions of audiences it refers to. */
-export type LiveDefinition =
-  | { readonly key: string; readonly kind: 'audience'; readonly when: Condition }
-  | { readonly key: string; readonly kind: 'trait'; readonly value: TraitValue };
+export type LiveDefinition = Keyed &
+  ({ readonly kind: 'audience'; readonly when: Condition } | { readonly kind: 'trait'; readonly value: TraitValue });
+
+interface Keyed {
+  readonly key: string;
+  /** True if ids that mean nobody may be members. */
+  readonly allowPlaceholders?: boolean;
+}
 
 /** A definition split into the facts that it asks for. */
-export type AskedFacts =
+export type AskedFacts = Keyed &
+  (
   | {
-      readonly key: string;
       readonly kind: 'audience';
       readonly facts: readonly AskedFact[];
       readonly formula: Formula;
       /** True if it holds for people of whom nothing is known but that they exist. */
       readonly holdsForAll: boolean;
     }
-  | { readonly key: string; readonly kind: 'trait'; readonly value: TraitValue; readonly section: Section };
+  | { readonly kind: 'trait'; readonly value: TraitValue; readonly section: Section }
+  );
 
 /** All facts that the definitions of one source ask for. Nothing else is kept. */
 export interface AskedOfAll {
@@ -154,15 +160,15 @@ export function asksFor(
 }
 
 function takeApart(definition: LiveDefinition, keep: number): AskedFacts {
-  const { key } = definition;
+  const { key, allowPlaceholders = false } = definition;
   if (definition.kind === 'trait') {
     const { value } = definition;
     const section = sectionOf(value.activity, value.operator === 'count' ? null : value.of, keep);
-    return { key, kind: 'trait', value, section };
+    return { key, allowPlaceholders, kind: 'trait', value, section };
   }
   const { facts, formula } = factsOf(definition.when);
   return {
-    key,
+    ...{ key, allowPlaceholders },
     kind: 'audience',
     facts: facts.map((fact) => askedFact(fact, keep)),
     formula,

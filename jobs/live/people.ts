@@ -262,6 +262,7 @@ class Working {
   ): Standings & { readonly due: number | null } {
     const standing = standingOf(
       this.asked,
+      person,
       rows.map((row) => row.kept),
       now,
     );

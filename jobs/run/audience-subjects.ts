@@ -115,11 +115,11 @@ function unknownAudience(keys: readonly string[], known: readonly string[]): Rol
 }
 
 export function configured(computation: Computation, config: SyncConfig): Subject {
-  const { key, kind, engine, source, guard, expect, timeout } = computation;
+  const { key, kind, engine, source, allowPlaceholders, guard, expect, timeout } = computation;
   const sql = definitionSql(computation, config);
   const hash = definitionHash(computation);
   const where = computation.live ? LIVE_ENGINE : engine;
-  return { key, kind, engine: where, source, definition: { sql, hash, guard, expect, timeout } };
+  return { key, kind, engine: where, source, definition: { sql, hash, allowPlaceholders, guard, expect, timeout } };
 }
 
 export function orphan({ key, kind, engine, source }: AudienceRecord): Subject {

@@ -58,6 +58,8 @@ export type OnRun = (run: Run, isStillHeld?: boolean) => void;
 export interface SubjectDefinition {
   readonly sql: string;
   readonly hash: string;
+  /** True if ids that mean nobody may be members; absent for false. */
+  readonly allowPlaceholders?: boolean | undefined;
   readonly guard: GuardConfig;
   readonly expect: ExpectConfig;
   /** Milliseconds that the SQL may take. */

@@ -1,5 +1,6 @@
 import sumBy from 'lodash/sumBy.js';
 import type { Destination } from '../../src/destination.ts';
+import { WRITTEN_PLACEHOLDERS } from '../../src/kernel/placeholders.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { AudiencePause, AudienceRecord, Records, RunCounts, RunState } from '../../src/store/port.ts';
 import { connectedTo, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
@@ -25,6 +26,8 @@ export interface SyncPlan extends RunCounts {
   readonly kind: 'audience' | 'trait';
   readonly first: boolean;
   readonly before: number;
+  /** Members who leave because their ids mean nobody. */
+  readonly placeholders: readonly string[];
   /** Messages to `destinations`; newcomers get the whole membership in addition. */
   readonly messages: number;
   readonly destinations: readonly string[];
@@ -93,6 +96,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   return {
     ...{ key, kind, first: isFirst(known) },
     ...{ before, members, entered, exited, changed, invalid, duplicates },
+    placeholders: await leavingPlaceholders(request),
     messages: preview.total,
     ...reach,
     calls: sumBy(posts, ({ messages, size }) => Math.ceil(messages / size)),
@@ -107,6 +111,13 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     ),
     sample: sampleBodies(request, preview, record),
   };
+}
+
+/** Members of older snapshots: the forms that programs write most. */
+async function leavingPlaceholders({ engine, subject: { key, definition } }: PlanRequest): Promise<readonly string[]> {
+  if (!definition || definition.allowPlaceholders) return [];
+  const known = await engine.lookup(key, WRITTEN_PLACEHOLDERS);
+  return [...known].flatMap(([user, { present }]) => (present ? user : []));
 }
 
 interface Posts {
@@ -165,6 +176,7 @@ function stageRequest({ clock, subject, asOf, signal }: PlanRequest, record: Aud
     leavers: false,
     leasedAt: clock.now(),
     freshness: definition?.expect.freshness?.column,
+    allowPlaceholders: definition?.allowPlaceholders,
     signal,
   };
 }

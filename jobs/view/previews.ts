@@ -66,6 +66,7 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
           sql: definition?.sql ?? '',
           asOf: clock.now(),
           freshness: definition?.expect.freshness?.column,
+          allowPlaceholders: definition?.allowPlaceholders,
           signal,
         }),
       );

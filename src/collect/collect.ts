@@ -61,6 +61,7 @@ async function serve(
     newId,
     ...ipRule(request, isOfBrowsers),
     onUnreadable: (field) => options.onUnreadable?.(sourceOf(request).id, field),
+    onPlaceholder: (input) => reportItem(request, 'placeholder_id', input, onDiscard),
   });
   // A body is released as soon as its messages are being written: no waiting function holds it.
   const takeCall = (request: FastifyRequest, type: ClientType, isOfBrowsers: boolean) => {

@@ -3,7 +3,7 @@ import { knownError, statusOf } from '../http/errors.ts';
 import { HIDDEN } from '../http/schemas.ts';
 import { CLIENT_TYPES } from '../message-types.ts';
 import { readCall } from './batch.ts';
-import { reportRequest } from './discarded.ts';
+import { reportItem, reportRequest } from './discarded.ts';
 import { JsonBody } from './json-body.ts';
 import type { CollectOptions } from './options.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
@@ -54,6 +54,7 @@ export const pixels: FastifyPluginAsync<CollectOptions> = async (
             newId: () => clock.uuid(),
             ip: { mode, from: request.ip },
             onUnreadable: (field) => options.onUnreadable?.(id, field),
+            onPlaceholder: (input) => reportItem(request, 'placeholder_id', input, onDiscard),
           });
           await accept(id, [message]);
           return image(reply);

@@ -73,6 +73,11 @@ const computation = {
     'How long the SQL may take. Then it is cancelled, and the run fails with `sql_timeout`.',
   ),
   paused: flag.prefault(false).describe('While true, it does not run.'),
+  allowPlaceholders: flag
+    .prefault(false)
+    .describe(
+      'Whether ids that mean nobody, such as `undefined`, may be members (docs/definitions.md#ids-that-mean-nobody).',
+    ),
   guard: z
     .union([z.string().refine((said) => said === 'off', GUARD), guard], {
       error: ({ input }) => (input === null ? 'is empty: give it a value, or remove it' : GUARD),

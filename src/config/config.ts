@@ -181,6 +181,8 @@ interface ComputationConfig {
   readonly paused: boolean;
   /** True if it is computed as events arrive, without a schedule. */
   readonly live?: boolean;
+  /** True if ids that mean nobody may be members; absent for false. */
+  readonly allowPlaceholders?: boolean;
   readonly guard: GuardConfig;
   readonly expect: ExpectConfig;
 }

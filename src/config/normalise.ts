@@ -151,6 +151,7 @@ function computationOf(item: Computed, defaultEngine: string): Omit<AudienceConf
     timeout: item.timeout,
     paused: item.paused,
     ...(item.live && { live: true }),
+    ...(item.allowPlaceholders && { allowPlaceholders: true }),
     guard: guardOf(item.guard),
     expect: expectOf(item.expect),
   };

@@ -45,6 +45,11 @@ export const HTTP_CODES = {
     'Compare the key with `sources` in the configuration.',
   ),
   source_disabled: discard(403, 'The source is disabled.', 'Set `enabled: true` on it.'),
+  placeholder_id: discard(
+    200,
+    'The message is accepted, but links no ids: one of them means nobody, such as `undefined`.',
+    'Correct the client; it sends the name of a missing value as an id.',
+  ),
   no_user_anon_id: discard(400, 'The message has neither userId nor anonymousId.', 'Send one of them.'),
   no_user_id: discard(400, 'An alias has no userId.', 'Send it.'),
   no_group_id: discard(400, 'A group has no groupId.', 'Send it.'),

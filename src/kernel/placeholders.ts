@@ -9,15 +9,21 @@ export const PLACEHOLDERS: readonly string[] = [
 
 const LONGEST = Math.max(...PLACEHOLDERS.map((id) => id.length));
 const KNOWN: ReadonlySet<string> = new Set(PLACEHOLDERS);
-const ASCII = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
 /** Compares ASCII letters in any case, as `placeholderSql` does. */
 export function isPlaceholder(id: string): boolean {
   return id.length <= LONGEST && KNOWN.has(id.replace(/[A-Z]/g, (letter) => letter.toLowerCase()));
 }
 
-/** An SQL condition, for DuckDB, Postgres and ClickHouse. `lower` depends on the locale, and folds more than ASCII. */
+/** An SQL condition, for DuckDB and Postgres. @param id - text that is compared by its bytes */
 export function placeholderSql(id: string): string {
   const list = PLACEHOLDERS.map((each) => `'${each}'`).join(', ');
-  return `(length(${id}) <= ${LONGEST} AND translate(${id}, '${ASCII}', '${ASCII.toLowerCase()}') IN (${list}))`;
+  // Of letters beyond ASCII, some have lower case forms within it.
+  return `(length(${id}) <= ${LONGEST} AND lower(${id}) IN (${list}) AND bit_length(${id}) = 8 * length(${id}))`;
 }
+
+/** The forms that programs write, to look up. */
+export const WRITTEN_PLACEHOLDERS: readonly string[] = [
+  ...new Set(PLACEHOLDERS.flatMap((id) => [id, id.toUpperCase(), id.charAt(0).toUpperCase() + id.slice(1)])),
+  ...['NaN', '[object Object]'],
+];

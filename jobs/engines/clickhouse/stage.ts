@@ -1,4 +1,5 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
+import { PLACEHOLDERS } from '../../../src/kernel/placeholders.ts';
 import { latestKnown } from '../freshness.ts';
 import {
   type ChangeBatch,
@@ -141,7 +142,9 @@ async function describe(session: ClickHouse, definition: Definition): Promise<De
     throw new RollcallError('column_missing', message);
   }
   const newest = fresh ? newestQuery(statement, fresh, latestKnown(definition.asOf)) : null;
-  const id = idText(name(user.name), user.type);
+  const text = idText(name(user.name), user.type);
+  const isNobody = `lower(${text}) IN (${PLACEHOLDERS.map(literal).join(', ')})`;
+  const id = definition.allowPlaceholders ? text : `if(${isNobody}, NULL, ${text})`;
   if (definition.kind === 'audience') {
     return { fresh: `SELECT ${id} AS id, NULL AS value FROM (\n${statement}\n)`, traits: [], newest };
   }

@@ -1,7 +1,7 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import { latestKnown } from '../freshness.ts';
 import type { Definition, TraitColumn } from '../port.ts';
-import { type Column, freshAudience, freshTrait, newestValue, type SqlDialect } from './plan-query.ts';
+import { type Column, freshAudience, freshTrait, idText, newestValue, type SqlDialect } from './plan-query.ts';
 
 /** The rows of a definition, once its columns are known. */
 export interface Described {
@@ -37,9 +37,10 @@ export function describe(
     );
   }
   const freshness = freshnessColumn(definition, columns);
+  const id = idText(userId.name, definition.allowPlaceholders ?? false, dialect);
   const newest = freshness === null ? null : newestValue(statement, freshness, latestKnown(definition.asOf));
   if (definition.kind === 'audience') {
-    return { fresh: freshAudience(statement, userId.name, dialect), traits: [], newest };
+    return { fresh: freshAudience(statement, id), traits: [], newest };
   }
   const values = columns.filter((column) => column !== userId && column !== freshness);
   if (values.length === 0) {
@@ -56,7 +57,7 @@ export function describe(
     return { key: values.length === 1 ? definition.key : column.name, value, ...dialect.jsonType(column) };
   });
   return {
-    fresh: freshTrait(statement, userId.name, fields, dialect),
+    fresh: freshTrait(statement, id, fields, dialect),
     traits: fields.map(({ key, type, isList }) => ({ key, type, isList })),
     newest,
   };

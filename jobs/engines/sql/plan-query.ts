@@ -1,3 +1,4 @@
+import { placeholderSql } from '../../../src/kernel/placeholders.ts';
 import { type Action, LONGEST_VALUE, type StageRequest, type TraitColumn } from '../port.ts';
 import { timestampLiteral } from './statement.ts';
 
@@ -181,18 +182,20 @@ function traitDifference(
     GROUP BY 1, 2, 3, 4`;
 }
 
-/** An audience's definition as (id): ids as text, unusable ones too. */
-export function freshAudience(statement: string, userId: string, dialect: SqlDialect): string {
-  return `SELECT ${idText(userId, dialect)} AS id FROM (\n${statement}\n) AS definition`;
+/** An audience's definition as (id), unusable ones too. @param id - as `idText` */
+export function freshAudience(statement: string, id: string): string {
+  return `SELECT ${id} AS id FROM (\n${statement}\n) AS definition`;
 }
 
 /**
  * A trait's definition as (id, value, rows): ids as text, null if unusable. Of several rows of a user the greatest
  * value counts, so that reruns agree. A row whose value is too long counts as one without an id.
+ *
+ * @param id - as `idText`
  */
 export function freshTrait(
   statement: string,
-  userId: string,
+  id: string,
   fields: readonly { readonly key: string; readonly value: string }[],
   dialect: SqlDialect,
 ): string {
@@ -201,7 +204,7 @@ export function freshTrait(
     FROM (
       SELECT CASE WHEN length(value) > ${LONGEST_VALUE} THEN NULL ELSE ${usable('id', dialect)} END AS id, value
       FROM (
-        SELECT ${idText(userId, dialect)} AS id, CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END AS value
+        SELECT ${id} AS id, CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END AS value
         FROM (\n${statement}\n) AS definition
       ) AS described
     ) AS cleaned
@@ -220,8 +223,10 @@ export function newestValue(statement: string, column: Column, latest: number): 
     WHERE isfinite(moment)`;
 }
 
-function idText(userId: string, { binary }: SqlDialect): string {
-  return `CAST(${name(userId)} AS varchar)${binary}`;
+/** A user id as text; null if it means nobody, unless that is allowed. */
+export function idText(userId: string, allowPlaceholders: boolean, { binary }: SqlDialect): string {
+  const id = `CAST(${name(userId)} AS varchar)${binary}`;
+  return allowPlaceholders ? id : `CASE WHEN NOT ${placeholderSql(id)} THEN ${id} END`;
 }
 
 function usable(id: string, dialect: SqlDialect): string {

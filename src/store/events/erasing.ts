@@ -20,7 +20,7 @@ interface LinkQueries {
  * @param isAsked - a condition: a column has one of the ids asked about
  */
 export function linkQueries(events: string, binary: string, isAsked: (column: string) => string): LinkQueries {
-  const links = identityLinks(events);
+  const links = identityLinks(events, binary);
   const order = (direction: string) =>
     `"timestamp" ${direction}, received_at ${direction}, message_id${binary} ${direction}`;
   return {

@@ -42,7 +42,7 @@ export function stagingOf(wanted: Wanted, log: string, dialect: StagingDialect):
   const columns = `person, is_anonymous, id, type, event, linked, happened, received, message_id, properties, traits, context`;
   return {
     tables: [
-      [LINKS, `CREATE TEMPORARY TABLE ${LINKS} AS ${linksPerDay(identityLinks(events), binary)}`],
+      [LINKS, `CREATE TEMPORARY TABLE ${LINKS} AS ${linksPerDay(identityLinks(events, binary), binary)}`],
       [IDENTITIES, `CREATE TEMPORARY TABLE ${IDENTITIES} AS ${identitiesQuery(LINKS, binary)}`],
       [
         ROWS,

@@ -31,24 +31,20 @@ const ofType = (name: string, type: string): EventView => ({
 
 /** All views but `events`, each after those that it reads. */
 export const eventViews = (dialect: ViewDialect): readonly EventView[] => [
-  ...SIMPLE_VIEWS,
+  ...Object.entries(KIND_VIEWS).map(([type, name]) => ofType(name, type)),
+  { name: 'identity_links', query: (view) => identityLinks(view('events'), dialect.binary) },
   { name: 'identities', query: (view) => identitiesQuery(view('identity_links'), dialect.binary) },
   { name: 'users', query: (view) => usersQuery(view, dialect) },
 ];
 
-const SIMPLE_VIEWS: readonly EventView[] = [
-  ...Object.entries(KIND_VIEWS).map(([type, name]) => ofType(name, type)),
-  { name: 'identity_links', query: (view) => identityLinks(view('events')) },
-];
-
 /** Return a query for rows of (kind, id, user_id, …): the links between ids that events state. */
-export function identityLinks(events: string): string {
+export function identityLinks(events: string, binary: string): string {
   const id = "CASE WHEN type = 'alias' THEN previous_id ELSE anonymous_id END";
   return `SELECT * FROM (
       SELECT CASE WHEN type = 'alias' THEN 'alias' ELSE 'anonymous' END AS kind, ${id} AS id,
         user_id, likely_at AS "timestamp", received_at, message_id
       FROM ${events} WHERE type IN ('identify', 'alias') AND user_id IS NOT NULL AND ${id} IS NOT NULL
-    ) AS links WHERE NOT ${placeholderSql('id')} AND NOT ${placeholderSql('user_id')}`;
+    ) AS links WHERE NOT ${placeholderSql(`id${binary}`)} AND NOT ${placeholderSql(`user_id${binary}`)}`;
 }
 
 /**
