@@ -231,7 +231,13 @@ class Building {
 function rowsLeft(rows: readonly IdRow[], gone: IdSets): readonly IdRow[] {
   if (gone.users.size + gone.anonymous.size === 0) return rows;
   const left = new Map<RawId, IdRow>();
-  for (const row of rows) if (!isGone(row.raw, gone)) left.set(row.raw, { ...row, links: linksLeft(row.links, gone) });
+  for (const row of rows) {
+    if (isGone(row.raw, gone)) continue;
+    // Other pages may have the rows that say whose it is now.
+    if (row.person !== null && gone.users.has(row.person))
+      throw new RollcallError('live_moved', 'Users were deleted while live membership was computed.');
+    left.set(row.raw, { ...row, links: linksLeft(row.links, gone) });
+  }
   for (const { raw, person } of rows) {
     if (!isUser(raw) || left.has(raw) || person === null || gone.users.has(person)) continue;
     const own = left.get(userRaw(person)) ?? bareRow(userRaw(person), person);

@@ -22,12 +22,7 @@ interface PersonValues {
 }
 
 /** @param person - kept facts of all ids of one person */
-export function standingOf(
-  asked: AskedOfAll,
-  user: string,
-  person: readonly KeptFacts[],
-  now: number,
-): PersonValues {
+export function standingOf(asked: AskedOfAll, user: string, person: readonly KeptFacts[], now: number): PersonValues {
   const values = new Map<string, unknown>();
   let due: number | null = null;
   const isNobody = isPlaceholder(user);

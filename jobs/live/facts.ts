@@ -16,14 +16,14 @@ interface Keyed {
 /** A definition split into the facts that it asks for. */
 export type AskedFacts = Keyed &
   (
-  | {
-      readonly kind: 'audience';
-      readonly facts: readonly AskedFact[];
-      readonly formula: Formula;
-      /** True if it holds for people of whom nothing is known but that they exist. */
-      readonly holdsForAll: boolean;
-    }
-  | { readonly kind: 'trait'; readonly value: TraitValue; readonly section: Section }
+    | {
+        readonly kind: 'audience';
+        readonly facts: readonly AskedFact[];
+        readonly formula: Formula;
+        /** True if it holds for people of whom nothing is known but that they exist. */
+        readonly holdsForAll: boolean;
+      }
+    | { readonly kind: 'trait'; readonly value: TraitValue; readonly section: Section }
   );
 
 /** All facts that the definitions of one source ask for. Nothing else is kept. */

@@ -1,7 +1,17 @@
 import { type ErasedIds, type IdSets, idSets } from '../../src/store/deleted-ids.ts';
 import type { LiveRow, LiveState } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import { anonymousRaw, idOf, isUser, type Link, type RawId, readLinks, userRaw, writeLinks } from './identity.ts';
+import {
+  anonymousRaw,
+  idOf,
+  isUser,
+  type Link,
+  personOf,
+  type RawId,
+  readLinks,
+  userRaw,
+  writeLinks,
+} from './identity.ts';
 import { nothingKept, writeKept } from './kept.ts';
 
 type ForgettingState = Pick<LiveState, 'allStates' | 'rowsOfIds' | 'rowsOfPersons' | 'sharedRows' | 'rewriteRows'>;
@@ -28,7 +38,7 @@ export async function forgetKept(
   if (sources !== null || (await events.names(ids))) await live.renewStates(null);
 }
 
-/** Other people's rows stay theirs: whoever had an id linked to a deleted one is deleted too, or had it from elsewhere. */
+/** What others have stays theirs. Only an id that was a deleted user's by alias, but a device of theirs, may move. */
 export async function forgetIn(live: ForgettingState, state: number, ids: ErasedIds): Promise<void> {
   const gone = idSets(ids);
   const own = await live.rowsOfIds(state, [...ids.users.map(userRaw), ...ids.anonymous.map(anonymousRaw)]);
@@ -38,6 +48,7 @@ export async function forgetIn(live: ForgettingState, state: number, ids: Erased
   const left = new Map(
     others.map((row) => [row.raw, { ...row, links: writeLinks(linksLeft(readLinks(row.links), gone)) }]),
   );
+  await settle(live, state, left, gone);
   // The persons who lose ids are due now, by the rows that have their due times.
   for (const person of persons) {
     if (gone.users.has(person)) continue;
@@ -45,11 +56,29 @@ export async function forgetIn(live: ForgettingState, state: number, ids: Erased
     const row = left.get(raw) ?? { raw, person, oldest: null, kept: writeKept(nothingKept()), links: '[]' };
     left.set(raw, { ...row, due: FORGOTTEN });
   }
+  const isEmpty = ({ raw, person, kept, links, due }: LiveRow) =>
+    kept === '{}' && links === '[]' && due === null && person === (isUser(raw) ? idOf(raw) : null);
+  const empty = [...left.values()].filter(isEmpty);
   await live.rewriteRows(
     state,
-    [...left.values()],
-    own.map(({ raw }) => raw),
+    [...left.values()].filter((row) => !empty.includes(row)),
+    [...own, ...empty].map(({ raw }) => raw),
   );
+}
+
+/** Finds the persons of rows that belonged to a deleted one, by the links that are left. */
+async function settle(live: ForgettingState, state: number, left: Map<RawId, LiveRow>, gone: IdSets): Promise<void> {
+  const lost = [...left.values()].filter(({ person }) => person !== null && gone.users.has(person));
+  if (lost.length === 0) return;
+  const users = lost.flatMap(({ links }) => readLinks(links).map(([user]) => user));
+  const named = await live.rowsOfIds(state, users.map(userRaw));
+  const around = await live.rowsOfPersons(
+    state,
+    named.flatMap(({ person }) => person ?? []),
+  );
+  const known = new Map([...named, ...around].map((row) => [row.raw, row]));
+  const linksOf = (raw: RawId) => linksLeft(readLinks((left.get(raw) ?? known.get(raw))?.links ?? '[]'), gone);
+  for (const row of lost) left.set(row.raw, { ...row, person: personOf(row.raw, linksOf) });
 }
 
 /** Due since 1970: a deletion changed what is kept of a person. */

@@ -86,7 +86,8 @@ class Working {
   private readonly rows = new Map<RawId, IdRow>();
   private readonly changed = new Set<IdRow>();
   /** Rows with their additions and the causes. */
-  private readonly added: { readonly row: IdRow; readonly by: LiveEvent | Membership; readonly added: AddedFacts }[] = [];
+  private readonly added: { readonly row: IdRow; readonly by: LiveEvent | Membership; readonly added: AddedFacts }[] =
+    [];
   /** Events that added a link, with the row it was added to. */
   private readonly linking: { readonly row: IdRow; readonly event: LiveEvent }[] = [];
   /** Persons to evaluate regardless of additions, because their ids changed or some facts were forgotten. */

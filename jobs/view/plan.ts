@@ -1,7 +1,7 @@
 import sumBy from 'lodash/sumBy.js';
 import type { Destination } from '../../src/destination.ts';
-import { WRITTEN_PLACEHOLDERS } from '../../src/kernel/placeholders.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
+import { WRITTEN_PLACEHOLDERS } from '../../src/kernel/placeholders.ts';
 import type { AudiencePause, AudienceRecord, Records, RunCounts, RunState } from '../../src/store/port.ts';
 import { connectedTo, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
 import type { ChangeBatch, ComputedKind, Engine, Preview, StageRequest } from '../engines/port.ts';

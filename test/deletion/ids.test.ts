@@ -85,7 +85,8 @@ t.test('says that a deletion made a change, and keeps causes on hold', async (t)
   await app.store.live.holdAudience('live', 'rejected', null);
   await new Promise((done) => setTimeout(done, 1_500));
   await send(app, [bought({ userId: 'zoe' }, 'm3')]);
-  while ((await app.store.live.changesBehind('live', 10)).length === 0) await new Promise((done) => setTimeout(done, 20));
+  while ((await app.store.live.changesBehind('live', 10)).length === 0)
+    await new Promise((done) => setTimeout(done, 20));
   await app.store.live.holdAudience('live', null, 0);
   await membersBecome(app, ['zoe']);
   t.match((await app.sync.why('live', 'zoe')).changes.at(-1), {

@@ -2,9 +2,12 @@ import t from 'tap';
 import { TIME_LIMIT } from '../e2e/cdnow.ts';
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
-// Tests of the event log, and of definitions over it.
+// Tests of the event log, of definitions over it, and of deletions from it.
 await runOnPostgres(t, {
-  databases: 7,
-  suites: ['events/absence', 'events/log', 'events/crash', 'definitions/cdnow'],
+  databases: 15,
+  suites: [
+    ...['events/absence', 'events/log', 'events/crash', 'definitions/cdnow'],
+    ...['deletion/ids', 'deletion/odd-ids', 'deletion/property'],
+  ],
   timeout: TIME_LIMIT,
 });

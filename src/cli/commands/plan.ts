@@ -109,7 +109,9 @@ function describePlan(plan: SyncPlan, paused: string | null, options: PlanOption
   if (plan.away.length > 0) lines.push(`what it missed, once it is back, to ${plan.away.join(', ')}`);
   lines.push(...oddRows(plan));
   if (plan.placeholders.length > 0)
-    lines.push(`${plan.placeholders.join(', ')} leave, since these ids mean nobody; allowPlaceholders: true keeps them`);
+    lines.push(
+      `${plan.placeholders.join(', ')} leave, since these ids mean nobody; allowPlaceholders: true keeps them`,
+    );
   if (plan.calls > 0 && plan.estimatedMs !== null)
     lines.push(`about ${Math.ceil(plan.estimatedMs / 1000)} s at the rate of earlier calls`);
   else if (plan.calls > 0) lines.push('how long the calls take is unknown: no earlier run made enough of them to tell');

@@ -64,7 +64,7 @@ export async function deletingService(t: Test, changes: object = {}) {
 /** Waits until nothing is pending, while the time of retries and probes passes. */
 export async function deliveredLater({ app, advance }: Awaited<ReturnType<typeof deletingService>>): Promise<void> {
   while ((await app.store.backlog()).some(({ pending }) => pending > 0)) {
-    advance(120_000);
+    advance(1_000);
     await new Promise((resolve) => setTimeout(resolve, 30));
   }
 }
@@ -103,7 +103,9 @@ export async function everything(folder: string, url: string): Promise<ReadonlyM
     "SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname LIKE 'rollcall%'",
   );
   for (const { name } of tables.rows) {
-    const { rows } = await client.query<{ text: string | null }>(`SELECT string_agg(r::text, ' ') AS text FROM ${name} AS r`);
+    const { rows } = await client.query<{ text: string | null }>(
+      `SELECT string_agg(r::text, ' ') AS text FROM ${name} AS r`,
+    );
     texts.set(name, (rows[0]?.text ?? '').replaceAll('""', '"'));
   }
   await client.end();
