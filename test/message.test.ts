@@ -426,6 +426,10 @@ t.test('keeps a time that is unreadable, or in another format, as originalTimest
   t.strictSame(fields, []);
   t.strictSame(times({ timestamp: now, sentAt: 'later' }), [now, undefined]);
   t.strictSame(fields, ['sentAt']);
+  for (const sentAt of ['0001-01-01T00:00:00Z', '1970-01-01T00:00:00Z'])
+    t.strictSame(times({ timestamp: now, sentAt }), [now, undefined], 'a clock that was never set');
+  const unset = { timestamp: '1970-01-01T00:01:00Z', sentAt: '1970-01-01T00:02:00Z' };
+  t.strictSame(times(unset), ['2026-11-21T02:59:00.000Z', unset.timestamp], 'the same clock gave both');
 });
 
 t.test('corrects the timestamp by the time between sending and arrival', async (t) => {

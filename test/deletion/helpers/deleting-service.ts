@@ -80,8 +80,8 @@ export async function forget(app: App, userIds: readonly string[], type = 'DELET
 }
 
 /** The members of an audience. A scheduled one is synced first. */
-export async function membersIn(app: App, key: 'live' | 'scheduled'): Promise<readonly string[]> {
-  if (key === 'live') await computed(app);
+export async function membersIn(app: App, key: string): Promise<readonly string[]> {
+  if (key.endsWith('live')) await computed(app);
   else await app.sync.run([key]);
   const found: string[] = [];
   await app.sync.members(key, async ({ userIds }) => void found.push(...userIds));
