@@ -16,7 +16,6 @@ import { Discards } from './collect/discards.ts';
 import type { Concern } from './concern.ts';
 import type { AdminToken, Config } from './config/config.ts';
 import { Confirmations } from './deletion/confirmations.ts';
-import { messageLinks } from './deletion/message-links.ts';
 import { Regulations } from './deletion/regulations.ts';
 import { destinationsOfFleet } from './deliver/fleet.ts';
 import { createAgent } from './deliver/http/agent.ts';
@@ -30,6 +29,7 @@ import { type Clock, systemClock } from './kernel/clock.ts';
 import { RollcallError } from './kernel/errors.ts';
 import { observedAccept } from './observed-accept.ts';
 import { type DeletedIds, linksOfBoth, resolveIds } from './store/deleted-ids.ts';
+import { messageLinks } from './store/message-links.ts';
 import { openStore } from './store/open.ts';
 import { DISCARDS_KEPT, type RunProgress, type Store } from './store/port.ts';
 

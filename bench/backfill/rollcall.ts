@@ -14,7 +14,9 @@ const content = {
   sources: [{ id: 'personas', writeKey: 'key' }],
   destinations: [{ name: 'crm', sources: ['personas'], sharedSecret: SECRET, webhooks }],
   engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
-  audiences: [{ name: 'Customers', source: 'personas', sql: `select range::varchar as user_id from range(${calls})` }],
+  audiences: [
+    { name: 'Customers', source: 'personas', sql: `select range::varchar as user_id from range(1, ${calls + 1})` },
+  ],
 };
 const config = parseConfig(JSON.stringify(content), { file: 'rollcall.yaml', folder, env: {} });
 const app = await App.create(config, { log: pino({ level: 'error' }) });

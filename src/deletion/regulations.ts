@@ -4,9 +4,10 @@ import type { Destination, Source } from '../destination.ts';
 import type { Clock } from '../kernel/clock.ts';
 import { keepLease, type Lease } from '../kernel/keep-lease.ts';
 import { deletionNotice, type Message } from '../message.ts';
-import type { DeletedIds, ErasedIds } from '../store/deleted-ids.ts';
 import {
+  type DeletedIds,
   deletes,
+  type ErasedIds,
   type Fence,
   isOver,
   type Regulation,

@@ -1,7 +1,7 @@
 import { failpoint } from '../kernel/failpoint.ts';
 import type { ErasedIds } from '../store/deleted-ids.ts';
 import type { LogFile } from '../store/event-log.ts';
-import { columnsWithout, type ErasingSql, erasingSql } from '../store/events/erasing.ts';
+import { columnsWithout, type ErasingSql, erasingIn } from '../store/events/erasing.ts';
 import { Workbench } from '../store/events/parquet.ts';
 import { announceAndWrite, type Sealed } from './sealing.ts';
 
@@ -21,12 +21,8 @@ export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): 
   const bench = await Workbench.open(folder, () => clock.token(12));
   try {
     const erasings: (ErasingSql & Pick<Erasure, 'sources'>)[] = [];
-    for (const [index, { ids, sources, until }] of requests.entries()) {
-      for (const role of ['users', 'anonymous'] as const) await bench.list(`${role}${index}`, ids[role]);
-      const { isGone, losesId } = erasingSql((column, role) => `${column} IN (SELECT id FROM ${role}${index})`);
-      const inTime = until === undefined ? 'true' : `received_at <= make_timestamp_ms(${until})`;
-      erasings.push({ isGone: `(${inTime} AND ${isGone})`, losesId: `(${inTime} AND ${losesId})`, sources });
-    }
+    for (const [index, { ids, sources, until }] of requests.entries())
+      erasings.push({ ...(await erasingIn(bench, `${index}`, ids, until)), sources });
     const sqlFor = (source: string): ErasingSql | null => {
       const those = erasings.filter(({ sources }) => sources?.includes(source) ?? true);
       const any = (part: keyof ErasingSql) => those.map((each) => each[part]).join(' OR ');

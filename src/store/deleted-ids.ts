@@ -15,14 +15,14 @@ export interface DeletedIds extends ErasedIds {
   readonly named: readonly string[];
 }
 
-type Link = readonly [id: string, user: string];
+type StatedLink = readonly [id: string, user: string];
 
 /** What messages say about ids, in the log or wherever messages are kept. */
 export interface IdentityLinks {
   /** The latest alias of each id, oldest first, without aliases of an id to itself. */
-  aliases(): Promise<readonly Link[]>;
+  aliases(): Promise<readonly StatedLink[]>;
   /** Anonymous ids with the user of their first link: of those that are among these ids, or belong to one of them. */
-  owners(ids: readonly string[]): Promise<readonly Link[]>;
+  owners(ids: readonly string[]): Promise<readonly StatedLink[]>;
   /** Those of these ids that messages name as user ids, and as anonymous ids. */
   uses(
     ids: readonly string[],
@@ -67,7 +67,7 @@ function byRole(
 }
 
 /** All but the aliases that lead away from where a circle ends, which is the user of its latest alias. */
-function deciding(aliases: readonly Link[]): readonly Link[] {
+function deciding(aliases: readonly StatedLink[]): readonly StatedLink[] {
   const next = new Map(aliases.map(([former, user], place) => [former, { user, place }]));
   const seen = new Set<string>();
   for (const [start] of aliases) {
@@ -91,7 +91,7 @@ function deciding(aliases: readonly Link[]): readonly Link[] {
 
 /** The links of two places. For an id that both link, the first one decides. */
 export function linksOfBoth(first: IdentityLinks, second: IdentityLinks): IdentityLinks {
-  const merged = async (links: (of: IdentityLinks) => Promise<readonly Link[]>) => {
+  const merged = async (links: (of: IdentityLinks) => Promise<readonly StatedLink[]>) => {
     const own = await links(first);
     const linked = new Set(own.map(([id]) => id));
     return [...(await links(second)).filter(([id]) => !linked.has(id)), ...own];

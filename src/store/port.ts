@@ -15,6 +15,7 @@ import type { SpentPassRecords } from './spent-passes.ts';
 
 export type * from './alerts.ts';
 export type * from './audit.ts';
+export type { DeletedIds, ErasedIds } from './deleted-ids.ts';
 export * from './deletions.ts';
 export * from './endpoints.ts';
 export type * from './fleet.ts';

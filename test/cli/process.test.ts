@@ -172,7 +172,9 @@ t.test('finishes a sync that was killed while it sent, by the same command', asy
       sources: [{ id: 'personas', writeKey: 'key' }],
       destinations: [{ name: 'crm', sources: ['personas'], sharedSecret: 's', webhookUrl: url, rateLimit: '200/s' }],
       engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
-      audiences: [{ name: 'Everybody', source: 'personas', sql: 'select range::varchar as user_id from range(400)' }],
+      audiences: [
+        { name: 'Everybody', source: 'personas', sql: 'select range::varchar as user_id from range(1, 401)' },
+      ],
     }),
   );
   const killed = launch(['sync', '--once', '-c', config]);

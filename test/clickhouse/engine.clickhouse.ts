@@ -115,7 +115,7 @@ t.test('omits a user who is forgotten during a commit', async (t) => {
 
 t.test('prunes superseded rows once they are most of a table', async (t) => {
   const { engine, database } = await open(t);
-  const all = 'select toString(number) as user_id from numbers(6000)';
+  const all = 'select toString(number) as user_id from numbers(1, 6000)';
   for (const sql of [all, usersSql('0'), all, usersSql('0'), all]) await settle(engine, { sql });
   const rows = () =>
     Number(
@@ -177,7 +177,7 @@ t.test('distinguishes errors of a query, a user and a server', async (t) => {
   await settle(engine, { sql: usersSql('a') });
   const tight = await reopen({ settings: { max_memory_usage: 10_000_000 } });
   const heavy =
-    'select toString(number) as user_id from (select number from numbers(30000000) order by sipHash64(number))';
+    'select toString(number) as user_id from (select number from numbers(1, 30000000) order by sipHash64(number))';
   await t.rejects(tight.stage(request({ toVersion: 2, sql: heavy })), {
     code: 'engine_failed',
     message: /docs\/engines\.md/,
@@ -211,7 +211,7 @@ t.test('distinguishes errors of a query, a user and a server', async (t) => {
 t.test('reports a truncated file', async (t) => {
   const { engine } = await open(t);
   const file = join(t.testdir({}), 'people.parquet');
-  front.run(`INSERT INTO FUNCTION file('${file}', Parquet) SELECT toString(number) AS user_id FROM numbers(10000)`);
+  front.run(`INSERT INTO FUNCTION file('${file}', Parquet) SELECT toString(number) AS user_id FROM numbers(1, 10000)`);
   const sql = `select user_id from file('${file}', Parquet)`;
   t.match(await engine.stage(request({ sql })), { members: 10_000 });
   await truncate(file, 5_000);
@@ -299,7 +299,7 @@ t.test("makes the same tables, columns and plans whatever the profile's settings
 
 t.test('fails beyond a limit of the profile instead of returning part of the rows', async (t) => {
   const { reopen } = await open(t);
-  const sql = 'select toString(number) as user_id from numbers(20000)';
+  const sql = 'select toString(number) as user_id from numbers(1, 20000)';
   const limits = [
     { max_rows_to_group_by: 100, group_by_overflow_mode: 'any' },
     { max_rows_to_read: 5000, max_block_size: 1000, read_overflow_mode: 'break' },

@@ -117,7 +117,11 @@ export const messageCases: Cases = {
   },
   'deletes kept messages, aliases by either id, within the scope of the request': async (t, store) => {
     const owner = await store.join(TTL);
-    const alias = { type: 'alias', userId: 'new', body: '{"Previous ID":"gone","User ID":"new"}' } as const;
+    const alias = {
+      type: 'alias',
+      userId: 'new',
+      body: '{"type":"alias","Previous ID":"gone","User ID":"new"}',
+    } as const;
     await accept(
       store,
       ...[message({ messageId: 'a', userId: 'gone' }), message({ messageId: 'b', userId: 'gone', source: 'web' })],
@@ -131,7 +135,7 @@ export const messageCases: Cases = {
     t.same(await kept(), ['a', 'b', 'c', 'd']);
     const erase = async (sources: string[] | null) => {
       for (let cursor: string | null = null; ; ) {
-        ({ cursor } = await store.erase({ users: ['gone'], anonymous: [] }, sources, cursor));
+        ({ cursor } = await store.erase({ users: ['gone'], anonymous: ['gone'] }, sources, cursor));
         if (cursor === null) return;
       }
     };

@@ -154,7 +154,7 @@ t.test('sends everything to a destination that dropped out of a failed run and r
   const rig = await createRig(t);
   const both = [destination('crm'), destination('mail')];
   rig.config.destinations = both;
-  rig.config.audiences = [audience('a', 'select i as user_id from range(12000) as t(i)')];
+  rig.config.audiences = [audience('a', 'select i as user_id from range(1, 12001) as t(i)')];
   let batches = 0;
   const failing = rig.another({
     accept: async (...parameters) => {

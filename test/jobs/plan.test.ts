@@ -40,13 +40,13 @@ t.test('counts a batch as one call, and estimates the time by messages', async (
   const [endpoint] = plain.endpoints;
   const batched = { ...plain, endpoints: [{ ...endpoint!, batch: { size: 150, wait: 200 } }] };
   rig.config.destinations = [batched, destination('mail')];
-  rig.config.audiences = [audience('a', 'select unnest(range(200))::varchar as user_id')];
+  rig.config.audiences = [audience('a', 'select unnest(range(1, 201))::varchar as user_id')];
   t.match(await rig.sync.plan(), [{ messages: 200, calls: 2 + 200 }]);
   await rig.sync.run();
   const [run] = await rig.store.runs({ limit: 1 });
   const attempts = Array.from({ length: 400 }, (_, index) => attempt(`${run?.id}:*:${index}`, index * 10));
   const other = rig.another({ store: { ...rig.store, attempts: async () => attempts } });
-  rig.config.audiences = [audience('a', 'select unnest(range(400))::varchar as user_id')];
+  rig.config.audiences = [audience('a', 'select unnest(range(1, 401))::varchar as user_id')];
   t.match(await other.plan(), [{ calls: 2 + 200, estimatedMs: 4000 }], '400 messages took 4 s');
 });
 
@@ -58,10 +58,10 @@ t.test('names the audience of a plan that fails', async (t) => {
 
 t.test('estimates the time of calls from an earlier run, or gives none', async (t) => {
   const rig = await createRig(t);
-  rig.config.audiences = [audience('a', 'select unnest(range(200))::varchar as user_id')];
+  rig.config.audiences = [audience('a', 'select unnest(range(1, 201))::varchar as user_id')];
   await rig.sync.run();
   t.match(await rig.sync.plan(), [{ calls: 0, estimatedMs: null }]);
-  rig.config.audiences = [audience('a', 'select unnest(range(600))::varchar as user_id')];
+  rig.config.audiences = [audience('a', 'select unnest(range(1, 601))::varchar as user_id')];
   t.match(await rig.sync.plan(), [{ calls: 400, estimatedMs: null }], 'accepted is not yet called');
   const [run] = await rig.store.runs({ limit: 1 });
   const calls = Array.from({ length: 200 }, (_, index) => attempt(`${run?.id}:*:${index}`, index * 10));

@@ -179,7 +179,7 @@ t.test('lists the status of each audience, however many runs others had since', 
   ];
   await rig.sync.run(['busy', 'held', 'broken']);
   for (const size of [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]) {
-    rig.config.audiences[0] = busy(...Array.from({ length: size }, (_, user) => String(user)));
+    rig.config.audiences[0] = busy(...Array.from({ length: size }, (_, user) => String(user + 1)));
     await rig.sync.run(['busy']);
   }
   const statuses = await rig.sync.audiences();
@@ -231,7 +231,7 @@ t.test('reports failures since the first in a row, until a run is done', async (
 t.test('streams members in batches', async (t) => {
   const rig = await createRig(t);
   rig.config.destinations = [];
-  rig.config.audiences = [audience('a', 'select range as user_id from range(20000)')];
+  rig.config.audiences = [audience('a', 'select range as user_id from range(1, 20001)')];
   await rig.sync.run();
   const sizes: number[] = [];
   await rig.sync.members('a', async ({ userIds }) => void sizes.push(userIds.length));

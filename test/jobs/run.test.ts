@@ -39,7 +39,7 @@ t.test('reads, sends and resends long values in portions that fit into memory', 
     return rig.accept(source, messages, options);
   };
   const sync = rig.another({ accept });
-  const users = 'range(90) as list(n)';
+  const users = 'range(1, 91) as list(n)';
   rig.config.traits = [trait('text', `select n as user_id, repeat('x', 200000) as value from ${users}`)];
   const [first] = await sync.run();
   t.match(first?.runs, [{ state: 'done', entered: 90, sent: 90 }]);

@@ -87,6 +87,14 @@ export function erasingSql(has: (column: string, role: keyof ErasedIds) => strin
   };
 }
 
+/** Return conditions for files' events, of tables that hold the ids. @param until - only for events received by then */
+export async function erasingIn(bench: Workbench, name: string, ids: ErasedIds, until?: number): Promise<ErasingSql> {
+  for (const role of ['users', 'anonymous'] as const) await bench.list(`${role}${name}`, ids[role]);
+  const { isGone, losesId } = erasingSql((column, role) => `${column} IN (SELECT id FROM ${role}${name})`);
+  const inTime = until === undefined ? 'true' : `received_at <= make_timestamp_ms(${until})`;
+  return { isGone: `(${inTime} AND ${isGone})`, losesId: `(${inTime} AND ${losesId})` };
+}
+
 /** Return the columns of a file, without the anonymous ids of events for which the condition holds. */
 export const columnsWithout = (losesId: string): string =>
   COLUMNS.map((column) =>

@@ -17,13 +17,14 @@ function hashesOf(key: string, users: readonly string[], sources: readonly strin
  * Raises the epoch once for a request. Waits for steps that hold the epoch: their data is on disk before anything is
  * erased, and later steps carry an older epoch.
  */
-export async function openDeletion(session: Session, { id, ids, sources }: Regulation): Promise<void> {
+export async function openDeletion(session: Session, { id, userIds, ids, sources }: Regulation): Promise<void> {
   const { rows, run, dialect, hashKey } = session;
   const known = await rows(sql`SELECT 1 FROM rollcall.deletion WHERE regulation = ${id} LIMIT 1`);
-  if (ids === undefined || known.length > 0) return;
+  const forms = ids ? hashedForms(ids) : userIds;
+  if (forms.length === 0 || known.length > 0) return;
   await run(sql`UPDATE rollcall.meta SET value = CAST(CAST(value AS bigint) + 1 AS text) WHERE key = 'deletion_epoch'`);
   await run(sql`INSERT INTO rollcall.deletion (hash, regulation, epoch, is_open)
-    SELECT DISTINCT value, ${id}, ${EPOCH}, 1 FROM ${dialect.rowsOf('hash', hashesOf(hashKey, hashedForms(ids), sources))}`);
+    SELECT DISTINCT value, ${id}, ${EPOCH}, 1 FROM ${dialect.rowsOf('hash', hashesOf(hashKey, forms, sources))}`);
 }
 
 export async function closeDeletion({ run }: Session, regulation: string): Promise<void> {

@@ -1,8 +1,8 @@
 import { compareText } from '../definition/operators.ts';
 import { isPlaceholder } from '../kernel/placeholders.ts';
 import { UNSET_CLOCK } from '../kernel/timestamp.ts';
-import type { IdentityLinks } from '../store/deleted-ids.ts';
-import type { DeletionRecords, SaidIds } from '../store/deletions.ts';
+import type { IdentityLinks } from './deleted-ids.ts';
+import type { DeletionRecords, SaidIds } from './deletions.ts';
 
 interface SaidLink {
   readonly kind: 'alias' | 'anonymous';
