@@ -63,7 +63,7 @@ export function ofUsers(
   users: readonly string[],
   sources: readonly string[] | null,
 ): Sql {
-  const isFormer = sql`OR (type = ${ALIAS} AND ${containsOne(session, 'body', aliasNeedles(users))})`;
+  const isFormer = sql`OR (type = ${ALIAS} AND ${containsOne(session, raw('body'), aliasNeedles(users))})`;
   return sql`(${session.dialect.oneOf(raw('user_id'), 'text', users)} ${hasBody ? isFormer : raw('')})
     AND ${inScope(session, sources)}`;
 }
@@ -75,11 +75,15 @@ export function inScope({ dialect }: Session, sources: readonly string[] | null)
 
 /** Condition: a body seems to name one of these ids other than as its user. Parsing it is exact. */
 export function mayName(session: Session, { users, anonymous }: ErasedIds): Sql {
-  return containsOne(session, 'body', [...aliasNeedles(users), ...anonymousNeedles(anonymous)]);
+  return containsOne(session, raw('body'), [...aliasNeedles(users), ...anonymousNeedles(anonymous)]);
 }
 
-export function containsOne({ dialect }: Session, column: string, texts: readonly string[]): Sql {
-  return sql`EXISTS (SELECT 1 FROM ${dialect.rowsOf('text', texts)} WHERE ${dialect.contains(raw(column), raw('list.value'))})`;
+/** Condition: a text names one of these users. */
+export const namesAny = (session: Session, text: Sql, users: readonly string[]): Sql =>
+  containsOne(session, text, textForms(users));
+
+function containsOne({ dialect }: Session, text: Sql, parts: readonly string[]): Sql {
+  return sql`EXISTS (SELECT 1 FROM ${dialect.rowsOf('text', parts)} WHERE ${dialect.contains(text, raw('list.value'))})`;
 }
 
 /** The ids in messages that name one of these, or in all aliases if null; a page at a time. */
@@ -113,10 +117,4 @@ function idsSaid(source: string, body: string): SaidIds {
     timestamp: Date.parse(said['timestamp'] ?? ''),
     receivedAt: Date.parse(said['receivedAt'] ?? ''),
   };
-}
-
-/** Condition: a text names one of these users. */
-export function namesAny({ dialect }: Session, text: Sql, users: readonly string[]): Sql {
-  return sql`EXISTS (SELECT 1 FROM ${dialect.rowsOf('text', textForms(users))}
-    WHERE ${dialect.contains(text, raw('list.value'))})`;
 }
