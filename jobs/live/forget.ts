@@ -43,7 +43,8 @@ export async function forgetIn(live: ForgettingState, state: number, ids: Erased
   const gone = idSets(ids);
   const own = await live.rowsOfIds(state, [...ids.users.map(userRaw), ...ids.anonymous.map(anonymousRaw)]);
   const persons = new Set(own.flatMap(({ person }) => person ?? []));
-  const near = await live.rowsOfPersons(state, [...persons]);
+  // A deleted user without events of their own may have rows of other ids only.
+  const near = await live.rowsOfPersons(state, [...new Set([...ids.users, ...persons])]);
   const others = [...near, ...(await sharedRows(live, state, gone))].filter(({ raw }) => !isGone(raw, gone));
   const left = new Map(
     others.map((row) => [row.raw, { ...row, links: writeLinks(linksLeft(readLinks(row.links), gone)) }]),

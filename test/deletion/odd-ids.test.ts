@@ -39,7 +39,9 @@ t.test('links nobody by ids that mean nobody, lets them in where allowed, and pa
   for (const key of ['all_live', 'all_scheduled'] as const)
     t.same(await membersIn(app, key), ['NaN', 'p1', 'p2', 'un\u212Anown'], key);
   t.match(await app.sync.plan(['scheduled']), [{ invalid: 1, placeholders: [] }]);
-  const discards = await app.store.discards({ limit: 10 });
+  let discards = await app.store.discards({ limit: 10 });
+  for (; discards.length < 3; discards = await app.store.discards({ limit: 10 }))
+    await new Promise((done) => setTimeout(done, 20));
   t.same(
     discards.map(({ code }) => code),
     ['placeholder_id', 'placeholder_id', 'placeholder_id'],
@@ -83,7 +85,7 @@ t.test('lets no clock that is years off decide who was first', async (t) => {
   for (const key of ['live', 'scheduled'] as const) t.same(await membersIn(app, key), ['real'], key);
   await app.sync.run(['first_scheduled']);
   for (const key of ['first_live', 'first_scheduled'])
-    await app.sync.members(key, async (rows) => void t.match(rows, { userIds: ['real'], values: [/:1}$/] }, key));
+    await app.sync.members(key, async (rows) => void t.match(rows, { userIds: ['real'], values: [/: ?1}$/] }, key));
   while (!endpoint.posts.some(({ messageId }) => messageId === 'm3')) await new Promise((done) => setTimeout(done, 20));
   const posted = endpoint.posts.find(({ messageId }) => messageId === 'm3');
   t.match(JSON.parse(posted?.text ?? ''), { timestamp: '0001-01-01T00:00:00.000Z' }, 'bodies keep what was given');

@@ -214,6 +214,12 @@ function assertEqual(found: unknown, wanted: unknown, what: string): void {
 
 const alias = (former: number, to: number) => ({ type: 'alias' as const, former, user: to });
 const EXAMPLES: readonly History[] = [
+  // A device that stays with its first user, aliased to a user without events, who is deleted.
+  {
+    actions: [{ type: 'identify', user: 4, device: 0 }, { type: 'buys', user: null, device: 0 }, alias(USERS, 0)],
+    named: [0],
+    isDown: false,
+  },
   // A device of the first, aliased to the second, who is deleted; the third was identified with it.
   {
     actions: [
