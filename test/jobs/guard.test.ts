@@ -105,7 +105,7 @@ t.test('applies guards from minMembers on, also by count, but never to a first s
 
 t.test('asks before it takes an audience from a destination that has many members', async (t) => {
   const rig = await createRig(t);
-  const everybody = 'select unnest(range(0, 100)) as user_id';
+  const everybody = 'select unnest(range(1, 101)) as user_id';
   rig.config.audiences = [audience('a', everybody, { guard: NO_GUARD })];
   rig.config.destinations = [destination('crm'), destination('mail')];
   await rig.sync.run();
@@ -151,7 +151,7 @@ t.test('lets no more than maxExits of the size before a run leave, unless a pers
     const parsed = parseConfig(JSON.stringify(file), { file: 'test.yaml', folder: '/', env: {} });
     const { guard = NO_GUARD } = parsed.audiences[0] ?? {};
     for (const { from, size, action } of steps) {
-      const sql = `select unnest(range(${from}, ${from + size})) as user_id`;
+      const sql = `select unnest(range(${from + 1}, ${from + size + 1})) as user_id`;
       rig.config.audiences = [audience('a', sql, { guard })];
       const [held] = await rig.store.runs({ key: 'a', states: ['held'], limit: 1 });
       const { runs } =

@@ -91,7 +91,7 @@ function changeText({ change, value, run, cause, told }: StoryChange, terminal: 
 function causeText({ event, audience, deletion, time }: NonNullable<StoryChange['cause']>): string {
   if (audience !== null) return `the sync of ${audience}`;
   if (deletion) return 'a deletion';
-  if (event === null) return time === null ? 'computing everybody again' : 'time alone';
+  if (event === null) return time === null ? 'a rebuild' : 'time alone';
   const { type, event: name, messageId, timestamp } = event;
   return inLine(`the ${type}${name === null ? '' : ` "${name}"`} of ${iso(timestamp)}, message ${messageId}`);
 }

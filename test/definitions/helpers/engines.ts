@@ -52,7 +52,7 @@ interface Types {
 }
 
 /** Longer than any history of the tests. */
-const KEEP = 4000 * 86_400_000;
+const KEEP = 73_000 * 86_400_000;
 
 async function logEngine(
   type: LogEngine['type'],

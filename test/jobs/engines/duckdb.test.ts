@@ -130,8 +130,8 @@ t.test("doesn't cache files that a run has read", async (t) => {
   connection.closeSync();
   maker.closeSync();
   const kept = async (engine: Engine) => {
-    const sql = 'select count(*) as user_id from duckdb_external_file_cache()';
-    return Number((await engine.preview(request({ sql }), 1)).sample.userIds[0]);
+    const sql = 'select 1000 + count(*) as user_id from duckdb_external_file_cache()';
+    return Number((await engine.preview(request({ sql }), 1)).sample.userIds[0]) - 1000;
   };
   await settle(engine, { key: 'k', sql: `select user_id from '${parquet}'` });
   t.ok((await kept(engine)) > 0);
@@ -284,9 +284,9 @@ t.test('sends null for NaN and infinity at any depth, and leaves text unchanged'
 
 t.test('loads nothing from the network for names in SQL', async (t) => {
   const { engine } = await open(t);
-  const sql = "select current_setting('autoinstall_known_extensions')::varchar as user_id";
+  const sql = "select 'it is ' || current_setting('autoinstall_known_extensions') as user_id";
   const { plan } = await engine.stage(request({ sql }));
-  t.same((await engine.changes(plan, 0, 1)).userIds, ['false']);
+  t.same((await engine.changes(plan, 0, 1)).userIds, ['it is false']);
 });
 
 liesInOrder(t, open);
@@ -304,7 +304,7 @@ t.test('leaves out ids that other databases would reject', async (t) => {
 
 t.test('reads a plan in order, in any page size and with any text', async (t) => {
   const { engine } = await open(t);
-  const odd = ['"', '\\', '\n-', 'é😀', '\u2028-', 'null'];
+  const odd = ['"', '\\', '\n-', 'é😀', '\u2028-', 'nulls'];
   const sql = `select format('u{}', hash(i)) as user_id, i as value from range(200000) as numbers(i)
     union all ${odd.map((id) => `select '${id}', 1`).join(' union all ')}`;
   const { plan, total } = await engine.stage(request({ kind: 'trait', sql }));
@@ -315,7 +315,7 @@ t.test('reads a plan in order, in any page size and with any text', async (t) =>
   t.ok(bytes.every((id, index) => index === 0 || Buffer.compare(bytes[index - 1] as Buffer, id) < 0));
   t.same(
     userIds.filter((id) => odd.includes(id)),
-    ['\n-', '"', '\\', 'null', 'é😀', '\u2028-'],
+    ['\n-', '"', '\\', 'nulls', 'é😀', '\u2028-'],
   );
   t.ok(present.every((is) => is === true));
   t.equal(values[0], '{"club":1}');

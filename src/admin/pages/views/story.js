@@ -72,7 +72,7 @@ function Cause({ cause, event, at }) {
   if (cause?.audience) return html` · by the sync of ${cause.audience}`;
   if (cause?.deletion) return ' · by a deletion';
   if (cause?.time) return ' · by time alone';
-  return at === null ? null : ' · by computing everybody again';
+  return at === null ? null : ' · by a rebuild';
 }
 
 /** @param {{ told: any, user: string }} props */
