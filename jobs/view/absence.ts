@@ -2,7 +2,7 @@ import { CONDITION_NAMES, type Condition, conjunctsOf } from '../../src/definiti
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { computations, type SyncConfig } from '../audience-or-trait.ts';
 import { absenceSql } from '../definition-sql.ts';
-import { FORMER, SEEN } from '../engines/definitions/absence.ts';
+import { FORMER, HOLDS, SEEN } from '../engines/definitions/absence.ts';
 import type { Engine } from '../engines/port.ts';
 import type { ReadEngine } from '../open-engines.ts';
 
@@ -46,7 +46,7 @@ export async function absenceOf(
     const former = [...found].find((each) => each.startsWith(FORMER));
     if (former !== undefined) return { reason: 'former', user: former.slice(FORMER.length), failing: [] };
     if (!found.has(SEEN)) return { reason: 'unknown', user: null, failing: [] };
-    const failing = parts.filter((_, place) => !found.has(String(place)));
+    const failing = parts.filter((_, place) => !found.has(`${HOLDS}${place}`));
     return { reason: 'condition', user: null, failing: failing.map(({ path, part }) => `${path} (${nameOf(part)})`) };
   } catch (error) {
     if (error instanceof RollcallError || (error instanceof Error && error.name === 'TimeoutError')) return null;

@@ -157,7 +157,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     } else {
       const head = this.location ? `Location: ${this.location}\n\n` : '';
       void responseText(Buffer.concat(this.chunks), this.encoding).then((text) =>
-        this.end({ ...result, response: withoutSecrets(head + text, this.request.secrets) }),
+        this.end({ ...result, response: withoutSecrets(head + text, this.request.secrets).slice(0, RESPONSE_LIMIT) }),
       );
     }
   }

@@ -7,6 +7,8 @@ import { type AudienceSql, peopleQuery } from './facts.ts';
 /** Ids that the query returns, other than the places of conditions. */
 export const SEEN = 'seen';
 export const FORMER = 'former:';
+/** Before the place of a condition that holds: `0` alone would be an id that means nobody. */
+export const HOLDS = 'holds:';
 
 /** A query for the places of those conditions that hold for a user, for SEEN, and for the current id of a former one. */
 export function absenceQuery(
@@ -18,7 +20,7 @@ export function absenceQuery(
   const isUser = `WHERE user_id = ${literal(user)}`;
   const holding = conditions.map(
     (condition, place) =>
-      `SELECT '${place}' AS user_id FROM (\n${conditionQuery(condition, audience, dialect)}\n) AS holding ${isUser}`,
+      `SELECT '${HOLDS}${place}' AS user_id FROM (\n${conditionQuery(condition, audience, dialect)}\n) AS holding ${isUser}`,
   );
   return [
     `SELECT '${SEEN}' AS user_id FROM (\n${peopleQuery(dialect)}\n) AS people ${isUser}`,
