@@ -63,3 +63,11 @@ t.test('goes on at once after an address that refuses', async (t) => {
   t.match(socket, { remoteAddress: v4.address });
   if (socket instanceof Socket) socket.destroy();
 });
+
+t.test('tries sixteen addresses at most, of each family some', async (t) => {
+  const port = await freePort();
+  const named = Array.from({ length: 4_000 }, (_, n) => ({ address: `127.1.${n >> 8}.${n & 255}`, family: 4 }));
+  const error = (await connected([...named, { address: '::1', family: 6 }], port)) as AggregateError;
+  t.equal(error.errors.length, 16);
+  t.ok(error.errors.some(({ address }) => address === '::1'));
+});

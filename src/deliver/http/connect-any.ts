@@ -5,6 +5,8 @@ import { TIMEOUT } from '../classify.ts';
 
 /** Head start of each address over the next, in milliseconds (RFC 8305 section 5). */
 const HEAD_START = 250;
+/** Addresses tried for one connection: an answer of DNS may name thousands. */
+const MOST_ADDRESSES = 16;
 /** As undici sets it on the sockets that it makes. */
 const KEEP_ALIVE_DELAY = 60_000;
 
@@ -108,5 +110,6 @@ function inTurns(addresses: readonly LookupAddress[]): LookupAddress[] {
   const others = addresses.filter((address) => !first.includes(address));
   return Array.from({ length: Math.max(first.length, others.length) }, (_, index) => [first[index], others[index]])
     .flat()
-    .filter((address) => address !== undefined);
+    .filter((address) => address !== undefined)
+    .slice(0, MOST_ADDRESSES);
 }
