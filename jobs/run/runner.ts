@@ -6,6 +6,7 @@ import type { Fence, Run, Store } from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
 import { asRollcallError, naming } from '../engine-errors.ts';
 import type { Engine } from '../engines/port.ts';
+import { LIVE_ENGINE } from '../live/definitions.ts';
 import type { LiveStepReport } from '../live/loop.ts';
 import { createOpenEngines, type OpenEngines, type OpenEnginesOptions } from '../open-engines.ts';
 import { createGenerations, type Generations } from './config-generation.ts';
@@ -108,7 +109,8 @@ export class Runner {
     const onRun: OnRun = (run, isKnown = false) => {
       runs.push(run);
       isStillHeld = isKnown;
-      this.runLog.done(run);
+      // Live audiences often begin empty, and read no engine that could hide rows.
+      if (subject.engine !== LIVE_ENGINE) this.runLog.done(run);
       log[isKnown ? 'debug' : 'info'](
         { event: 'sync_run', ...withTimes(run) },
         `${run.action} of ${run.key}: ${run.state}`,

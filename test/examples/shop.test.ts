@@ -62,7 +62,9 @@ t.test('as a command it runs in a folder of its own, with a configuration for ot
   await running.stdout.match(/verified +✓ +1 entered just_bought: customer-49/);
   t.match(await rollcall(['why', 'just_bought', 'customer-49', '-c', config]), { code: 0, stdout: /Order Completed/ });
   t.match(await rollcall(['plan', 'just_bought', '-c', config]), { code: 0 }, 'live ones can be planned, too');
-  t.equal((await running.stop()).code, 0);
+  const { code, stdout } = await running.stop();
+  t.equal(code, 0);
+  t.notMatch(stdout, /found nobody/, 'a live audience may begin empty');
   t.match(await rollcall(['demo', folder, '--once']), { code: 0, stdout: /agree\.\n$/ });
 });
 
