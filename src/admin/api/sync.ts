@@ -1,16 +1,6 @@
 import type { FastifyReply } from 'fastify';
 import * as z from 'zod';
-import type {
-  AudienceStatus,
-  ChangePage,
-  ChangePlace,
-  MemberBatch,
-  PlanTime,
-  Story,
-  SyncPlan,
-  SyncReport,
-  SyncTime,
-} from '../../../jobs/index.ts';
+import type { PlanTime, Sync, SyncPlan, SyncReport, SyncTime } from '../../../jobs/index.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Logger } from '../../kernel/log.ts';
 import type { RunProgress } from '../../store/port.ts';
@@ -18,7 +8,7 @@ import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
 import { deliveries, run } from './run-shapes.ts';
 
-export interface Syncing {
+export interface Syncing extends Pick<Sync, 'audiences' | 'memberPage' | 'changePage' | 'why'> {
   run(keys: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** Throws as `run` would, without running anything. */
   check(keys: readonly string[], time: SyncTime): void;
@@ -27,14 +17,6 @@ export interface Syncing {
   retire(key: string, time?: SyncTime): Promise<SyncReport>;
   approve(run: string): Promise<SyncReport>;
   reject(run: string): Promise<SyncReport>;
-  audiences(): Promise<readonly AudienceStatus[]>;
-  memberPage(key: string, after: string, limit: number, signal?: AbortSignal): Promise<MemberBatch>;
-  changePage(run: string, after: ChangePlace, limit: number, signal?: AbortSignal): Promise<ChangePage>;
-  why(
-    key: string,
-    user: string,
-    asked?: { readonly at?: number | undefined; readonly signal?: AbortSignal },
-  ): Promise<Story>;
   /** Resolves once every delivery of these runs is delivered, dead, superseded or waiting for a retry. */
   delivered(runs: readonly string[]): Promise<RunProgress>;
   readonly log: Logger;
