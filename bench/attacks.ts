@@ -20,7 +20,7 @@ import { ATTACKS } from './attacks/table.ts';
 import { compare, DEPLOYED, type Figures, peakMemoryMb, startPart } from './harness.ts';
 
 const SETUPS = ['bare', 'nginx', 'caddy'] as const;
-/** By figure, the largest value that is allowed. */
+/** The largest allowed value of each figure. */
 const LIMITS = { memoryMb: 400, healthMs: 1_000, p99Times: 3 };
 
 const EVERY = 10;

@@ -19,7 +19,7 @@ import type { JobLog } from './run/run-context.ts';
 type SlotKind = 'run' | 'own' | 'look' | 'plan';
 
 /**
- * Slots of an engine beside those of runs: for deletions, live audiences and replays; for people's look-ups; for
+ * Slots of an engine in addition to those of runs: for deletions, live audiences and replays; for people's look-ups; for
  * people's plans, which may take minutes.
  */
 const SLOTS = { own: 1, look: 2, plan: 1 } as const;
@@ -70,7 +70,7 @@ export interface OpenEnginesOptions {
   readonly log: Pick<JobLog, 'info'>;
   readonly openEngine?: OpenEngine | undefined;
   /**
-   * Given for a command, which may run beside the service: its readers share a file with those of other commands, and
+   * Set for a command, which may run while the service does: its readers share a file with those of other commands, and
    * it waits a minute for the service. Called with what it waits for.
    */
   readonly onWait?: ((message: string) => void) | undefined;

@@ -39,7 +39,7 @@ interface AppOptions {
   /** Reads the configuration file again, for a reload; throws `bad_configuration`. */
   readonly readConfig?: () => Config;
   readonly onProgress?: (progress: Progress) => void;
-  /** Given for a command beside the service; called with what it waits for. */
+  /** Set for a command, which may run while the service does. Called with the reason for which it waits. */
   readonly onWait?: (message: string) => void;
 }
 

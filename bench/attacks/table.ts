@@ -17,7 +17,7 @@ export interface Attack {
   readonly again?: number;
   /** Descriptors that the service may have; as many as the system allows unless given. */
   readonly descriptors?: number;
-  /** How endpoints answer from now on: the beginning of the n-th answer, and what is repeated. */
+  /** Replaces the answers of endpoints: the beginning of the n-th, and the part that is repeated after it. */
   readonly endpoint?: (n: number) => readonly [first: string, more: string];
 }
 

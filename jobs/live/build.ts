@@ -28,13 +28,13 @@ interface BuildParts {
   /** Keys of the definitions whose membership is computed. */
   readonly keys: ReadonlySet<string>;
   /** True if the state that serves the source keeps computing other definitions. */
-  readonly beside: boolean;
+  readonly background: boolean;
   readonly fence: Fence;
   readonly signal: AbortSignal;
 }
 
 /** The most ids or persons written at once, and the most rows read for them. */
-const PAGE = { alone: 5_000, beside: 1_000 };
+const PAGE = { alone: 5_000, background: 1_000 };
 const READ = 50_000;
 const CLEARED = 2_000;
 /** Retries of a page after deletions that began in the meantime. */
@@ -48,12 +48,12 @@ const SAY_EVERY = 10_000;
  * where the build ends. Resolves to the new state.
  */
 export async function build(parts: BuildParts, asked: AskedOfAll): Promise<number> {
-  const { store, source, beside, fence, clock, signal, log } = parts;
+  const { store, source, background, fence, clock, signal, log } = parts;
   const startedAt = clock.now();
   const { epoch } = await store.deletions(null);
   let state = 0;
   const begin = async (position: string) => {
-    state = await store.live.beginState(source, asked.text, position, beside, fence);
+    state = await store.live.beginState(source, asked.text, position, background, fence);
     failpoint('live_build');
     while (await store.live.clearOver(source, CLEARED)) {
       failpoint('live_build');
@@ -163,7 +163,7 @@ class Building {
 
   private async took(count: number): Promise<void> {
     this.done += count;
-    const page = this.parts.beside ? PAGE.beside : PAGE.alone;
+    const page = this.parts.background ? PAGE.background : PAGE.alone;
     const isMuch = this.done - this.written >= READ;
     if (isMuch || this.rows.length >= page || this.standings.length >= page) await this.write();
   }

@@ -8,7 +8,7 @@ export interface Difference {
   readonly user: string;
   readonly current: string | null;
   readonly told: string | null;
-  /** Its cause as JSON; null for none, as when everybody is computed again. */
+  /** The cause as JSON; null if there is none, such as when everybody is computed again. */
   readonly cause: string | null;
 }
 

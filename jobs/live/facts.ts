@@ -45,7 +45,7 @@ export interface AskedOfAll {
   readonly audiences: ReadonlySet<string>;
   /** True if everybody seen must be known, whatever they did. */
   readonly everybody: boolean;
-  /** How long the log keeps events, in milliseconds. */
+  /** Milliseconds for which the log keeps events. */
   readonly keep: number;
   /** A JSON description of what is kept. */
   readonly text: string;

@@ -38,7 +38,7 @@ export async function forgetKept(
   if (sources !== null || (await events.names(ids))) await live.renewStates(null);
 }
 
-/** What others have stays theirs. Only an id that was a deleted user's by alias, but a device of theirs, may move. */
+/** Others keep their facts. Only a device that belonged to a deleted user by an alias may move to another person. */
 export async function forgetIn(live: ForgettingState, state: number, ids: ErasedIds): Promise<void> {
   const gone = idSets(ids);
   const own = await live.rowsOfIds(state, [...ids.users.map(userRaw), ...ids.anonymous.map(anonymousRaw)]);

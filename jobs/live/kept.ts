@@ -12,7 +12,7 @@ export interface Section {
   readonly keeps: 'days' | 'times' | 'values';
   readonly activity: Activity;
   readonly of: FieldPlace | null;
-  /** How long the log keeps events, in milliseconds. */
+  /** Milliseconds for which the log keeps events. */
   readonly keep: number;
 }
 

@@ -120,11 +120,11 @@ export class LiveLeader {
       computations,
     };
     const parts = { ...this.parts, signal: AbortSignal.any([this.signal, lease.signal]) };
-    let { loop, beside } = await prepare(parts, whole, keep);
-    while (beside) {
-      const work = beside;
+    let { loop, background } = await prepare(parts, whole, keep);
+    while (background) {
+      const work = background;
       await loop.run(work, once).finally(() => work.stop());
-      ({ loop, beside } = work.next(loop));
+      ({ loop, background } = work.next(loop));
     }
     await (once ? loop.once() : loop.run(null));
   }

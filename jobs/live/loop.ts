@@ -19,7 +19,7 @@ import { CLEARED, Upkeep, type UpkeepParts } from './upkeep.ts';
  *   has dropped, and members of SQL audiences that definitions refer to (`takeNamed`). It waits 50 ms after a step, 100 ms
  *   after none.
  * - run with background work: the same, and after each round a part of a sweep or of building a successor state. Once that
- *   work is done, the run ends and the loop of `Beside.next` continues.
+ *   work is done, the run ends and the loop of `BackgroundWork.next` continues.
  * - catchUp and takeOver: a successor reads as far as the serving loop, then replaces it in one step.
  * - once: to the end of the log and no further, for commands.
  *
@@ -80,7 +80,7 @@ const NO_NEWS: Pick<StepInput, 'events' | 'due' | 'old' | 'memberships' | 'serve
 };
 
 /** Background work. A part of it is done after each step. */
-export interface Beside {
+export interface BackgroundWork {
   /** Does a part. `waits`: there is nothing to do now. `done`: that was all. */
   round(loop: Loop): Promise<'waits' | 'goes on' | 'done'>;
   stop(): Promise<void>;
@@ -91,7 +91,7 @@ export interface Beside {
 /** A loop for the definitions that can be computed now, and the background work for new or edited ones. */
 export interface Computing {
   readonly loop: Loop;
-  readonly beside: Beside | null;
+  readonly background: BackgroundWork | null;
 }
 
 /** A leader's loop while it has the lease. See the top of this file. */
@@ -116,9 +116,9 @@ export class Loop {
   /**
    * Runs until the background work is done, the signal aborts, or something fails.
    *
-   * @param beside - the background work. Null for none: it runs for ever.
+   * @param background - null if there is none; then it runs until the signal aborts
    */
-  async run(beside: Beside | null, isOnce = false): Promise<void> {
+  async run(background: BackgroundWork | null, isOnce = false): Promise<void> {
     const { clock, signal } = this.parts;
     await this.load();
     for (;;) {
@@ -128,7 +128,7 @@ export class Loop {
       if (!isOnce) this.upkeep.look();
       if (this.upkeep.isIncomplete) throw computedAnew();
       const hasNamed = await this.takeNamed();
-      const work = (await beside?.round(this)) ?? 'waits';
+      const work = (await background?.round(this)) ?? 'waits';
       if (work === 'done') return;
       if (isMore || hasNamed || work === 'goes on') continue;
       const left = (stepped ? STEP_EVERY : LOOK_EVERY) - (clock.monotonic() - startedAt);

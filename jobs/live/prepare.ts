@@ -24,7 +24,7 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
     const place = { ...whole, state: known.state, silent: edited, isStale: false };
     const all = known.isUnseen ? [...computations.keys()] : edited;
     const isSeen = edited.size === 0 && !known.isUnseen;
-    return { loop: new Loop(parts, place), beside: isSeen ? null : new Sweep(place, edited, 'everybody', all) };
+    return { loop: new Loop(parts, place), background: isSeen ? null : new Sweep(place, edited, 'everybody', all) };
   }
   const hasAll = ([key, { definition }]: readonly [string, LiveComputation]) =>
     isKept && !edited.has(key) && isEnough(known.asked, askedOf([definition], keep).text);
@@ -36,13 +36,13 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
     await store.live.setAsked(known.state, ofRunning.text, [...ofRunning.audiences], fence);
     const { state, isStale } = known;
     const place = { ...whole, asked: ofRunning, computations: running, state, isStale, silent: new Set<string>() };
-    return { loop: new Loop(parts, place), beside: new Successor(parts, whole, others, isStale) };
+    return { loop: new Loop(parts, place), background: new Successor(parts, whole, others, isStale) };
   }
   const { log, signal } = parts;
   const folder = whole.config().eventLog?.path ?? '';
-  const built = { store, clock, log, folder, source, keys: others, beside: false, fence, signal };
+  const built = { store, clock, log, folder, source, keys: others, background: false, fence, signal };
   const place = { ...whole, state: await build(built, asked), silent: others, isStale: false };
-  return { loop: new Loop(parts, place), beside: new Sweep(place, others, 'strays') };
+  return { loop: new Loop(parts, place), background: new Sweep(place, others, 'strays') };
 }
 
 const askedOfThese = (computations: ReadonlyMap<string, LiveComputation>, keep: number): AskedOfAll =>

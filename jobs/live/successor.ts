@@ -1,6 +1,6 @@
 import { failpoint } from '../../src/kernel/failpoint.ts';
 import { build } from './build.ts';
-import { type Beside, type Computing, Loop, type LoopParts } from './loop.ts';
+import { type BackgroundWork, type Computing, Loop, type LoopParts } from './loop.ts';
 import type { LivePlace } from './step.ts';
 import { Sweep } from './sweep.ts';
 
@@ -11,7 +11,7 @@ export type Stateless = Omit<LivePlace, 'state' | 'silent' | 'isStale'>;
  * Builds another state, because the serving one is stale or lacks facts for some definitions. In the meantime that one
  * serves the others. Then this one follows the log, computes only the new definitions, and takes over in one step.
  */
-export class Successor implements Beside {
+export class Successor implements BackgroundWork {
   private readonly parts: LoopParts;
   private readonly whole: Stateless;
   private readonly keys: ReadonlySet<string>;
@@ -56,7 +56,7 @@ export class Successor implements Beside {
     const all = place.computations.keys();
     return {
       loop,
-      beside: this.isStale ? new Sweep(place, silent, 'everybody', all) : new Sweep(place, silent, 'strays'),
+      background: this.isStale ? new Sweep(place, silent, 'everybody', all) : new Sweep(place, silent, 'strays'),
     };
   }
 
@@ -71,7 +71,7 @@ export class Successor implements Beside {
     const signal = AbortSignal.any([this.parts.signal, this.stopping.signal]);
     const folder = config().eventLog?.path ?? '';
     const { keys } = this;
-    const state = await build({ store, clock, log, folder, source, keys, beside: true, fence, signal }, asked);
+    const state = await build({ store, clock, log, folder, source, keys, background: true, fence, signal }, asked);
     const silent = new Set(keys);
     const place = { ...this.whole, state, silent, isStale: false };
     const own = new Map([...computations].filter(([key]) => keys.has(key)));

@@ -1,5 +1,5 @@
 import { failpoint } from '../../src/kernel/failpoint.ts';
-import type { Beside, Computing, Loop } from './loop.ts';
+import type { BackgroundWork, Computing, Loop } from './loop.ts';
 import type { LivePlace } from './step.ts';
 
 /** Persons or members evaluated between two steps. */
@@ -10,7 +10,7 @@ const PAGE = 500;
  * until all have been evaluated. Then a run sends the difference. After a stale state was replaced, it also evaluates
  * everybody by the definitions that are live already, and sends those changes at once.
  */
-export class Sweep implements Beside {
+export class Sweep implements BackgroundWork {
   private readonly place: LivePlace;
   private readonly silent: Set<string>;
   private readonly keys: string[];
@@ -43,7 +43,7 @@ export class Sweep implements Beside {
   async stop(): Promise<void> {}
 
   next(loop: Loop): Computing {
-    return { loop, beside: null };
+    return { loop, background: null };
   }
 
   private async lookAtPersons(loop: Loop, after: string): Promise<void> {

@@ -17,7 +17,7 @@ interface Failures {
 export class SignInLimit {
   private readonly clock: Pick<Clock, 'monotonic'>;
   private readonly failing = new Map<string, Failures>();
-  /** When each network was shut out, oldest first. Apart from the others, which may be dropped to make room. */
+  /** Times at which networks were shut out, oldest first. Kept apart from the counts, which may be dropped to make room. */
   private readonly shut = new Map<string, number>();
 
   constructor(clock: Pick<Clock, 'monotonic'>) {

@@ -39,7 +39,7 @@ interface OpenConnection {
   readonly address: string;
   readonly isProxy: boolean;
   readonly groups: Set<Group>;
-  /** Of requests that are not answered yet. */
+  /** The memory of requests that are not answered yet. */
   readonly holdings: Set<Holding>;
   unanswered: number;
   owner: string | null;

@@ -17,7 +17,7 @@ export interface DeletedIds extends ErasedIds {
 
 type StatedLink = readonly [id: string, user: string];
 
-/** What messages say about ids, in the log or wherever messages are kept. */
+/** Links between ids, as the messages of the log or the kept ones state them. */
 export interface IdentityLinks {
   /** The latest alias of each id, oldest first, without aliases of an id to itself. */
   aliases(): Promise<readonly StatedLink[]>;
@@ -136,7 +136,7 @@ interface NamedIds {
   readonly 'Previous ID'?: string;
 }
 
-/** What is left of a message's body: without the anonymous id if the person stays, null if nothing may be left. */
+/** A message's body without deleted ids: without the anonymous id if the person stays, null if nothing may be left. */
 export function bodyWithout(body: string, { users, anonymous }: IdSets): string | null {
   const said = JSON.parse(body) as NamedIds;
   const user = said.userId ?? said['User ID'];

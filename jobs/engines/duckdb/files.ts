@@ -6,7 +6,7 @@ import { RollcallError } from '../../../src/kernel/errors.ts';
 
 const LOCK_RETRY = 200;
 
-/** How a process shares its engines' files with other processes. */
+/** Rules by which a process shares its engines' files with other processes. */
 export interface FileUse {
   /**
    * True if readers open a file read-only, so that those of other processes may have it open too. Then a writer of this

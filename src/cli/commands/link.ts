@@ -15,8 +15,8 @@ const HELP = `
 Example:
   $ rollcall link -c rollcall.yaml
 
-Whoever opens the link first is signed in, with all rights of the token. It is good for ten minutes. Elsewhere than on
-the machine of the service, put the address of the pages before "/#token=". With --json it prints {"link"}.`;
+The first person who opens the link is signed in, with all rights of the token. The link is good for ten minutes. On
+another machine, put the address of the pages before "/#token=". With --json it prints {"link"}.`;
 
 export function addLink(program: Command, context: CliContext): void {
   program

@@ -20,7 +20,8 @@ It shows each change of that user in that audience, and the run that made it wit
 each destination it shows the attempt that reached it, or else the last attempt or the dead letter. It works for
 retired audiences too. Runs and changes are kept for runs.keep, attempts for attempts.keep.
 
-Of a short definition it says which part does not hold, or that the log has nothing of the user, or another id by now.
+For a short definition it names the parts that do not hold. It also says if the log does not know the user, or knows the
+user under another id.
 
 With --json it is {"key","user","asOf","member","value","since","changes","absence","unfinished","attempts",
 "deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a change is

@@ -17,7 +17,7 @@ const EMBEDDED: readonly (readonly [Range, number])[] = [
 ];
 /** The platform of Azure, which answers to its virtual machines only, in the midst of public addresses. */
 const PLATFORMS = ['168.63.129.16'];
-/** Names that hosts files and resolvers give to this machine, beside all that end with `.localhost`. */
+/** Names that hosts files and resolvers give to this machine, in addition to those that end with `.localhost`. */
 const LOOPBACK_NAMES =
   /(^|\.)localhost$|^(localhost[46]?|ip6-localhost|ip6-loopback)$|^localhost[46]?\.localdomain[46]?$|^loopback$/;
 /** Addresses assigned for global use; everything outside is local, reserved or obsolete. */

@@ -3,7 +3,7 @@ import { type buildConnector, Client, Dispatcher } from 'undici';
 import { isUnanswered } from './interim.ts';
 
 interface ConnectionsOptions extends Client.Options {
-  /** Its sockets have passed `withoutInterim`. */
+  /** Makes sockets that have passed `withoutInterim`. */
   readonly connect: buildConnector.connector;
 }
 

@@ -80,7 +80,7 @@ interface Found {
   readonly state: number | null;
   /** True if its column has the user. */
   readonly isNamed: boolean;
-  /** What is left of it; null if nothing is. */
+  /** The body without the deleted ids; null if nothing may be left. */
   readonly body: string | null;
 }
 
