@@ -35,7 +35,14 @@ async function show(session: DuckdbSession): Promise<void> {
 
 const short = {
   when: {
-    performed: { event: 'Order Completed', within: 90 * 86_400_000, since: null, where: [] },
+    performed: {
+      kind: 'track',
+      names: ['Order Completed'],
+      within: 90 * 86_400_000,
+      until: 0,
+      since: null,
+      where: [],
+    } as const,
     least: 3,
     most: null,
   },

@@ -3,6 +3,7 @@ import { LONGEST_LIST, type TraitValue } from '../../src/definition/definition.t
 import { compareText } from '../../src/definition/operators.ts';
 import { isPlaceholder } from '../../src/kernel/placeholders.ts';
 import { LONGEST_VALUE } from '../engines/port.ts';
+import { entriesOf, type JudgedPerson, sooner } from './fact-kinds.ts';
 import type { AskedFacts, AskedOfAll } from './facts.ts';
 import { byLikelyTime, compareDated, type Dated, type KeptFacts } from './kept.ts';
 
@@ -28,7 +29,7 @@ export function standingOf(asked: AskedOfAll, user: string, person: readonly Kep
   const isNobody = isPlaceholder(user);
   for (const definition of askingFor(asked, person)) {
     if (isNobody && !definition.allowPlaceholders) continue;
-    const verdict = evaluate(definition, person, now);
+    const verdict = evaluate(definition, { user, kept: person, now });
     due = sooner(due, verdict.due);
     if (verdict.value !== undefined) values.set(definition.key, verdict.value);
   }
@@ -49,48 +50,62 @@ function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly KeptFacts
   return found;
 }
 
-/** @param person - kept facts of all ids of one person */
-function evaluate(asked: AskedFacts, person: readonly KeptFacts[], now: number): Evaluation {
-  if (asked.kind === 'trait') return traitVerdict(asked, person, now);
+function evaluate(asked: AskedFacts, person: JudgedPerson): Evaluation {
+  if (asked.kind === 'trait') return traitVerdict(asked, person);
   let due: number | null = null;
   const facts = asked.facts.map((fact) => {
-    const judged = fact.judge(person, now);
+    const judged = fact.judge(person);
     due = sooner(due, judged.due);
     return judged.isTrue;
   });
   const isIn = holds(asked.formula, (fact) => facts[fact] ?? false);
   // A person who was never seen is in no audience, even if its condition is not having done something.
-  const isThere = facts.includes(true) || person.some(({ seen }) => seen > 0);
+  const isThere =
+    asked.facts.some(({ isOfId }, place) => facts[place] === true && !isOfId) ||
+    person.kept.some(({ seen }) => seen > 0);
   return { value: isIn && isThere ? true : undefined, due };
-}
-
-function sooner(a: number | null, b: number | null): number | null {
-  if (a === null || b === null) return a ?? b;
-  return Math.min(a, b);
 }
 
 type AskedTrait = Extract<AskedFacts, { readonly kind: 'trait' }>;
 
-function traitVerdict({ key, value, section }: AskedTrait, person: readonly KeptFacts[], now: number): Evaluation {
+function traitVerdict({ key, value, section }: AskedTrait, person: JudgedPerson): Evaluation {
   const { id, keeps, activity } = section;
+  const { kept, now } = person;
   if (keeps === 'days') {
-    const count = person.flatMap(({ days }) => Object.values(days[id] ?? {})).reduce((sum, each) => sum + each, 0);
+    const count = kept.flatMap(({ days }) => Object.values(days[id] ?? {})).reduce((sum, each) => sum + each, 0);
     return { value: count > 0 ? count : undefined, due: null };
   }
-  const { within } = activity;
-  const start = within === null ? Number.NEGATIVE_INFINITY : now - within;
+  const window = { within: activity.within, until: activity.until };
   if (keeps === 'times') {
-    const times = person.flatMap(({ times }) => times[id] ?? []).filter((at) => at > start);
-    return { value: times.length > 0 ? times.length : undefined, due: leavesAt(times, within) };
+    const { counted, due } = countedIn(
+      kept.flatMap(({ times }) => times[id] ?? []),
+      (at) => at,
+      window,
+      now,
+    );
+    return { value: counted.length > 0 ? counted.length : undefined, due };
   }
-  const counted = person.flatMap(({ values }) => values[id] ?? []).filter(([at]) => at > start);
-  const due = leavesAt(
-    counted.map(([at]) => at),
-    within,
-  );
+  const { entries, due: moves } = entriesOf(section, person);
+  const { counted, due } = countedIn(entries, ([at]) => at, window, now);
   const order = value.operator === 'first' ? byLikelyTime(section.keep) : compareDated;
   const found = result(value.operator, counted.toSorted(order));
-  return { value: Array.isArray(found) && isTooLong(key, found) ? undefined : found, due };
+  const isRefused = Array.isArray(found) && isTooLong(key, found);
+  return { value: isRefused ? undefined : found, due: sooner(due, moves) };
+}
+
+/** What lies in a window, and when that changes by time alone. */
+function countedIn<T>(
+  all: readonly T[],
+  timeOf: (each: T) => number,
+  { within, until }: { readonly within: number | null; readonly until: number },
+  now: number,
+): { readonly counted: readonly T[]; readonly due: number | null } {
+  const start = within === null ? Number.NEGATIVE_INFINITY : now - within;
+  const inside = all.filter((each) => timeOf(each) > start);
+  const counted = inside.filter((each) => timeOf(each) <= now - until);
+  const coming = inside.filter((each) => timeOf(each) > now - until).map(timeOf);
+  const enters = until === 0 || coming.length === 0 ? null : coming.reduce((least, at) => Math.min(least, at)) + until;
+  return { counted, due: sooner(enters, leavesAt(counted.map(timeOf), within)) };
 }
 
 function leavesAt(times: readonly number[], within: number | null): number | null {

@@ -1,5 +1,5 @@
 import type { FieldPlace, KeyPath, PlaceFilter } from '../../src/definition/definition.ts';
-import { compareText, passesAll } from '../../src/definition/operators.ts';
+import { compareText, passesAll, type Reference } from '../../src/definition/operators.ts';
 import { UNSET_CLOCK } from '../../src/kernel/timestamp.ts';
 import type { LoggedRow } from '../../src/store/event-log.ts';
 
@@ -17,6 +17,7 @@ interface Body {
   readonly messageId: string;
   readonly type: string;
   readonly event?: string;
+  readonly name?: unknown;
   readonly userId?: string;
   readonly 'User ID'?: string;
   readonly anonymousId?: string;
@@ -38,7 +39,7 @@ export function readEvent(body: string): LiveEvent {
   return {
     messageId: said.messageId,
     type: said.type,
-    event: said.type === 'track' ? (said.event ?? null) : null,
+    event: nameIn(said),
     userId: said.userId ?? said['User ID'] ?? null,
     anonymousId: said.anonymousId ?? null,
     previousId: said['Previous ID'] ?? null,
@@ -48,6 +49,11 @@ export function readEvent(body: string): LiveEvent {
     traits: said.traits,
     context: said.context,
   };
+}
+
+function nameIn({ type, event, name }: Body): string | null {
+  if (type === 'track') return event ?? null;
+  return (type === 'page' || type === 'screen') && typeof name === 'string' ? name : null;
 }
 
 /** Parses a timestamp. Years beyond four digits are later than any receipt, or earlier than anything counted. */
@@ -93,6 +99,8 @@ export function placeIn(event: Said, { part, path }: FieldPlace): unknown {
   return valueAt(event[part], path);
 }
 
+/** @param filters - ones that depend on the event alone */
 export function passesFilters(event: Said, filters: readonly PlaceFilter[]): boolean {
-  return filters.every((filter) => passesAll(placeIn(event, filter), filter.tests));
+  const resolve = (reference: Reference) => ('property' in reference ? placeIn(event, reference.property) : undefined);
+  return filters.every((filter) => passesAll(placeIn(event, filter), filter.tests, { now: 0, resolve }));
 }

@@ -1,5 +1,6 @@
-import { type Condition, type Formula, factsOf, holds, replaced } from '../../src/definition/conditions.ts';
-import type { TraitValue } from '../../src/definition/definition.ts';
+import { type Condition, type Formula, factsOf, mayHoldForAll, replaced } from '../../src/definition/conditions.ts';
+import type { Activity, TraitValue } from '../../src/definition/definition.ts';
+import { traitsIn } from '../../src/definition/operators.ts';
 import { type AskedFact, askedFact } from './fact-kinds.ts';
 import { type Section, sectionOf } from './kept.ts';
 
@@ -23,14 +24,20 @@ export type AskedFacts = Keyed &
         /** True if it holds for people of whom nothing is known but that they exist. */
         readonly holdsForAll: boolean;
       }
-    | { readonly kind: 'trait'; readonly value: TraitValue; readonly section: Section }
+    | {
+        readonly kind: 'trait';
+        readonly value: TraitValue;
+        readonly section: Section;
+        /** Outermost keys of traits that its filters refer to. */
+        readonly traits: readonly string[];
+      }
   );
 
 /** All facts that the definitions of one source ask for. Nothing else is kept. */
 export interface AskedOfAll {
   readonly definitions: readonly AskedFacts[];
   readonly byKey: ReadonlyMap<string, AskedFacts>;
-  /** Sections by event name. */
+  /** Sections by kind and name of messages; by kind alone if any name counts. */
   readonly sections: ReadonlyMap<string, readonly Section[]>;
   readonly sectionById: ReadonlyMap<string, Section>;
   /** For sections that keep `times`, the number of newest ones that all definitions need. No more are kept. */
@@ -54,7 +61,7 @@ export interface AskedOfAll {
 type Asking = ReadonlyMap<string, readonly AskedFacts[]>;
 
 /** Version of the format of kept facts. */
-const FORM = 4;
+const FORM = 5;
 
 /** @param keep - how long the log keeps events, in milliseconds */
 export function askedOf(definitions: readonly LiveDefinition[], keep: number): AskedOfAll {
@@ -77,7 +84,7 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
   return {
     definitions: asked,
     byKey: new Map(asked.map((each) => [each.key, each])),
-    sections: Map.groupBy(byId.values(), ({ activity }) => activity.event),
+    sections: byNames([...byId.values()]),
     sectionById: byId,
     newest,
     askingFor: {
@@ -92,6 +99,27 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
     keep,
     text,
   };
+}
+
+function byNames(sections: readonly Section[]): ReadonlyMap<string, readonly Section[]> {
+  const keyed = sections.flatMap((section) => namesOf(section.activity).map((name) => ({ name, section })));
+  return new Map(
+    [...Map.groupBy(keyed, ({ name }) => name)].map(([name, own]) => [name, own.map(({ section }) => section)]),
+  );
+}
+
+const namesOf = ({ kind, names }: Activity) => names?.map((name) => `${kind} ${name}`) ?? [kind];
+
+const NO_SECTIONS: readonly Section[] = [];
+
+/** The sections that may keep an event. */
+export function sectionsFor(
+  { sections }: AskedOfAll,
+  { type, event }: { readonly type: string; readonly event: string | null },
+): readonly Section[] {
+  const named = event === null ? undefined : sections.get(`${type} ${event}`);
+  const any = sections.get(type);
+  return named && any ? [...named, ...any] : (named ?? any ?? NO_SECTIONS);
 }
 
 /** Events leave a window oldest first, so the newest decide if there are enough. */
@@ -164,15 +192,16 @@ function takeApart(definition: LiveDefinition, keep: number): AskedFacts {
   if (definition.kind === 'trait') {
     const { value } = definition;
     const section = sectionOf(value.activity, value.operator === 'count' ? null : value.of, keep);
-    return { key, allowPlaceholders, kind: 'trait', value, section };
+    return { key, allowPlaceholders, kind: 'trait', value, section, traits: traitsIn(section.moving) };
   }
-  const { facts, formula } = factsOf(definition.when);
+  const split = factsOf(definition.when);
+  const { facts, formula } = split;
   return {
     ...{ key, allowPlaceholders },
     kind: 'audience',
     facts: facts.map((fact) => askedFact(fact, keep)),
     formula,
-    holdsForAll: holds(formula, () => false),
+    holdsForAll: mayHoldForAll(split),
   };
 }
 
@@ -182,7 +211,7 @@ function sectionsOf(asked: AskedFacts): readonly Section[] {
 }
 
 function traitsOf(asked: AskedFacts): readonly string[] {
-  if (asked.kind === 'trait') return [];
+  if (asked.kind === 'trait') return asked.traits;
   return asked.facts.flatMap(({ traits }) => traits);
 }
 

@@ -1,6 +1,6 @@
 import { dayNumber, passesFilters, placeIn, type Said, whenOf } from './event.ts';
-import type { AskedOfAll } from './facts.ts';
-import { addToFront, compareDated, type Dated, type KeptFacts, type Section } from './kept.ts';
+import { type AskedOfAll, sectionsFor } from './facts.ts';
+import { addToFront, byLikelyTime, compareDated, type Dated, type KeptFacts, type Section } from './kept.ts';
 
 /** Sections and traits that an event added to, or the audience that somebody entered or left. */
 export interface AddedFacts {
@@ -15,7 +15,7 @@ const NOTHING: ReadonlySet<string> = new Set();
 
 /** Keeps the facts of an event that the definitions ask for. */
 export function keep(kept: KeptFacts, event: Said, asked: AskedOfAll): AddedFacts {
-  const sections = event.event === null ? NOTHING : keepActivity(kept, event, asked);
+  const sections = keepActivity(kept, event, asked);
   const traits = event.type === 'identify' ? keepTraits(kept, event, asked) : NOTHING;
   const day = dayNumber(event.receivedAt);
   const isNews = asked.everybody && day > kept.seen;
@@ -32,16 +32,18 @@ export function keepMembership(kept: KeptFacts, audience: string, isIn: boolean)
 }
 
 function keepActivity(kept: KeptFacts, event: Said, asked: AskedOfAll): ReadonlySet<string> {
+  const sections = sectionsFor(asked, event);
+  if (sections.length === 0) return NOTHING;
   const added = new Set<string>();
-  for (const section of asked.sections.get(event.event ?? '') ?? []) {
-    const { since, where } = section.activity;
-    if ((since !== null && event.timestamp < since) || !passesFilters(event, where)) continue;
+  for (const section of sections) {
+    const { since } = section.activity;
+    if ((since !== null && event.timestamp < since) || !passesFilters(event, section.fixed)) continue;
     if (keepIn(kept, section, event)) added.add(section.id);
   }
   return added;
 }
 
-function keepIn(kept: KeptFacts, { id, keeps, of }: Section, event: Said): boolean {
+function keepIn(kept: KeptFacts, { id, keeps, of, moving, keep }: Section, event: Said): boolean {
   if (keeps === 'days') {
     const day = String(dayNumber(event.receivedAt));
     kept.days[id] ??= {};
@@ -57,9 +59,19 @@ function keepIn(kept: KeptFacts, { id, keeps, of }: Section, event: Said): boole
   // Without a place, only the occurrence counts.
   const value = of === null ? true : placeIn(event, of);
   if (!isScalar(value)) return false;
+  const inputs = moving.length === 0 ? [] : [moving.map((filter) => placeIn(event, filter) ?? null)];
+  const dated = [...whenOf(event), value, ...inputs] as unknown as Dated;
   kept.values[id] ??= [];
-  kept.values[id].push([...whenOf(event), value]);
+  const list = kept.values[id];
+  if (keeps === 'first' && moving.length === 0) return addToFront(list, dated, isEarlierAndStays(keep));
+  list.push(dated);
   return true;
+}
+
+/** True if one was earlier and the log forgets it no earlier. */
+function isEarlierAndStays(keep: number): (one: Dated, other: Dated) => boolean {
+  const order = byLikelyTime(keep);
+  return (one, other) => dayNumber(one[1]) >= dayNumber(other[1]) && order(one, other) <= 0;
 }
 
 const isScalar = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value);

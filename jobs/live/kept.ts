@@ -1,32 +1,46 @@
 import { hash } from 'node:crypto';
-import type { Activity, FieldPlace } from '../../src/definition/definition.ts';
+import partition from 'lodash/partition.js';
+import type { Activity, FieldPlace, PlaceFilter } from '../../src/definition/definition.ts';
+import { isFixed } from '../../src/definition/operators.ts';
 import { compareWhen, likelyTime, type When } from './event.ts';
 
 /**
  * The kept part of some events. `days`: their number by day of receipt. `times`: their timestamps within the window.
  * `values`: a dated value of each, also used if the window is longer than the log, so that forgotten days matter.
+ * `first`: as `values`, of the earliest and those that become the earliest once others are forgotten.
  */
 export interface Section {
   /** Equal sections of different definitions have the same id. */
   readonly id: string;
-  readonly keeps: 'days' | 'times' | 'values';
+  readonly keeps: 'days' | 'times' | 'values' | 'first';
   readonly activity: Activity;
   readonly of: FieldPlace | null;
+  /** Filters that depend on the event alone. */
+  readonly fixed: readonly PlaceFilter[];
+  /** Filters that depend on the time or on the person's traits: the values at their places are kept. */
+  readonly moving: readonly PlaceFilter[];
   /** Milliseconds for which the log keeps events. */
   readonly keep: number;
 }
 
-export function sectionOf(activity: Activity, of: FieldPlace | null, keep: number): Section {
-  const { within } = activity;
-  const keeps = of !== null ? 'values' : within === null ? 'days' : within > keep ? 'values' : 'times';
-  return { id: short(JSON.stringify([activity, of, keeps])), keeps, activity, of, keep };
+export function sectionOf(
+  activity: Activity,
+  of: FieldPlace | null,
+  keep: number,
+  form: 'as few' | 'values' | 'first' = 'as few',
+): Section {
+  const { within, where } = activity;
+  const [moving, fixed] = partition(where, ({ tests }) => !tests.every(isFixed));
+  const isDated = of !== null || moving.length > 0 || (within !== null && within > keep);
+  const keeps = form !== 'as few' ? form : isDated ? 'values' : within === null ? 'days' : 'times';
+  return { id: short(JSON.stringify([activity, of, keeps])), keeps, activity, of, fixed, moving, keep };
 }
 
 /** A hash of 72 bits. */
 const short = (text: string) => hash('sha256', text, 'base64url').slice(0, 12);
 
-/** A value with its time. */
-export type Dated = readonly [...When, value: unknown];
+/** A value with its time, and the values at the places of moving filters. */
+export type Dated = readonly [...When, value: unknown, moving?: readonly unknown[]];
 
 /** The part of one id's events that the definitions need, as plain JSON values. */
 export interface KeptFacts {

@@ -1,6 +1,6 @@
 import { standingOf } from './evaluate.ts';
 import { dayNumber, type LiveEvent } from './event.ts';
-import { type AskedFacts, type AskedOfAll, asksFor } from './facts.ts';
+import { type AskedFacts, type AskedOfAll, asksFor, sectionsFor } from './facts.ts';
 import { FORGOTTEN } from './forget.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
 import { type KeptFacts, nothingKept } from './kept.ts';
@@ -164,10 +164,10 @@ class Working {
     return users;
   }
 
-  private concerns({ event, type }: LiveEvent): boolean {
+  private concerns(event: LiveEvent): boolean {
     if (this.asked.everybody) return true;
-    if (type === 'identify') return this.asked.traits.size > 0;
-    return event !== null && this.asked.sections.has(event);
+    if (event.type === 'identify') return this.asked.traits.size > 0;
+    return sectionsFor(this.asked, event).length > 0;
   }
 
   private take(rows: readonly IdRow[]): readonly IdRow[] {

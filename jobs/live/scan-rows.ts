@@ -1,4 +1,5 @@
-import type { ScannedRow, Wanted, WantedEvent } from '../../src/store/event-log.ts';
+import { referenceOf } from '../../src/definition/operators.ts';
+import type { ScannedRow, Wanted, WantedActivity } from '../../src/store/event-log.ts';
 import type { AskedOfAll } from './facts.ts';
 import { addLink, anonymousRaw, userRaw } from './identity.ts';
 import { nothingKept, type Section } from './kept.ts';
@@ -6,22 +7,25 @@ import { keep } from './kept-facts.ts';
 import type { IdRow } from './people.ts';
 
 /** The part of the log that the definitions need. @param now - no later than their computation */
-export function wantedOf({ sections, traits, everybody, keep }: AskedOfAll, now: number): Wanted {
-  const events = new Map([...sections].map(([name, own]) => [name, wantedEvent(own, now)]));
-  return { keep, events, traits: traits.size > 0, everybody };
+export function wantedOf({ sectionById, traits, everybody, keep }: AskedOfAll, now: number): Wanted {
+  const activities = [...sectionById.values()].map((section) => wantedActivity(section, now));
+  return { keep, activities, traits: traits.size > 0, everybody };
 }
 
-function wantedEvent(sections: readonly Section[], now: number): WantedEvent {
-  const starts = sections.map(({ activity: { since, within } }) =>
-    Math.max(since ?? Number.NEGATIVE_INFINITY, within === null ? Number.NEGATIVE_INFINITY : now - within),
+function wantedActivity({ activity, of, keeps }: Section, now: number): WantedActivity {
+  const { kind, names, since, within, where } = activity;
+  const first = Math.max(since ?? Number.NEGATIVE_INFINITY, within === null ? Number.NEGATIVE_INFINITY : now - within);
+  const properties = where.flatMap(({ tests }) =>
+    tests.flatMap((test) => {
+      const reference = referenceOf(test);
+      return reference && 'property' in reference ? reference.property : [];
+    }),
   );
-  const first = Math.min(...starts);
   return {
+    ...{ kind, names },
     since: Number.isFinite(first) ? first : null,
-    parts: new Set(
-      sections.flatMap(({ activity, of }) => [...activity.where, ...(of ? [of] : [])].map(({ part }) => part)),
-    ),
-    ids: sections.some(({ keeps }) => keeps === 'values'),
+    parts: new Set([...where, ...properties, ...(of ? [of] : [])].map(({ part }) => part)),
+    ids: keeps === 'values' || keeps === 'first',
   };
 }
 

@@ -1,4 +1,4 @@
-import { CONDITION_NAMES, type Condition, conjunctsOf } from '../../src/definition/conditions.ts';
+import { conjunctsOf, nameOf } from '../../src/definition/conditions.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { computations, type SyncConfig } from '../audience-or-trait.ts';
 import { absenceSql } from '../definition-sql.ts';
@@ -53,5 +53,3 @@ export async function absenceOf(
     throw error;
   }
 }
-
-const nameOf = (part: Condition) => CONDITION_NAMES.find((name) => name in part);

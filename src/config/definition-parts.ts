@@ -1,6 +1,14 @@
 import * as z from 'zod';
 import { type FieldPlace, type KeyPath, MESSAGE_PARTS, type PlaceFilter } from '../definition/definition.ts';
-import { OPERATOR_NAMES, OPERATORS, type Operands, type Scalar, type Test } from '../definition/operators.ts';
+import {
+  OPERATOR_NAMES,
+  OPERATORS,
+  type Operands,
+  REFERRING,
+  type Reference,
+  type Scalar,
+  type Test,
+} from '../definition/operators.ts';
 import { suggestion } from '../kernel/spelling.ts';
 import { isoInstant } from '../kernel/timestamp.ts';
 import { duration, flag, positive } from './formats.ts';
@@ -17,6 +25,15 @@ const SCALAR = 'must be text, a number, true or false. For a value that is missi
 const number = z.number(SCALAR);
 const scalar = z.union([plainText, number, z.boolean()], SCALAR);
 
+const instantText = z
+  .string('must be a day or a time such as 2026-01-31 or 2026-01-31T09:00:00Z')
+  .transform((value, context) => {
+    const at = isoInstant(value);
+    if (at !== null) return new Date(at).toISOString();
+    context.addIssue('must be a day or a time such as 2026-01-31 or 2026-01-31T09:00:00Z; without an offset it is UTC');
+    return z.NEVER;
+  });
+
 /** The schema of each form of operand. */
 const OPERANDS: { readonly [Form in keyof Operands]: z.ZodType<Operands[Form]> } = {
   scalar,
@@ -24,16 +41,53 @@ const OPERANDS: { readonly [Form in keyof Operands]: z.ZodType<Operands[Form]> }
   list: z.array(scalar).min(1, 'needs at least one value'),
   ordered: z.union([plainText, number], 'must be a number, or text such as 2026-01-31'),
   flag,
+  text: filled,
+  instant: instantText,
+  span: positive(duration, 'must be longer than nothing'),
 };
+
+/** A value in place of a constant. */
+const reference = section({ trait: z.string().optional(), property: z.string().optional() })
+  .transform(({ trait, property }, context): Reference => {
+    const fail = (path: string[], message: string) => {
+      context.addIssue({ code: 'custom', path, message });
+      return z.NEVER;
+    };
+    if ((trait === undefined) === (property === undefined)) return fail([], 'needs trait or property, one of the two');
+    if (trait !== undefined) {
+      const path = readPath(trait);
+      return 'fault' in path ? fail(['trait'], path.fault) : { trait: path.path };
+    }
+    const place = readPlace(property ?? '');
+    return 'fault' in place ? fail(['property'], place.fault) : { property: place };
+  })
+  .describe('The value of a trait of the person, or of a property of the same event');
 
 /** The operators on one value. */
 export const testShape: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
   OPERATOR_NAMES.map((name) => {
     const { takes, says } = OPERATORS[name];
-    const operand = OPERANDS[takes].optional();
+    const isReferring = name !== 'matches' && REFERRING.some((form) => form === takes);
+    const operand = isReferring ? operandOrReference(OPERANDS[takes]) : OPERANDS[takes].optional();
     return [name, says === undefined ? operand : operand.describe(says)];
   }),
 );
+
+/** Maps are references, so that a mistake in one is not reported as one of a constant. */
+function operandOrReference(operand: z.ZodType): z.ZodType {
+  return z
+    .unknown()
+    .optional()
+    .transform((given, context) => {
+      if (given === undefined) return given;
+      const isMap = typeof given === 'object' && given !== null && !Array.isArray(given);
+      const read = (isMap ? reference : operand).safeParse(given);
+      if (read.success) return read.data;
+      for (const issue of read.error.issues) context.addIssue({ ...issue } as Parameters<typeof context.addIssue>[0]);
+      return z.NEVER;
+    })
+    .meta({ anyOf: [z.toJSONSchema(operand, { io: 'input' }), z.toJSONSchema(reference, { io: 'input' })] });
+}
 
 export function testsOf(given: Readonly<Record<string, unknown>>): readonly Test[] {
   // The operands have been validated.
@@ -42,23 +96,30 @@ export function testsOf(given: Readonly<Record<string, unknown>>): readonly Test
   );
 }
 
-/** A name of an event, as `track` has it. */
-export const eventName = filled.describe('Name of a track event');
+/** A name of an event, page or screen, or several, of which any counts; null for any at all. */
+export const activityNames = z.union(
+  [
+    filled.transform((name): readonly string[] | null => [name]),
+    z
+      .array(filled)
+      .min(1, 'needs at least one name')
+      .transform((names): readonly string[] | null => names),
+    section({ any: z.literal(true) }).transform(() => null),
+  ],
+  'must be a name, a list of names, or { any: true }',
+);
+
+const span = positive(duration, 'must be longer than nothing');
 
 export const windowShape = {
-  within: positive(duration, 'must be longer than nothing')
+  within: span.optional().describe('Only events less than this ago count, such as 90 days'),
+  between: z
+    .tuple([span, span], 'must be two durations, such as [30 days, 7 days]')
+    .refine(([from, until]) => from > until, 'must begin with the longer one, such as [30 days, 7 days]')
     .optional()
-    .describe('Only events less than this ago count, such as 90 days'),
-  since: z
-    .string()
-    .transform((value, context) => {
-      const at = isoInstant(value);
-      if (at !== null) return at;
-      context.addIssue(
-        'must be a day or a time such as 2026-01-31 or 2026-01-31T09:00:00Z; without an offset it is UTC',
-      );
-      return z.NEVER;
-    })
+    .describe('Only events less than the first and at least the second ago count'),
+  since: instantText
+    .transform((value) => Date.parse(value))
     .optional()
     .describe('Only events at or after this time count'),
 };

@@ -1,19 +1,22 @@
 import * as z from 'zod';
+import { BUCKETS, type Condition, type ConditionOf, countOf, KIND_KEYS } from '../definition/conditions.ts';
 import {
-  CONDITION_NAMES,
-  type Condition,
-  type ConditionName,
-  type ConditionOf,
-  countOf,
-} from '../definition/conditions.ts';
-import { type Activity, PROPERTY_OPERATORS, type TraitValue } from '../definition/definition.ts';
-import { eventName, readPath, readPlace, testShape, testsOf, where, windowShape } from './definition-parts.ts';
-import { text, whole } from './formats.ts';
+  ACTIVITY_KINDS,
+  type Activity,
+  type PlaceFilter,
+  PROPERTY_OPERATORS,
+  type Sequence,
+  type Step,
+  type TraitValue,
+} from '../definition/definition.ts';
+import { referenceOf } from '../definition/operators.ts';
+import { activityNames, readPath, readPlace, testShape, testsOf, where, windowShape } from './definition-parts.ts';
+import { duration, flag, positive, text, whole } from './formats.ts';
 import { section } from './section.ts';
 
 const activityShape = { ...windowShape, where: where.optional() };
 
-type Refuse = (fault: { readonly path: string[]; readonly message: string }) => void;
+type Refuse = (fault: { readonly path: (string | number)[]; readonly message: string }) => void;
 
 /** The syntax of a condition: its key, keys that may accompany it, and the condition that they make. */
 interface Written<Keys extends z.core.$ZodShape, Made> {
@@ -21,34 +24,60 @@ interface Written<Keys extends z.core.$ZodShape, Made> {
   make(given: z.output<z.ZodObject<Keys>>, refuse: Refuse): Made | null;
 }
 
-const written = <Keys extends z.core.$ZodShape, Made>(given: Written<Keys, Made>) => given;
+const written = <Keys extends z.core.$ZodShape, Made extends Condition>(given: Written<Keys, Made>) => given;
 
 const conditions = z.lazy(() => z.array(condition).min(1, 'needs at least one condition')).optional();
 
-const performed = written({
-  keys: {
-    performed: eventName.optional().describe('Did this at least once, unless it says how often'),
-    atLeast: whole(1).optional(),
-    exactly: whole(0).optional(),
-    atMost: whole(0).optional().describe('Never counts, too'),
-    ...activityShape,
-  },
-  make(given, refuse): ConditionOf<'performed'> | null {
-    const { exactly, atLeast, atMost } = given;
-    const performed = activityOf(given.performed ?? '', given);
-    if (exactly !== undefined) {
-      const other = atLeast === undefined ? 'atMost' : 'atLeast';
-      if (given[other] === undefined) return { performed, least: exactly, most: exactly };
-      refuse({ path: [other], message: 'cannot stand beside exactly: give one of the two' });
+const countShape = {
+  atLeast: whole(1).optional(),
+  exactly: whole(0).optional(),
+  atMost: whole(0).optional().describe('Never counts, too'),
+};
+
+/** What people did: a key for each kind of message. */
+function did(kind: Activity['kind'], says: string) {
+  return {
+    keys: {
+      [KIND_KEYS[kind]]: activityNames.optional().describe(says),
+      ...countShape,
+      firstTime: flag.optional().describe('The first time of all lies in the window'),
+      ...activityShape,
+    } as z.core.$ZodShape,
+    make(read: Readonly<Record<string, unknown>>, refuse: Refuse): Condition | null {
+      const given = read as z.output<z.ZodObject<typeof didShape>>;
+      const activity = activityOf(kind, read[KIND_KEYS[kind]] as readonly string[] | null, given, refuse);
+      if (activity === null) return null;
+      if (given.firstTime === true) return firstTime(activity, given, refuse);
+      const { exactly, atLeast, atMost } = given;
+      if (exactly !== undefined) {
+        const other = atLeast === undefined ? 'atMost' : 'atLeast';
+        if (given[other] === undefined) return { performed: activity, least: exactly, most: exactly };
+        refuse({ path: [other], message: 'cannot stand beside exactly: give one of the two' });
+        return null;
+      }
+      // On its own, atMost includes people who never did it.
+      const least = atLeast ?? (atMost === undefined ? 1 : 0);
+      if (atMost === undefined || least <= atMost) return { performed: activity, least, most: atMost ?? null };
+      refuse({ path: ['atMost'], message: 'is less than atLeast: nobody could be in it' });
       return null;
-    }
-    // On its own, atMost includes people who never did it.
-    const least = atLeast ?? (atMost === undefined ? 1 : 0);
-    if (atMost === undefined || least <= atMost) return { performed, least, most: atMost ?? null };
-    refuse({ path: ['atMost'], message: 'is less than atLeast: nobody could be in it' });
-    return null;
-  },
-});
+    },
+  };
+}
+
+const didShape = { ...countShape, firstTime: flag.optional(), ...activityShape };
+
+function firstTime(
+  activity: Activity,
+  given: Readonly<Record<string, unknown>>,
+  refuse: Refuse,
+): ConditionOf<'firstTime'> | null {
+  const count = Object.keys(countShape).find((key) => given[key] !== undefined);
+  if (count !== undefined)
+    refuse({ path: [count], message: 'cannot stand beside firstTime, which asks for the first time only' });
+  const isOpen = activity.within === null && activity.since === null;
+  if (isOpen) refuse({ path: ['firstTime'], message: 'needs a window: within, between or since' });
+  return count !== undefined || isOpen ? null : { firstTime: activity };
+}
 
 const trait = written({
   keys: {
@@ -60,12 +89,128 @@ const trait = written({
     if ('fault' in path) refuse({ path: ['trait'], message: path.fault });
     const tests = testsOf(given);
     if (tests.length === 0) refuse({ path: ['trait'], message: 'needs an operator, such as is: pro or exists: true' });
-    return 'fault' in path || tests.length === 0 ? null : { trait: path.path, tests };
+    const stray = tests.find((test) => 'property' in (referenceOf(test) ?? {}));
+    if (stray) refuse({ path: [stray.operator], message: 'cannot be a property, since a trait has no event' });
+    return 'fault' in path || tests.length === 0 || stray ? null : { trait: path.path, tests };
+  },
+});
+
+/** The most steps of a sequence. Each is a part of its SQL. */
+const MOST_STEPS = 10;
+
+const span = positive(duration, 'must be longer than nothing');
+const after = section({
+  atLeast: span.optional().describe('At least this long after the step before'),
+  atMost: span.optional().describe('At most this long after the step before'),
+}).refine(
+  ({ atLeast = 0, atMost = Number.POSITIVE_INFINITY }) => atLeast <= atMost,
+  'has an atLeast that is longer than its atMost',
+);
+
+const stepActivity = {
+  ...Object.fromEntries(ACTIVITY_KINDS.map((kind) => [KIND_KEYS[kind], activityNames.optional()])),
+  where: where.optional(),
+} as z.core.$ZodShape;
+
+const WINDOW_KEYS = ['within', 'between', 'since'];
+const COUNT_KEYS = [...Object.keys(countShape), 'firstTime'];
+
+/** Says what a step cannot have, and where it belongs. */
+function elsewhere(key: string): string | undefined {
+  if (COUNT_KEYS.includes(key)) return 'does not belong to a step: a step is one event';
+  return WINDOW_KEYS.includes(key)
+    ? 'does not belong to a step: put it beside sequence, or use after for the time since the step before'
+    : undefined;
+}
+
+const step = section(
+  {
+    ...stepActivity,
+    not: section(stepActivity, elsewhere).optional().describe('The last step: no such event comes'),
+    after: after.optional().describe('The time since the step before'),
+  },
+  elsewhere,
+);
+
+const sequence = written({
+  keys: {
+    sequence: z
+      .array(step)
+      .min(2, 'needs at least two steps')
+      .max(MOST_STEPS, `has more than ${MOST_STEPS} steps`)
+      .optional()
+      .describe('Did these one after another'),
+    ...windowShape,
+  },
+  make(given, refuse): ConditionOf<'sequence'> | null {
+    let isRefused = false;
+    const refuseAt = (index: number, key: string | null, message: string) => {
+      isRefused = true;
+      refuse({ path: ['sequence', index, ...(key === null ? [] : [key])], message });
+    };
+    const window = { within: given.within, between: given.between, since: given.since };
+    const steps: Step[] = [];
+    let not: Sequence['not'] = null;
+    for (const [index, each] of (given.sequence ?? []).entries()) {
+      const { not: absent, after = {} } = each as z.output<typeof step>;
+      const said = (absent ?? each) as Readonly<Record<string, unknown>>;
+      const kinds = ACTIVITY_KINDS.filter((kind) => said[KIND_KEYS[kind]] !== undefined);
+      const own = each as Readonly<Record<string, unknown>>;
+      const stray = ACTIVITY_KINDS.find((kind) => absent && own[KIND_KEYS[kind]] !== undefined);
+      const [kind] = kinds;
+      if (kind === undefined || kinds.length > 1 || stray) {
+        refuseAt(index, absent ? 'not' : null, `needs one of ${Object.values(KIND_KEYS).join(', ')}`);
+        continue;
+      }
+      // The window is that of the first step. No other can be earlier.
+      const times =
+        index === 0 ? window : { ...window, within: window.within ?? window.between?.[0], between: undefined };
+      const names = said[KIND_KEYS[kind]] as readonly string[] | null;
+      const filters = { where: said['where'] as readonly PlaceFilter[] | undefined };
+      const activity = activityOf(kind, names, { ...times, ...filters }, index === 0 ? refuse : () => {});
+      if (activity === null) {
+        isRefused = true;
+      } else if (absent) {
+        if (index < (given.sequence ?? []).length - 1 || index === 0) refuseAt(index, 'not', 'must be the last step');
+        if (after.atLeast !== undefined)
+          refuseAt(index, 'after', 'of not has atMost only: for how long no such event comes');
+        if (after.atMost === undefined) refuseAt(index, 'not', 'needs after.atMost: for how long no such event comes');
+        not = { activity, atMost: after.atMost ?? 0 };
+      } else {
+        if (index === 0 && Object.keys(after).length > 0) refuseAt(index, 'after', 'has no step before it');
+        steps.push({ activity, atLeast: after.atLeast ?? 0, atMost: after.atMost ?? null });
+      }
+    }
+    return isRefused ? null : { sequence: { steps, not } };
+  },
+});
+
+const percent = z
+  .number('must be a number from 0 to 100')
+  .min(0, 'must be a number from 0 to 100')
+  .max(100, 'must be a number from 0 to 100')
+  .refine((value) => Number.isInteger(Math.round(value * 1e6) / 1e4), 'has at most two decimals');
+
+const split = written({
+  keys: {
+    split: section({
+      name: text.describe('Splits of the same name have the same people'),
+      from: percent,
+      to: percent,
+    })
+      .refine(({ from, to }) => from < to, 'must have a to that is greater than its from')
+      .optional()
+      .describe('A share of all people, in percent, by a hash of their ids'),
+  },
+  make({ split }): ConditionOf<'split'> | null {
+    if (!split) return null;
+    const bucket = (share: number) => Math.round((share * BUCKETS) / 100);
+    return { split: { name: split.name, from: bucket(split.from), to: bucket(split.to) } };
   },
 });
 
 /** The schema lists the keys in this order. */
-const WRITTEN: { readonly [Name in ConditionName]: Written<z.core.$ZodShape, ConditionOf<Name>> } = {
+const WRITTEN: Readonly<Record<string, Written<z.core.$ZodShape, Condition>>> = {
   all: written({
     keys: { all: conditions.describe('Each of these conditions holds') },
     make: ({ all = [] }) => ({ all }),
@@ -83,16 +228,22 @@ const WRITTEN: { readonly [Name in ConditionName]: Written<z.core.$ZodShape, Con
     },
     make: ({ not }) => (not ? { not } : null),
   }),
-  performed,
+  performed: did('track', 'Did this at least once, unless it says how often'),
+  viewed: did('page', 'Viewed this page at least once, unless it says how often'),
+  screen: did('screen', 'Viewed this screen at least once, unless it says how often'),
+  sequence,
   trait,
+  split,
   inAudience: written({
     keys: { inAudience: text.optional().describe('The key of another audience') },
     make: ({ inAudience = '' }) => ({ inAudience }),
   }),
 };
 
+const CONDITION_NAMES = Object.keys(WRITTEN);
+
 const conditionShape = section(
-  Object.assign({}, ...CONDITION_NAMES.map((name) => WRITTEN[name].keys)) as z.core.$ZodShape,
+  Object.assign({}, ...Object.values(WRITTEN).map(({ keys }) => keys)) as z.core.$ZodShape,
 );
 
 const condition: z.ZodType<Condition> = conditionShape.transform((given, context): Condition => {
@@ -107,17 +258,32 @@ const condition: z.ZodType<Condition> = conditionShape.transform((given, context
     context.addIssue({ code: 'custom', path: [other], message });
     return z.NEVER;
   }
-  const stray = Object.keys(given).filter((key) => !Object.hasOwn(WRITTEN[name].keys, key));
+  const owns = (candidate: string, key: string) => Object.hasOwn(WRITTEN[candidate]?.keys ?? {}, key);
+  const stray = Object.keys(given).filter((key) => !owns(name, key));
   for (const key of stray) {
-    const owner = CONDITION_NAMES.find((candidate) => Object.hasOwn(WRITTEN[candidate].keys, key));
+    const owner = CONDITION_NAMES.find((candidate) => owns(candidate, key));
     context.addIssue({ code: 'custom', path: [key], message: `belongs to ${owner}, not to ${name}` });
   }
   if (stray.length > 0) return z.NEVER;
-  return WRITTEN[name].make(given, (fault) => context.addIssue({ code: 'custom', ...fault })) ?? z.NEVER;
+  return (
+    (WRITTEN[name] as Written<z.core.$ZodShape, Condition>).make(given, (fault) =>
+      context.addIssue({ code: 'custom', ...fault }),
+    ) ?? z.NEVER
+  );
 });
 
-function activityOf(event: string, given: z.output<z.ZodObject<typeof activityShape>>): Activity {
-  return { event, within: given.within ?? null, since: given.since ?? null, where: given.where ?? [] };
+function activityOf(
+  kind: Activity['kind'],
+  names: readonly string[] | null,
+  given: z.output<z.ZodObject<typeof activityShape>>,
+  refuse: Refuse,
+): Activity | null {
+  const { within, between } = given;
+  const [from = null, until = 0] = between ?? [within];
+  const activity = { kind, names, within: from, until, since: given.since ?? null, where: given.where ?? [] };
+  if (within === undefined || between === undefined) return activity;
+  refuse({ path: ['between'], message: 'cannot stand beside within: give one of the two' });
+  return null;
 }
 
 /** The most conditions of one definition, since each is a part of its SQL. */
@@ -132,16 +298,16 @@ export const when = condition
   });
 
 const valueShape = section({
-  count: eventName.optional().describe('How often somebody did this'),
-  sum: eventName.optional(),
-  average: eventName.optional(),
-  min: eventName.optional(),
-  max: eventName.optional(),
-  mostFrequent: eventName.optional().describe('The value that comes most often'),
-  first: eventName.optional().describe('The value of the first event that has one'),
-  last: eventName.optional().describe('The value of the last event that has one'),
-  uniqueCount: eventName.optional().describe('How many different values there are'),
-  uniqueList: eventName.optional().describe('The different values, in order'),
+  count: activityNames.optional().describe('How often somebody did this'),
+  sum: activityNames.optional(),
+  average: activityNames.optional(),
+  min: activityNames.optional(),
+  max: activityNames.optional(),
+  mostFrequent: activityNames.optional().describe('The value that comes most often'),
+  first: activityNames.optional().describe('The value of the first event that has one'),
+  last: activityNames.optional().describe('The value of the last event that has one'),
+  uniqueCount: activityNames.optional().describe('How many different values there are'),
+  uniqueList: activityNames.optional().describe('The different values, in order'),
   of: z.string().optional().describe('The place of the value in the event, such as properties.total'),
   ...activityShape,
 });
@@ -171,7 +337,8 @@ function checkedValue(
   given: z.output<typeof valueShape>,
   refuse: Refuse,
 ): TraitValue | null {
-  const activity = activityOf(given[operator] ?? '', given);
+  const activity = activityOf('track', given[operator] ?? null, given, refuse);
+  if (activity === null) return null;
   if (operator === 'count') {
     if (given.of === undefined) return { operator, activity };
     refuse({

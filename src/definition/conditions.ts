@@ -1,5 +1,6 @@
-import type { Activity, KeyPath } from './definition.ts';
-import { passesAll, type Test } from './operators.ts';
+import { hash } from 'node:crypto';
+import type { Activity, KeyPath, Sequence, Split } from './definition.ts';
+import { passesAll, type Test, type TestContext } from './operators.ts';
 
 /** The checked conditions of a short definition, by key. */
 interface Conditions {
@@ -8,8 +9,14 @@ interface Conditions {
   readonly not: { readonly not: Condition };
   /** Somebody did something from `least` to `most` times, both included; null for no upper limit. */
   readonly performed: { readonly performed: Activity; readonly least: number; readonly most: number | null };
+  /** The first time that somebody did something, of all in the log, lies in the window. */
+  readonly firstTime: { readonly firstTime: Activity };
+  /** Somebody did things one after another. */
+  readonly sequence: { readonly sequence: Sequence };
   /** Somebody's trait, taken from the latest `identify` that has it, passes all the tests. */
   readonly trait: { readonly trait: KeyPath; readonly tests: readonly Test[] };
+  /** Somebody is in a share of all people. */
+  readonly split: { readonly split: Split };
   /** Somebody is in another audience at the same instant. */
   readonly inAudience: { readonly inAudience: string };
 }
@@ -21,11 +28,13 @@ export type ConditionOf<Name extends ConditionName> = Conditions[Name];
 export type Condition = ConditionOf<ConditionName>;
 
 /**
- * A fact about some people, never true of somebody without entries in the log. So the set of people of each fact can be
- * found without reading others.
+ * A fact about some people. Only that of a split is true of somebody without entries in the log, so the set of people of
+ * each other one can be found without reading others.
  */
 export type Fact =
   | { readonly kind: 'performed'; readonly activity: Activity; readonly least: number; readonly most: number | null }
+  | { readonly kind: 'firstTime'; readonly activity: Activity }
+  | { readonly kind: 'sequence'; readonly sequence: Sequence }
   | {
       readonly kind: 'trait';
       readonly path: KeyPath;
@@ -33,7 +42,8 @@ export type Fact =
       /** True: all tests must pass. False: at least one must fail. */
       readonly passes: boolean;
     }
-  | { readonly kind: 'audience'; readonly key: string };
+  | { readonly kind: 'audience'; readonly key: string }
+  | { readonly kind: 'split'; readonly split: Split };
 
 /** A condition made of facts, by their index in a list. */
 export type Formula =
@@ -52,9 +62,12 @@ interface Meaning<Given extends Single> {
   formula(condition: Given, place: (fact: Fact) => Formula): Formula;
   /** Keys of the audiences that it refers to. */
   audiences(condition: Given): readonly string[];
-  /** The window of time in milliseconds, if any. */
-  within(condition: Given): number | null;
+  /** The activities in it. */
+  activities(condition: Given): readonly Activity[];
 }
+
+/** A missing value passes or fails whatever the time and other values are. */
+const NOTHING_SAID: TestContext = { now: 0, resolve: () => null };
 
 const SINGLE: { readonly [Name in SingleName]: Meaning<ConditionOf<Name>> } = {
   performed: {
@@ -64,28 +77,53 @@ const SINGLE: { readonly [Name in SingleName]: Meaning<ConditionOf<Name>> } = {
       return { not: place({ kind: 'performed', activity: performed, least: most + 1, most: null }) };
     },
     audiences: () => [],
-    within: ({ performed }) => performed.within,
+    activities: ({ performed }) => [performed],
+  },
+  firstTime: {
+    formula: ({ firstTime }, place) => place({ kind: 'firstTime', activity: firstTime }),
+    audiences: () => [],
+    activities: ({ firstTime }) => [firstTime],
+  },
+  sequence: {
+    formula: ({ sequence }, place) => place({ kind: 'sequence', sequence }),
+    audiences: () => [],
+    activities: ({ sequence: { steps, not } }) => [...steps, ...(not ? [not] : [])].map(({ activity }) => activity),
   },
   trait: {
     // If a missing trait passes, the fact is that the trait does not.
     formula({ trait, tests }, place) {
-      const passes = !passesAll(undefined, tests);
+      const passes = !passesAll(undefined, tests, NOTHING_SAID);
       const fact = place({ kind: 'trait', path: trait, tests, passes });
       return passes ? fact : { not: fact };
     },
     audiences: () => [],
-    within: () => null,
+    activities: () => [],
   },
   inAudience: {
     formula: ({ inAudience }, place) => place({ kind: 'audience', key: inAudience }),
     audiences: ({ inAudience }) => [inAudience],
-    within: () => null,
+    activities: () => [],
+  },
+  split: {
+    formula: ({ split }, place) => place({ kind: 'split', split }),
+    audiences: () => [],
+    activities: () => [],
   },
 };
 const SINGLE_NAMES = Object.keys(SINGLE) as readonly SingleName[];
 
-/** In the order in which mistakes list them. */
-export const CONDITION_NAMES: readonly ConditionName[] = ['all', 'any', 'not', ...SINGLE_NAMES];
+/** What a condition is called in the configuration. */
+export function nameOf(condition: Condition): string {
+  if ('performed' in condition || 'firstTime' in condition)
+    return KIND_KEYS[('performed' in condition ? condition.performed : condition.firstTime).kind];
+  return Object.keys(condition)[0] ?? '';
+}
+
+/** The keys of activity in the configuration, by the kind of message. */
+export const KIND_KEYS = { track: 'performed', page: 'viewed', screen: 'screen' } as const satisfies Record<
+  Activity['kind'],
+  string
+>;
 
 function meaningOf(condition: Single): Meaning<Single> {
   const name = SINGLE_NAMES.find((candidate) => candidate in condition);
@@ -113,8 +151,9 @@ function isSingle(condition: Condition): condition is Single {
   return !('all' in condition || 'any' in condition || 'not' in condition);
 }
 
-/** The number of conditions, including groups. */
+/** The number of conditions, including groups and the steps of sequences. */
 export function countOf(condition: Condition): number {
+  if (isSingle(condition)) return Math.max(1, meaningOf(condition).activities(condition).length);
   return partsOf(condition).reduce((sum, [, part]) => sum + countOf(part), 1);
 }
 
@@ -150,11 +189,16 @@ export function windowsIn(
   condition: Condition,
   top: readonly PropertyKey[],
 ): readonly { readonly path: readonly PropertyKey[]; readonly within: number | null }[] {
-  return singlesIn(condition, top).map(({ path, single }) => ({ path, within: meaningOf(single).within(single) }));
+  return singlesIn(condition, top).flatMap(({ path, single }) =>
+    meaningOf(single)
+      .activities(single)
+      .slice(0, 1)
+      .map(({ within }) => ({ path, within })),
+  );
 }
 
 /** A condition split into the facts needed of a person, and the formula over them. */
-interface Facts {
+export interface Facts {
   readonly facts: readonly Fact[];
   readonly formula: Formula;
 }
@@ -186,4 +230,25 @@ export function holds(formula: Formula, isTrue: (fact: number) => boolean): bool
   if ('any' in formula) return formula.any.some((part) => holds(part, isTrue));
   if ('not' in formula) return !holds(formula.not, isTrue);
   return isTrue(formula.fact);
+}
+
+/** More splits than this in one definition are not tried in all combinations. */
+const TRIED_SPLITS = 6;
+
+/** True if a formula may hold for somebody of whom nothing is known but the id. */
+export function mayHoldForAll({ facts, formula }: Facts): boolean {
+  const splits = facts.flatMap(({ kind }, place) => (kind === 'split' ? place : []));
+  if (splits.length > TRIED_SPLITS) return true;
+  return Array.from({ length: 2 ** splits.length }, (_, chosen) =>
+    holds(formula, (fact) => ((chosen >> splits.indexOf(fact)) & 1) === 1 && splits.includes(fact)),
+  ).includes(true);
+}
+
+/** The number of buckets of a split. */
+export const BUCKETS = 10_000;
+
+/** True if a person is in a share. The formula is documented, with examples, in docs/definitions.md. */
+export function isInSplit({ name, from, to }: Split, user: string): boolean {
+  const bucket = Number(BigInt(`0x${hash('sha256', `${name}:${user}`, 'hex').slice(0, 16)}`) % BigInt(BUCKETS));
+  return bucket >= from && bucket < to;
 }

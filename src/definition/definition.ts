@@ -17,14 +17,43 @@ export interface PlaceFilter extends FieldPlace {
   readonly tests: readonly Test[];
 }
 
-/** Track events of one name, in a window of time that ends now. */
+/** Kinds of messages that are activity. */
+export const ACTIVITY_KINDS = ['track', 'page', 'screen'] as const;
+
+/** Messages of one kind, in a window of time. */
 export interface Activity {
-  readonly event: string;
-  /** Only events less than this before now count, in milliseconds; null for no such limit. */
+  readonly kind: (typeof ACTIVITY_KINDS)[number];
+  /** Names of track events, pages or screens; null for any, also none. */
+  readonly names: readonly string[] | null;
+  /** Only messages less than this before now count, in milliseconds; null for no such limit. */
   readonly within: number | null;
-  /** Only events at or after this instant count, in milliseconds since 1970; null for no such limit. */
+  /** Only messages at least this long before now count, in milliseconds. */
+  readonly until: number;
+  /** Only messages at or after this instant count, in milliseconds since 1970; null for no such limit. */
   readonly since: number | null;
   readonly where: readonly PlaceFilter[];
+}
+
+/** A step of a sequence. */
+export interface Step {
+  readonly activity: Activity;
+  /** Milliseconds since the step before, both included; null for no limit. */
+  readonly atLeast: number;
+  readonly atMost: number | null;
+}
+
+/** Steps of different messages, one after another. */
+export interface Sequence {
+  readonly steps: readonly Step[];
+  /** A message that must not follow the last step within `atMost` milliseconds; null for none. */
+  readonly not: { readonly activity: Activity; readonly atMost: number } | null;
+}
+
+/** A share of all people by a hash of their ids: buckets from `from` up to `to`, in hundredths of a percent. */
+export interface Split {
+  readonly name: string;
+  readonly from: number;
+  readonly to: number;
 }
 
 /** Operators on a property of a person's events. */

@@ -1,4 +1,4 @@
-import type { MESSAGE_PARTS } from '../definition/definition.ts';
+import type { Activity, MESSAGE_PARTS } from '../definition/definition.ts';
 import type { ErasedIds, IdentityLinks } from './deleted-ids.ts';
 import type { Fence } from './fleet.ts';
 
@@ -81,14 +81,13 @@ export interface FileLog {
 export interface Wanted {
   /** Milliseconds for which events are kept. */
   readonly keep: number;
-  /** Track events, by name. */
-  readonly events: ReadonlyMap<string, WantedEvent>;
+  readonly activities: readonly WantedActivity[];
   readonly traits: boolean;
   /** True if every active user matters, whatever they did. */
   readonly everybody: boolean;
 }
 
-export interface WantedEvent {
+export interface WantedActivity extends Pick<Activity, 'kind' | 'names'> {
   /** Older events do not count, in milliseconds since 1970; null if all do. */
   readonly since: number | null;
   readonly parts: ReadonlySet<(typeof MESSAGE_PARTS)[number]>;
@@ -122,6 +121,7 @@ export interface LogScan {
 export interface LoggedRow {
   readonly messageId: string;
   readonly type: string;
+  /** Name of a track event, page or screen. */
   readonly event: string | null;
   readonly userId: string | null;
   readonly anonymousId: string | null;

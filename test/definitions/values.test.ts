@@ -135,6 +135,9 @@ const operands: { readonly [Form in keyof Operands]: fc.Arbitrary<Operands[Form]
   list: fc.array(scalar, { minLength: 1, maxLength: 3 }),
   ordered: fc.oneof(numbers, plain),
   flag: fc.boolean(),
+  text: plain.filter((value) => value !== ''),
+  instant: fc.constantFrom('2026-01-01T00:00:00.000Z', '0001-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999Z'),
+  span: fc.constantFrom(1, DAY, 3_000 * 365 * DAY),
 };
 const tests = fc.array(
   fc.oneof(
@@ -150,7 +153,9 @@ const path = fc.oneof(
 );
 const place: fc.Arbitrary<FieldPlace> = fc.record({ part: fc.constantFrom('properties', 'context', 'traits'), path });
 const activity: fc.Arbitrary<Activity> = fc.record({
-  event: fc.constant('Order'),
+  kind: fc.constant('track' as const),
+  names: fc.constantFrom(['Order'], ['Order', "it's"], null),
+  until: fc.constantFrom(0, 0, 1),
   within: fc.constantFrom(null, null, DAY, 3_000 * 365 * DAY),
   since: fc.constantFrom(null, null, 0, Date.parse('0001-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')),
   where: fc.array(
@@ -170,7 +175,7 @@ const values: fc.Arbitrary<TraitValue> = fc.record({
 /** Over all events, at the place that has most values. */
 const simple: fc.Arbitrary<TraitValue> = fc.record({
   operator: fc.constantFrom(...PROPERTY_OPERATORS),
-  activity: fc.constant({ event: 'Order', within: null, since: null, where: [] }),
+  activity: fc.constant({ kind: 'track' as const, names: ['Order'], within: null, until: 0, since: null, where: [] }),
   of: fc.record({ part: fc.constant('properties' as const), path: fc.constant(['p']) }),
 });
 

@@ -8,7 +8,14 @@ import { LiveModel, RowsInMemory } from './helpers/rows.ts';
 const DAY = 86_400_000;
 
 t.test('loses nothing when a former id is checked as a member', async (t) => {
-  const activity = { event: 'Order Completed', within: null, since: null, where: [] };
+  const activity = {
+    kind: 'track',
+    names: ['Order Completed'],
+    within: null,
+    until: 0,
+    since: null,
+    where: [],
+  } as const;
   const twice = { performed: activity, least: 2, most: null };
   const asked = askedOf([{ key: 'twice', kind: 'audience', when: twice }], Number.POSITIVE_INFINITY);
   const rows = new RowsInMemory();
@@ -23,7 +30,14 @@ t.test('loses nothing when a former id is checked as a member', async (t) => {
 });
 
 t.test('counts anonymous activity together with the first activity under a user id', async (t) => {
-  const activity = { event: 'Order Completed', within: null, since: null, where: [] };
+  const activity = {
+    kind: 'track',
+    names: ['Order Completed'],
+    within: null,
+    until: 0,
+    since: null,
+    where: [],
+  } as const;
   const asked = askedOf(
     [{ key: 'twice', kind: 'audience', when: { performed: activity, least: 2, most: null } }],
     Number.POSITIVE_INFINITY,
@@ -41,7 +55,7 @@ t.test('counts anonymous activity together with the first activity under a user 
 
 t.test('keeps no more of a very active person than definitions ask for', async (t) => {
   const within = 30 * DAY;
-  const activity = { event: 'Order Completed', within, since: null, where: [] };
+  const activity = { kind: 'track', names: ['Order Completed'], within, until: 0, since: null, where: [] } as const;
   const whens = { often: [3, null], some: [1, 4], never: [0, 1] } as const;
   const definitions = Object.entries(whens).map(([key, [least, most]]) => {
     return { key, kind: 'audience', when: { performed: activity, least, most } } as const;

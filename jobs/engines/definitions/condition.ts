@@ -1,4 +1,6 @@
-import { type Condition, type Formula, factsOf, holds } from '../../../src/definition/conditions.ts';
+import { type Condition, type Formula, factsOf, mayHoldForAll } from '../../../src/definition/conditions.ts';
+import type { Split } from '../../../src/definition/definition.ts';
+import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { type AudienceSql, factQuery, peopleQuery } from './facts.ts';
 
@@ -7,20 +9,31 @@ import { type AudienceSql, factQuery, peopleQuery } from './facts.ts';
  * It reads other people only if the condition can hold for somebody of whom no fact is true.
  */
 export function conditionQuery(condition: Condition, audience: AudienceSql, dialect: DefinitionDialect): string {
-  const { facts, formula } = factsOf(condition);
-  const queries = facts.map((fact) => factQuery(fact, audience, dialect));
-  if ('fact' in formula) return queries[formula.fact] ?? '';
-  const factRows = queries.map(
-    (query, place) => `SELECT user_id, ${place} AS fact FROM (\n${query}\n) AS fact${place}`,
+  const split = factsOf(condition);
+  const { facts, formula } = split;
+  const queries = facts.map((fact) => (fact.kind === 'split' ? null : factQuery(fact, audience, dialect)));
+  const only = 'fact' in formula ? queries[formula.fact] : null;
+  if (only) return only;
+  const factRows = queries.flatMap((query, place) =>
+    query === null ? [] : `SELECT user_id, ${place} AS fact FROM (\n${query}\n) AS fact${place}`,
   );
   const everybody = `SELECT user_id, ${queries.length} AS fact FROM (\n${peopleQuery(dialect)}\n) AS everybody`;
-  const rows = holds(formula, () => false) ? [...factRows, everybody] : factRows;
-  const flags = facts.map((_, place) => `bool_or(fact = ${place}) AS fact${place}`);
+  const rows = mayHoldForAll(split) ? [...factRows, everybody] : factRows;
+  const flags = facts.map((fact, place) =>
+    fact.kind === 'split'
+      ? `${splitCondition(fact.split, dialect)} AS fact${place}`
+      : `bool_or(fact = ${place}) AS fact${place}`,
+  );
   return `SELECT user_id FROM (
 SELECT ${['user_id', ...flags].join(', ')} FROM (
 ${rows.join('\nUNION ALL\n')}
 ) AS facts GROUP BY user_id) AS people
 WHERE ${formulaCondition(formula)}`;
+}
+
+function splitCondition({ name, from, to }: Split, dialect: DefinitionDialect): string {
+  const bucket = dialect.bucket(`concat(${literal(`${name}:`)}, user_id)`);
+  return `(${bucket} >= ${from} AND ${bucket} < ${to})`;
 }
 
 function formulaCondition(formula: Formula): string {

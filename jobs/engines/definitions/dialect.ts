@@ -1,8 +1,7 @@
 import type { KeyPath } from '../../../src/definition/definition.ts';
-import type { Scalar } from '../../../src/definition/operators.ts';
 
 /** Views of the event log that compiled definitions read (docs/event-log.md). */
-type LogView = 'events' | 'tracks' | 'identifies' | 'identities';
+type LogView = 'events' | 'tracks' | 'pages' | 'screens' | 'identifies' | 'identities';
 
 /** SQL for JSON values, which differs by database. Every expression is null for a missing value. */
 export interface DefinitionDialect {
@@ -14,18 +13,21 @@ export interface DefinitionDialect {
   isText(value: string): string;
   isNumber(value: string): string;
   isList(value: string): string;
+  isBoolean(value: string): string;
   isScalar(value: string): string;
   /** True if there is a value other than JSON's null. */
   exists(value: string): string;
-  /** True if a JSON value has the operand's type and value. */
-  equals(value: string, operand: Scalar): string;
-  /** True if a JSON list has this item. */
-  hasItem(list: string, operand: Scalar): string;
+  /** True if a JSON list has an item of which a condition is true. */
+  hasItem(list: string, condition: (item: string) => string): string;
   /** A JSON text, unquoted. */
   text(value: string): string;
   /** A JSON number as a number of SQL. */
   number(value: string): string;
   numberLiteral(value: number): string;
+  /** An ISO 8601 text as a TIMESTAMP in UTC; null for any other text. */
+  instant(text: string): string;
+  /** The bucket of a split, of a text. */
+  bucket(text: string): string;
   /**
    * A query for (user_id, total, times) of rows (user_id, amount). The total is the exact sum of the decimals that JSON
    * has, as a double, and null beyond its range.

@@ -1,5 +1,5 @@
 import type { KeyPath } from '../../../src/definition/definition.ts';
-import type { Scalar } from '../../../src/definition/operators.ts';
+import { INSTANT } from '../../../src/definition/operators.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 
@@ -12,14 +12,16 @@ export const duckdbDefinitions: DefinitionDialect = {
   isText: (value) => `json_type(${value}) = 'VARCHAR'`,
   isNumber: (value) => `json_type(${value}) IN ${NUMBERS}`,
   isList: (value) => `json_type(${value}) = 'ARRAY'`,
+  isBoolean: (value) => `json_type(${value}) = 'BOOLEAN'`,
   isScalar: (value) => `json_type(${value}) IN ('VARCHAR', 'BOOLEAN', 'BIGINT', 'UBIGINT', 'DOUBLE')`,
   exists: (value) => `json_type(${value}) <> 'NULL'`,
-  equals,
-  hasItem: (list, operand) =>
-    `len(list_filter(json_extract(${list}, '$[*]'), lambda item: ${equals('item', operand)})) > 0`,
+  hasItem: (list, condition) =>
+    `len(list_filter(json_extract(${list}, '$[*]'), lambda item: ${condition('item')})) > 0`,
   text: (value) => `json_extract_string(${value}, '$')`,
   number,
   numberLiteral,
+  instant,
+  bucket: (text) => `CAST('0x' || substr(sha256(${text}), 1, 16) AS ubigint) % 10000`,
   totals,
   average: (total, times) => `${total} / ${times}`,
   list: (value, order) => `list(${value} ORDER BY ${order})`,
@@ -39,12 +41,13 @@ function totals(rows: string): string {
       CAST(sum(times) AS bigint) AS times FROM (${sums}) AS sums GROUP BY user_id`;
 }
 
-function equals(value: string, operand: Scalar): string {
-  if (typeof operand === 'string') {
-    return `(json_type(${value}) = 'VARCHAR' AND json_extract_string(${value}, '$') = ${literal(operand)})`;
-  }
-  if (typeof operand === 'number') return `${number(value)} = ${numberLiteral(operand)}`;
-  return `(json_type(${value}) = 'BOOLEAN' AND json_extract_string(${value}, '$') = '${operand}')`;
+/** Without digits of a fraction beyond milliseconds, which would be rounded. */
+function instant(text: string): string {
+  const written = `regexp_replace(replace(upper(${text}), ',', '.'), '(\\.[0-9]{3})[0-9]+', '\\1')`;
+  // DuckDB reads offsets with a colon.
+  const colon = `regexp_replace(${written}, '([+-][0-9]{2})([0-9]{2})$', '\\1:\\2')`;
+  const readable = `CASE WHEN length(${text}) > 10 THEN ${colon} ELSE ${text} END`;
+  return `CASE WHEN regexp_full_match(${text}, '${INSTANT}') THEN try_cast(${readable} AS timestamp) END`;
 }
 
 function number(value: string): string {

@@ -1,17 +1,26 @@
 import type { Fact } from '../../../src/definition/conditions.ts';
 import type { Activity } from '../../../src/definition/definition.ts';
-import { activityConditions, byPerson, inOrder, RAW_PERSON } from './activity.ts';
+import { traitsIn } from '../../../src/definition/operators.ts';
+import { ago, byPerson, fromActivity, latestTrait, RAW_PERSON, timestamp } from './activity.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { passesAll } from './operators.ts';
+import { sequenceQuery } from './sequence.ts';
 
 /** The SQL of another audience, by its key. */
 export type AudienceSql = (key: string) => string;
 
+/** A fact that is found in the log. That of a split follows from the id. */
+export type QueriedFact = Exclude<Fact, { readonly kind: 'split' }>;
+
 /** A query for the people (unique user_id) of whom a fact is true. */
-export function factQuery(fact: Fact, audience: AudienceSql, dialect: DefinitionDialect): string {
+export function factQuery(fact: QueriedFact, audience: AudienceSql, dialect: DefinitionDialect): string {
   switch (fact.kind) {
     case 'performed':
       return performedQuery(fact.activity, countCondition(fact.least, fact.most), dialect);
+    case 'firstTime':
+      return firstTimeQuery(fact.activity, dialect);
+    case 'sequence':
+      return sequenceQuery(fact.sequence, dialect);
     case 'trait':
       return traitQuery(fact, dialect);
     case 'audience':
@@ -33,29 +42,42 @@ function countCondition(least: number, most: number | null): string {
 /** Counts by the events' own ids first, as there are far fewer ids than events. */
 function performedQuery(activity: Activity, count: string, dialect: DefinitionDialect): string {
   const done = `SELECT ${RAW_PERSON}, count(*) AS times
-    FROM ${dialect.view('tracks')}
-    WHERE ${activityConditions(activity, dialect)}
+    ${fromActivity(activity, dialect)}
     GROUP BY 1, 2`;
   return `SELECT user_id FROM (${byPerson(done, ['done.times'], dialect)}) AS people
   GROUP BY user_id HAVING sum(times) ${count}`;
 }
 
+/** The earliest one must not be that of a clock which is years off. */
+function firstTimeQuery(activity: Activity, dialect: DefinitionDialect): string {
+  const { within, until, since } = activity;
+  const always = { ...activity, within: null, until: 0, since: null };
+  const done = `SELECT ${RAW_PERSON}, min(likely_at) AS first_at
+    ${fromActivity(always, dialect)}
+    GROUP BY 1, 2`;
+  const window = [
+    `min(first_at) <= ${ago(until)}`,
+    ...(within === null ? [] : [`min(first_at) > ${ago(within)}`]),
+    ...(since === null ? [] : [`min(first_at) >= ${timestamp(since)}`]),
+  ];
+  return `SELECT user_id FROM (${byPerson(done, ['done.first_at'], dialect)}) AS people
+  GROUP BY user_id HAVING ${window.join(' AND ')}`;
+}
+
 type TraitFact = Extract<Fact, { readonly kind: 'trait' }>;
 
-/** Uses the latest `identify` that has the trait, since others leave it unchanged. */
 function traitQuery({ path, tests, passes }: TraitFact, dialect: DefinitionDialect): string {
   const [trait = '', ...rest] = path;
-  const said = `SELECT ${RAW_PERSON}, ${dialect.at('traits', [trait])} AS value, "timestamp", received_at, message_id
-    FROM ${dialect.view('identifies')}
-    WHERE "timestamp" <= $now AND ${dialect.at('traits', [trait])} IS NOT NULL`;
-  const columns = ['done.value', 'done."timestamp"', 'done.received_at', 'done.message_id'];
-  const value = rest.length === 0 ? 'value' : dialect.at('value', rest);
-  const condition = passesAll(value, tests, dialect);
-  return `SELECT user_id FROM (
-    SELECT DISTINCT ON (user_id) user_id, value
-    FROM (${byPerson(said, columns, dialect)}) AS people
-    ORDER BY user_id, ${inOrder('DESC', dialect)}
-  ) AS latest
+  const others = traitsIn([{ tests }]);
+  const joins = others.map(
+    (other, place) =>
+      `LEFT JOIN (${latestTrait(other, dialect)}) AS other${place} ON other${place}.user_id = latest.user_id`,
+  );
+  const value = rest.length === 0 ? 'latest.value' : dialect.at('latest.value', rest);
+  const condition = passesAll(value, tests, dialect, (other) => `other${others.indexOf(other)}.value`);
+  return `SELECT latest.user_id FROM (
+    ${latestTrait(trait, dialect)}
+  ) AS latest ${joins.join('\n  ')}
   WHERE ${passes ? condition : `NOT (${condition})`}`;
 }
 

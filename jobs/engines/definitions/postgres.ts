@@ -1,4 +1,4 @@
-import type { Scalar } from '../../../src/definition/operators.ts';
+import { INSTANT } from '../../../src/definition/operators.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 
@@ -10,14 +10,17 @@ export const postgresDefinitions: DefinitionDialect = {
   isText: (value) => `jsonb_typeof(${value}) = 'string'`,
   isNumber: (value) => `jsonb_typeof(${value}) = 'number'`,
   isList: (value) => `jsonb_typeof(${value}) = 'array'`,
+  isBoolean: (value) => `jsonb_typeof(${value}) = 'boolean'`,
   isScalar: (value) => `jsonb_typeof(${value}) IN ('string', 'number', 'boolean')`,
   exists: (value) => `jsonb_typeof(${value}) <> 'null'`,
-  equals: (value, operand) => `${value} = ${jsonLiteral(operand)}`,
-  // The item is wrapped in a list: otherwise `@>` would compare the items of two lists.
-  hasItem: (list, operand) => `${list} @> ${jsonLiteral([operand])}`,
+  hasItem: (list, condition) =>
+    `EXISTS (SELECT 1 FROM jsonb_array_elements(CASE WHEN jsonb_typeof(${list}) = 'array' THEN ${list} END) AS items(item)
+      WHERE ${condition('item')})`,
   text: (value) => `(${value} #>> '{}')`,
   number: (value) => `CASE WHEN jsonb_typeof(${value}) = 'number' THEN CAST(${value} #>> '{}' AS numeric) END`,
   numberLiteral: (value) => `CAST('${value}' AS numeric)`,
+  instant,
+  bucket,
   totals: (rows) => `SELECT user_id, ${double('sum(amount)')} AS total, count(*) AS times
     FROM (${rows}) AS amounts GROUP BY user_id`,
   // A quotient that rounds to 0 raises an error.
@@ -37,6 +40,18 @@ function double(numeric: string): string {
   return `CASE WHEN ${isNothing} THEN 0 WHEN ${fits} THEN CAST(${numeric} AS double precision) END`;
 }
 
-function jsonLiteral(value: Scalar | readonly Scalar[]): string {
-  return `CAST(${literal(JSON.stringify(value))} AS jsonb)`;
+/** Days that a month does not have raise an error, so they are looked for first. Digits beyond milliseconds would be rounded. */
+function instant(text: string): string {
+  const days = `extract(day FROM make_date(CAST(left(said, 4) AS integer), CAST(substr(said, 6, 2) AS integer), 1) + INTERVAL '1 month - 1 day')`;
+  const time = `CASE WHEN length(said) = 10 THEN '00:00Z' WHEN substr(said, 11) ~ '[Zz+-]' THEN substr(said, 12) ELSE substr(said, 12) || 'Z' END`;
+  const fraction = `regexp_replace(replace(${time}, ',', '.'), '(\\.[0-9]{3})[0-9]+', '\\1')`;
+  return `(SELECT CASE WHEN said ~ '${INSTANT}' THEN CASE WHEN CAST(substr(said, 9, 2) AS integer) <= ${days}
+    THEN CAST(left(said, 10) || ' ' || ${fraction} AS timestamptz) AT TIME ZONE 'UTC' END END FROM (SELECT ${text} AS said) AS texts)`;
+}
+
+/** Of 64 bits, which are more than a bigint has, the halves one after the other. */
+function bucket(text: string): string {
+  const half = (from: number) =>
+    `CAST(CAST('x' || substr(encode(sha256(convert_to(${text}, 'UTF8')), 'hex'), ${from}, 8) AS bit(32)) AS bigint)`;
+  return `((${half(1)} % 10000 * ${2 ** 32 % 10_000} + ${half(9)}) % 10000)`;
 }

@@ -1,5 +1,5 @@
 import { LONGEST_LIST, type TraitValue } from '../../../src/definition/definition.ts';
-import { activityConditions, byPerson, inOrder, RAW_PERSON } from './activity.ts';
+import { byPerson, fromActivity, inOrder, RAW_PERSON } from './activity.ts';
 import type { DefinitionDialect } from './dialect.ts';
 
 type PropertyValue = Exclude<TraitValue, { readonly operator: 'count' }>;
@@ -15,8 +15,7 @@ export function valueQuery(value: TraitValue, dialect: DefinitionDialect): strin
 
 function countQuery({ activity }: TraitValue, dialect: DefinitionDialect): string {
   const done = `SELECT ${RAW_PERSON}, count(*) AS times
-    FROM ${dialect.view('tracks')}
-    WHERE ${activityConditions(activity, dialect)}
+    ${fromActivity(activity, dialect)}
     GROUP BY 1, 2`;
   return `SELECT user_id, CAST(sum(times) AS bigint) AS value
   FROM (${byPerson(done, ['done.times'], dialect)}) AS people GROUP BY user_id`;
@@ -32,8 +31,7 @@ function isNumeric(operator: Operator): operator is Numeric {
 function numericQuery({ activity, of }: PropertyValue, operator: Numeric, dialect: DefinitionDialect): string {
   const json = dialect.at(of.part, of.path);
   const done = `SELECT ${RAW_PERSON}, ${dialect.number(json)} AS amount
-    FROM ${dialect.view('tracks')}
-    WHERE ${activityConditions(activity, dialect)}
+    ${fromActivity(activity, dialect)}
     AND ${dialect.isNumber(json)}`;
   const amounts = byPerson(done, ['done.amount'], dialect);
   if (operator === 'min' || operator === 'max') {
@@ -57,8 +55,7 @@ function extremeQuery({ operator, activity, of }: PropertyValue, dialect: Defini
 function scalars({ activity, of }: Pick<PropertyValue, 'activity' | 'of'>, more: string, dialect: DefinitionDialect) {
   const json = dialect.at(of.part, of.path);
   return `SELECT ${RAW_PERSON}, ${json} AS value${more}
-    FROM ${dialect.view('tracks')}
-    WHERE ${activityConditions(activity, dialect)}
+    ${fromActivity(activity, dialect)}
     AND ${dialect.isScalar(json)}`;
 }
 

@@ -12,7 +12,7 @@ const DUCKDB: StagingDialect = {
 };
 
 const NAMES =
-  'message_id, type, event, user_id, anonymous_id, previous_id, "timestamp", received_at, properties, traits, context';
+  'message_id, type, event, name, user_id, anonymous_id, previous_id, "timestamp", received_at, properties, traits, context';
 
 type Columns = readonly [
   ...[(string | null)[], boolean[], string[], string[], (string | null)[], (string | null)[], number[], number[]],

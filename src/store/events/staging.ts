@@ -1,4 +1,4 @@
-import type { Wanted, WantedEvent } from '../event-log.ts';
+import type { Wanted, WantedActivity } from '../event-log.ts';
 import { identitiesQuery } from './identities.ts';
 import { identityLinks, withLikelyAt } from './views.ts';
 
@@ -37,7 +37,7 @@ export function stagingOf(wanted: Wanted, log: string, dialect: StagingDialect):
       message_id, CAST(NULL AS varchar) AS properties, CAST(NULL AS varchar) AS traits, CAST(NULL AS varchar) AS context
     FROM ${LINKS} WHERE ${where}`;
   const rows = [link(true, 'true'), link(false, "kind = 'alias' AND id <> user_id")];
-  if (wanted.events.size > 0 || wanted.traits) rows.push(activity(wanted, events, times));
+  if (wanted.activities.length > 0 || wanted.traits) rows.push(activity(wanted, events, times));
   if (wanted.everybody) rows.push(seen(events, dialect));
   const columns = `person, is_anonymous, id, type, event, linked, happened, received, message_id, properties, traits, context`;
   return {
@@ -73,26 +73,36 @@ function linksPerDay(links: string, binary: string): string {
 const RAW_ID = 'user_id IS NULL AS is_anonymous, coalesce(user_id, anonymous_id) AS id';
 const HAS_ID = '(user_id IS NOT NULL OR anonymous_id IS NOT NULL)';
 
-function activity({ events, traits }: Wanted, log: string, times: string): string {
-  const all = [...events];
-  const where = all.map(([name, wanted]) => `(event = ${literal(name)}${after(wanted)})`);
-  const named = (column: string, isWanted: (wanted: WantedEvent) => boolean, others: string[] = []) => {
-    const names = all.filter(([, wanted]) => isWanted(wanted)).map(([name]) => `event = ${literal(name)}`);
-    const when = [...names, ...others].join(' OR ');
-    return when === '' ? 'CAST(NULL AS varchar)' : `CASE WHEN ${when} THEN ${column} END`;
+function activity({ activities, traits }: Wanted, log: string, times: string): string {
+  const where = activities.map((wanted) => `(${named(wanted)}${after(wanted)})`);
+  const of = (column: string, isWanted: (wanted: WantedActivity) => boolean, others: string[] = []) => {
+    const conditions = new Set([...activities.filter(isWanted).map(named), ...others]);
+    return conditions.size === 0
+      ? 'CAST(NULL AS varchar)'
+      : `CASE WHEN ${[...conditions].join(' OR ')} THEN ${column} END`;
   };
   const identify = traits ? ["type = 'identify'"] : [];
   const part = (name: 'properties' | 'traits' | 'context') =>
-    named(`CAST(${name} AS varchar)`, ({ parts }) => parts.has(name), name === 'traits' ? identify : []);
+    of(`CAST(${name} AS varchar)`, ({ parts }) => parts.has(name), name === 'traits' ? identify : []);
   return `
-    SELECT ${RAW_ID}, type, event, CAST(NULL AS varchar) AS linked, ${times},
-      ${named('message_id', ({ ids }) => ids, identify)} AS message_id,
+    SELECT ${RAW_ID}, type, ${EVENT_NAME} AS event, CAST(NULL AS varchar) AS linked, ${times},
+      ${of('message_id', ({ ids }) => ids, identify)} AS message_id,
       ${part('properties')} AS properties, ${part('traits')} AS traits, ${part('context')} AS context
     FROM ${log} WHERE ${HAS_ID} AND (${[...where, ...identify].join(' OR ')})`;
 }
 
+/** Name of a track event, page or screen. */
+export const EVENT_NAME = "CASE WHEN type IN ('page', 'screen') THEN name ELSE event END";
+
+function named({ kind, names }: WantedActivity): string {
+  const isNamed = `${kind === 'track' ? 'event' : 'name'} IN (${names?.map(literal).join(', ')})`;
+  if (names === null) return `type = '${kind}'`;
+  // Only track events have one.
+  return kind === 'track' ? isNamed : `type = '${kind}' AND ${isNamed}`;
+}
+
 /** Return a condition on both times: no event is later than its receipt, by which the log finds events best. */
-function after({ since }: WantedEvent): string {
+function after({ since }: WantedActivity): string {
   // Hardly any event is from before 1970, and not every such time can be written in SQL.
   if (since === null || since < 0) return '';
   const instant = `TIMESTAMP '${new Date(since).toISOString().replace('T', ' ').replace('Z', '')}'`;

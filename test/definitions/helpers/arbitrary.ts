@@ -1,13 +1,15 @@
 import fc from 'fast-check';
 import type { Condition, ConditionName } from '../../../src/definition/conditions.ts';
 import {
+  ACTIVITY_KINDS,
   type Activity,
   type FieldPlace,
+  type KeyPath,
   type PlaceFilter,
   PROPERTY_OPERATORS,
   type TraitValue,
 } from '../../../src/definition/definition.ts';
-import { OPERATOR_NAMES, OPERATORS, type Operands, type Test } from '../../../src/definition/operators.ts';
+import { OPERATOR_NAMES, OPERATORS, type Operands, REFERRING, type Test } from '../../../src/definition/operators.ts';
 import { type LoggedEvent, NOW } from './event.ts';
 
 /** Few of each, so that they meet: the same names, ids, values and edges of windows again and again. */
@@ -16,7 +18,18 @@ const users = fc.constantFrom('a', 'b', 'c', 'd');
 const anonymous = fc.constantFrom('x', 'y', 'a');
 const names = fc.constantFrom('Order', 'order', "it's");
 const keys = fc.constantFrom('p', 'q', "k'", 'c.d', '0');
-const texts = ['1', '10', 'é', '😀', '', 'ab'];
+const texts = [
+  '1',
+  '10',
+  'é',
+  '😀',
+  '',
+  'ab',
+  '2026-02-28T12:00:00Z',
+  '2026-03-01T14:00:00+02:00',
+  '2026-02-30',
+  '2026-02-27',
+];
 const scalar = fc.constantFrom<string | number | boolean>(...texts, 0, 1, 1.5, 10, -3, 1e21, true, false);
 const days = fc.integer({ min: -1, max: 6 });
 const windows = fc.constantFrom(null, DAY, 2 * DAY, 3 * DAY, 5 * DAY, 1);
@@ -33,7 +46,7 @@ const part = fc.option(fc.dictionary(keys, json, { maxKeys: 3, noNullPrototype: 
 
 const event: fc.Arbitrary<Omit<LoggedEvent, 'messageId'>> = fc
   .record({
-    type: fc.constantFrom('track', 'track', 'track', 'identify', 'identify', 'alias', 'page', 'group'),
+    type: fc.constantFrom('track', 'track', 'track', 'identify', 'identify', 'alias', 'page', 'screen', 'group'),
     name: names,
     userId: fc.option(users),
     anonymousId: fc.option(anonymous),
@@ -48,7 +61,7 @@ const event: fc.Arbitrary<Omit<LoggedEvent, 'messageId'>> = fc
   .map(({ name, type, previousId, timestamp, receivedAt, ...rest }) => ({
     ...rest,
     type,
-    event: type === 'track' ? name : null,
+    event: type === 'track' || type === 'page' || type === 'screen' ? name : null,
     previousId: type === 'alias' ? previousId : null,
     timestamp: Math.min(timestamp, receivedAt),
     receivedAt,
@@ -70,26 +83,88 @@ const operands: { readonly [Form in keyof Operands]: fc.Arbitrary<Operands[Form]
   list: fc.array(scalar, { minLength: 1, maxLength: 3 }),
   ordered: scalar.filter((value) => typeof value !== 'boolean'),
   flag: fc.boolean(),
+  text: fc.constantFrom('1', 'é', 'b', '*', '?b', 'a*', '*%', '_'),
+  instant: fc.constantFrom(NOW, NOW - DAY, NOW - 2 * DAY).map((at) => new Date(at).toISOString()),
+  span: fc.constantFrom(1, DAY, 2 * DAY),
 };
-const test = fc.oneof(
-  ...OPERATOR_NAMES.map((operator) =>
-    operands[OPERATORS[operator].takes].map((operand) => ({ operator, operand }) as Test),
-  ),
-);
-const tests = fc.array(test, { minLength: 1, maxLength: 2 });
-const path = fc.array(keys, { minLength: 1, maxLength: 2 });
+const path: fc.Arbitrary<KeyPath> = fc.array(keys, { minLength: 1, maxLength: 2 });
+/** Also of references, to a trait or, in events, to a property. */
+const testsWith = (...references: fc.Arbitrary<object>[]) => {
+  const test = fc.oneof(
+    ...OPERATOR_NAMES.map((operator) => {
+      const { takes } = OPERATORS[operator];
+      const isReferring = operator !== 'matches' && REFERRING.some((form) => form === takes);
+      const operand: fc.Arbitrary<unknown> = isReferring
+        ? fc.oneof({ weight: 3, arbitrary: operands[takes] }, ...references)
+        : operands[takes];
+      return operand.map((operand) => ({ operator, operand }) as Test);
+    }),
+  );
+  return fc.array(test, { minLength: 1, maxLength: 2 });
+};
+const aTrait = fc.record({ trait: path });
+const tests = testsWith(aTrait);
 const place: fc.Arbitrary<FieldPlace> = fc.record({
   part: fc.constantFrom('properties' as const, 'properties' as const, 'context' as const, 'traits' as const),
   path,
 });
-const filter: fc.Arbitrary<PlaceFilter> = fc.tuple(place, tests).map(([where, all]) => ({ ...where, tests: all }));
+const eventTests = testsWith(aTrait, fc.record({ property: place }));
+const filter: fc.Arbitrary<PlaceFilter> = fc.tuple(place, eventTests).map(([where, all]) => ({ ...where, tests: all }));
 
-const activity: fc.Arbitrary<Activity> = fc.record({
-  event: names,
-  within: windows,
-  since: fc.option(instants, { freq: 4 }),
-  where: fc.array(filter, { maxLength: 1 }),
+const someNames = fc.oneof(
+  { weight: 4, arbitrary: names.map((name) => [name]) },
+  fc.constant(['Order', "it's"]),
+  fc.constant(null),
+);
+const activity: fc.Arbitrary<Activity> = fc
+  .record({
+    kind: fc.constantFrom(ACTIVITY_KINDS[0], ACTIVITY_KINDS[0], ...ACTIVITY_KINDS),
+    names: someNames,
+    within: windows,
+    isBetween: fc.boolean(),
+    since: fc.option(instants, { freq: 4 }),
+    where: fc.array(filter, { maxLength: 1 }),
+  })
+  .map(({ isBetween, ...rest }) => {
+    const until = isBetween && rest.within !== null && rest.within > DAY ? DAY : 0;
+    return { ...rest, until };
+  });
+
+const spans = fc.constantFrom(0, 1, DAY - 1, DAY, 2 * DAY);
+const stepActivity = fc.record({
+  kind: fc.constantFrom(ACTIVITY_KINDS[0], ACTIVITY_KINDS[0], ACTIVITY_KINDS[0], ...ACTIVITY_KINDS),
+  names: someNames,
+  where: fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, fc.array(filter, { maxLength: 1 })),
 });
+/** The window is that of the first step. No other can be earlier. */
+const sequence: fc.Arbitrary<Condition> = fc
+  .record({
+    window: activity,
+    steps: fc.array(fc.record({ activity: stepActivity, atLeast: spans, more: fc.option(spans) }), {
+      minLength: 1,
+      maxLength: 4,
+    }),
+    not: fc.option(fc.record({ activity: stepActivity, atMost: spans.filter((span) => span > 0) })),
+  })
+  .filter(({ steps, not }) => steps.length + Number(not !== null) > 1)
+  .map(({ window: { within, until, since }, steps, not }) => {
+    const later = { within, until: 0, since };
+    return {
+      sequence: {
+        steps: steps.map(({ activity, atLeast, more }, place) =>
+          place === 0
+            ? { activity: { ...activity, within, until, since }, atLeast: 0, atMost: null }
+            : { activity: { ...activity, ...later }, atLeast, atMost: more === null ? null : atLeast + more },
+        ),
+        not: not && { activity: { ...not.activity, ...later }, atMost: not.atMost },
+      },
+    };
+  });
+
+const firstTime: fc.Arbitrary<Condition> = activity.map((firstTime) => ({ firstTime }));
+const split: fc.Arbitrary<Condition> = fc
+  .record({ name: fc.constantFrom('s', "it's"), from: fc.constantFrom(0, 2_500), to: fc.constantFrom(5_000, 10_000) })
+  .map((split) => ({ split }));
 
 const performed = fc
   .record({
@@ -110,6 +185,9 @@ export const conditions: fc.Arbitrary<Condition> = fc.letrec<{ condition: Condit
   const several = fc.array(tie('condition'), { minLength: 1, maxLength: 3 });
   const each: { readonly [Name in ConditionName]: fc.WeightedArbitrary<Condition> } = {
     performed: { weight: 4, arbitrary: performed },
+    firstTime: { weight: 2, arbitrary: firstTime },
+    sequence: { weight: 4, arbitrary: sequence },
+    split: { weight: 1, arbitrary: split },
     trait: { weight: 2, arbitrary: fc.record({ trait: path, tests }) },
     inAudience: { weight: 1, arbitrary: fc.record({ inAudience: fc.constantFrom(...AUDIENCES) }) },
     all: { weight: 2, arbitrary: fc.record({ all: several }) },

@@ -61,7 +61,7 @@ async function logEngine(
   { text, json, prefix }: Types,
 ): Promise<LogEngine> {
   if (type === 'postgres') await session.run('CREATE SCHEMA rollcall_events');
-  const columns = ['message_id', 'type', 'event', 'user_id', 'anonymous_id', 'previous_id'];
+  const columns = ['message_id', 'type', 'event', 'name', 'user_id', 'anonymous_id', 'previous_id'];
   const times = ['"timestamp"', 'received_at'];
   const parts = ['properties', 'traits', 'context'];
   await session.run(
@@ -121,7 +121,8 @@ function rowOf(event: LoggedEvent): readonly (string | null)[] {
   const json = (value: object | null) => (value === null ? null : JSON.stringify(value));
   const { messageId, type, userId, anonymousId, previousId, timestamp, receivedAt } = event;
   return [
-    ...[messageId, type, event.event, userId, anonymousId, previousId],
+    ...[messageId, type, type === 'track' ? event.event : null, type === 'track' ? null : event.event],
+    ...[userId, anonymousId, previousId],
     ...[time(timestamp), time(receivedAt)],
     ...[json(event.properties), json(event.traits), json(event.context)],
     time(receivedAt).slice(0, 10),

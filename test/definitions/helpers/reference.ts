@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto';
 import type { Condition } from '../../../src/definition/conditions.ts';
-import type { Activity, FieldPlace, KeyPath, TraitValue } from '../../../src/definition/definition.ts';
-import type { Test } from '../../../src/definition/operators.ts';
+import type { Activity, FieldPlace, KeyPath, Sequence, TraitValue } from '../../../src/definition/definition.ts';
+import type { Reference, Test } from '../../../src/definition/operators.ts';
 import type { LoggedEvent } from './event.ts';
 
 /**
@@ -59,23 +60,86 @@ function isIn(
   if ('any' in condition) return condition.any.some(also);
   if ('not' in condition) return !also(condition.not);
   if ('inAudience' in condition) return named.get(condition.inAudience)?.has(person) ?? false;
+  const context = { events, now };
   if ('performed' in condition) {
-    const times = events.filter((event) => counts(event, condition.performed, now)).length;
+    const times = events.filter((event) => counts(event, condition.performed, context)).length;
     return times >= condition.least && times <= (condition.most ?? Number.POSITIVE_INFINITY);
   }
-  const [trait = '', ...rest] = condition.trait;
+  if ('firstTime' in condition) {
+    const { within, until, since, ...what } = condition.firstTime;
+    const ever = { ...what, within: null, until: 0, since: null };
+    const [first] = events.filter((event) => counts(event, ever, context)).toSorted(byLikelyOrder);
+    const at = first && likely(first).timestamp;
+    return at !== undefined && isInWindow(at, { within, until, since }, now);
+  }
+  if ('sequence' in condition) return isDone(condition.sequence, context);
+  if ('split' in condition) {
+    const { name, from, to } = condition.split;
+    const bytes = createHash('sha256').update(`${name}:${person}`).digest();
+    const bucket = Number(bytes.readBigUInt64BE() % 10_000n);
+    return bucket >= from && bucket < to;
+  }
+  const value = traitValue(events, condition.trait);
+  return condition.tests.every((test) => passes(value, test, null, context));
+}
+
+/** All that a person did until now, in order. */
+interface Context {
+  readonly events: readonly LoggedEvent[];
+  readonly now: number;
+}
+
+function traitValue(events: readonly LoggedEvent[], [trait = '', ...rest]: KeyPath): unknown {
   const said = events.filter(
     ({ type, traits }) => type === 'identify' && traits !== null && Object.hasOwn(traits, trait),
   );
-  const value = lookUp(said.at(-1)?.traits?.[trait], rest);
-  return condition.tests.every((test) => passes(value, test));
+  return lookUp(said.at(-1)?.traits?.[trait], rest);
 }
 
-function counts(event: LoggedEvent, { event: name, within, since, where }: Activity, now: number): boolean {
-  if (event.type !== 'track' || event.event !== name || event.timestamp > now) return false;
-  if (within !== null && event.timestamp <= now - within) return false;
-  if (since !== null && event.timestamp < since) return false;
-  return where.every(({ tests, ...place }) => tests.every((test) => passes(valueAt(event, place), test)));
+/** Tries every choice of messages. */
+function isDone({ steps, not }: Sequence, context: Context): boolean {
+  const { events, now } = context;
+  const from = (place: number, chosen: readonly LoggedEvent[]): boolean => {
+    const before = chosen.at(-1);
+    const step = steps[place];
+    if (step === undefined) {
+      if (not === null || before === undefined) return true;
+      const end = before.timestamp + not.atMost;
+      const activity = { ...not.activity, within: null, since: null };
+      const comes = events.some(
+        (event) =>
+          event !== before &&
+          counts(event, activity, context) &&
+          event.timestamp > before.timestamp &&
+          event.timestamp <= end,
+      );
+      return !comes && now >= end;
+    }
+    return events.some((event) => {
+      if (chosen.includes(event)) return false;
+      const activity = place === 0 ? step.activity : { ...step.activity, within: null, since: null };
+      if (!counts(event, activity, context)) return false;
+      const passed = before === undefined ? 0 : event.timestamp - before.timestamp;
+      if (passed < 0 || (before && (passed < step.atLeast || passed > (step.atMost ?? passed)))) return false;
+      return from(place + 1, [...chosen, event]);
+    });
+  };
+  return from(0, []);
+}
+
+function isInWindow(at: number, { within, until, since }: Pick<Activity, 'within' | 'until' | 'since'>, now: number) {
+  if (at > now - until) return false;
+  if (within !== null && at <= now - within) return false;
+  return since === null || at >= since;
+}
+
+function counts(event: LoggedEvent, activity: Activity, context: Context): boolean {
+  const { kind, names, where } = activity;
+  if (event.type !== kind || (names !== null && !names.includes(String(event.event)))) return false;
+  if (!isInWindow(event.timestamp, activity, context.now)) return false;
+  return where.every(({ tests, ...place }) =>
+    tests.every((test) => passes(valueAt(event, place), test, event, context)),
+  );
 }
 
 function valueAt(event: LoggedEvent, { part, path }: FieldPlace): unknown {
@@ -89,25 +153,77 @@ function lookUp(value: unknown, path: KeyPath): unknown {
   }, value);
 }
 
-function passes(value: unknown, { operator, operand }: Test): boolean {
+function passes(value: unknown, test: Test, event: LoggedEvent | null, context: Context): boolean {
+  const { operator } = test;
+  const given = test.operand as unknown;
+  const isReference = typeof given === 'object' && !Array.isArray(given);
+  const meant = isReference ? meaning(given as Reference, event, context) : given;
+  // Nothing equals what is not there, or is no single value.
+  const operand = isReference && !['string', 'number', 'boolean'].includes(typeof meant) ? Number.NaN : meant;
+  const [text, other] = [typeof value === 'string' ? value : null, typeof operand === 'string' ? operand : null];
+  const has = () =>
+    text === null
+      ? Array.isArray(value) && value.some((each) => each === operand)
+      : other !== null && text.includes(other);
+  const [at, than] = [timeOf(value), timeOf(operand)];
   switch (operator) {
     case 'is':
       return value === operand;
     case 'isNot':
       return value !== operand;
     case 'in':
-      return operand.some((each) => each === value);
+    case 'notIn':
+      return (operand as unknown[]).some((each) => each === value) === (operator === 'in');
     case 'contains':
-      if (typeof value === 'string') return typeof operand === 'string' && value.includes(operand);
-      return Array.isArray(value) && value.includes(operand);
+      return has();
+    case 'notContains':
+      return !has();
+    case 'startsWith':
+      return text !== null && other !== null && text.startsWith(other);
+    case 'endsWith':
+      return text !== null && other !== null && text.endsWith(other);
+    case 'matches':
+      return text !== null && globbed(String(operand)).test(text);
+    case 'before':
+      return at < than;
+    case 'after':
+      return at > than;
+    case 'withinLast':
+      return at > context.now - Number(operand) && at <= context.now;
+    case 'withinNext':
+      return at >= context.now && at < context.now + Number(operand);
     case 'exists':
       return (value !== undefined && value !== null) === operand;
     default: {
-      if (typeof value !== typeof operand) return false;
+      if (typeof value !== typeof operand || typeof value === 'boolean') return false;
       const sign = typeof value === 'string' ? compareText(value, String(operand)) : Number(value) - Number(operand);
       return { gt: sign > 0, gte: sign >= 0, lt: sign < 0, lte: sign <= 0 }[operator];
     }
   }
+}
+
+function meaning(reference: Reference, event: LoggedEvent | null, { events }: Context): unknown {
+  if ('trait' in reference) return traitValue(events, reference.trait);
+  return event === null ? undefined : valueAt(event, reference.property);
+}
+
+function globbed(glob: string): RegExp {
+  const parts = [...glob].map(
+    (sign) => ({ '*': '[^]*', '?': '[^]' })[sign] ?? sign.replace(/[\\^$.|+()[\]{}/-]/u, '\\$&'),
+  );
+  return new RegExp(`^(?:${parts.join('')})$`, 'u');
+}
+
+/** NaN for what is no ISO time with a day that its month has. */
+function timeOf(value: unknown): number {
+  const form = /^(\d{4}-\d\d-\d\d)([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)?$/i;
+  const [all = null, day = '', time = ''] = (typeof value === 'string' && form.exec(value)) || [];
+  if (all === null || day < '0001' || time.slice(1, 3) > '23') return Number.NaN;
+  const midnight = new Date(`${day}T00:00:00Z`);
+  if (Number.isNaN(midnight.getTime()) || midnight.toISOString().slice(0, 10) !== day) return Number.NaN;
+  const [, clock = '00:00', offset = ''] = /^.([\d:.,]+)(.*)$/.exec(time) ?? [];
+  const [, sign = '+', hours = '00', minutes = '00'] = /^([+-])(\d\d):?(\d\d)?$/.exec(offset) ?? [];
+  return Math.floor(Date.parse(`${day}T${clock.replace(',', '.')}${sign}${hours}:${minutes}`));
 }
 
 /** Code point by code point: JavaScript's own order is another beyond the first 65,536. */
@@ -116,7 +232,7 @@ function compareText(a: string, b: string): number {
 }
 
 function valueOfEvents(value: TraitValue, events: readonly LoggedEvent[], now: number): unknown {
-  const counted = events.filter((event) => counts(event, value.activity, now));
+  const counted = events.filter((event) => counts(event, value.activity, { events, now }));
   if (value.operator === 'count') return counted.length > 0 ? counted.length : undefined;
   const all = counted.map((event) => valueAt(event, value.of));
   const numbers = all.filter((each) => typeof each === 'number');
@@ -189,9 +305,11 @@ function byOrder(a: LoggedEvent, b: LoggedEvent): number {
 }
 
 /** A clock before 1973 was never set: such an event happened when it was received. The logs of tests forget nothing. */
+function likely(event: LoggedEvent): LoggedEvent {
+  return event.timestamp < Date.parse('1973-01-01') ? { ...event, timestamp: event.receivedAt } : event;
+}
+
 function byLikelyOrder(a: LoggedEvent, b: LoggedEvent): number {
-  const likely = (event: LoggedEvent) =>
-    event.timestamp < Date.parse('1973-01-01') ? { ...event, timestamp: event.receivedAt } : event;
   return byOrder(likely(a), likely(b));
 }
 

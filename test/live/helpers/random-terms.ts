@@ -92,7 +92,8 @@ function ofGroup(event: LoggedEvent, people: string, message: string): LoggedEve
 
 /** As a client sends it. */
 export function payloadOf({ timestamp, receivedAt: _, ...event }: LoggedEvent, now: number): object {
-  const given = Object.entries({ ...event, name: 'Home', groupId: 'g', version: undefined });
+  const names = event.type === 'track' ? {} : { name: event.event ?? 'Home', event: null };
+  const given = Object.entries({ ...event, ...names, groupId: 'g', version: undefined });
   return Object.fromEntries([
     ...given.filter(([, value]) => value !== null && value !== undefined),
     ['timestamp', new Date(now + timestamp).toISOString()],

@@ -1,7 +1,7 @@
 import { dayOf } from '../../../kernel/timestamp.ts';
 import type { LoggedRow, LogScan, ScannedRow, TablePlace, Wanted } from '../../event-log.ts';
 import { parsed } from '../../events/scan.ts';
-import { type StagingDialect, stagingOf } from '../../events/staging.ts';
+import { EVENT_NAME, type StagingDialect, stagingOf } from '../../events/staging.ts';
 import { int8 } from '../arrays.ts';
 import type { StoreContext } from '../context.ts';
 import { onOwnConnection } from '../own-connection.ts';
@@ -15,7 +15,7 @@ const LATEST = 120_000;
 const MANY = 50_000;
 
 const COLUMNS = `
-  SELECT seq, message_id, type, event, user_id, anonymous_id, previous_id,
+  SELECT seq, message_id, type, ${EVENT_NAME}, user_id, anonymous_id, previous_id,
     (extract(epoch FROM "timestamp") * 1000)::bigint, (extract(epoch FROM received_at) * 1000)::bigint,
     properties::text, traits::text, context::text
   FROM rollcall.event WHERE day >= $1::date AND`;
