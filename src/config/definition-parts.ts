@@ -106,7 +106,12 @@ export const activityNames = z.union(
       .transform((names): readonly string[] | null => names),
     section({ any: z.literal(true) }).transform(() => null),
   ],
-  'must be a name, a list of names, or { any: true }',
+  {
+    error: ({ input }) =>
+      typeof input === 'number' || typeof input === 'boolean'
+        ? 'must be text. Put it in quotes'
+        : 'must be a name, a list of names, or { any: true }',
+  },
 );
 
 const span = positive(duration, 'must be longer than nothing');

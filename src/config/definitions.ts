@@ -291,7 +291,10 @@ const MOST_CONDITIONS = 200;
 
 /** The short definition of an audience. */
 export const when = condition
-  .refine((given) => countOf(given) <= MOST_CONDITIONS, `has more than ${MOST_CONDITIONS} conditions. Write it as SQL`)
+  .refine((given) => countOf(given) <= MOST_CONDITIONS, {
+    error: `has more than ${MOST_CONDITIONS} conditions. Write it as SQL`,
+    when: ({ issues }) => issues.length === 0,
+  })
   .meta({
     title: 'short definition',
     description: 'Audiences, in place of `sql`: who is in it, by what people do and are (docs/definitions.md).',

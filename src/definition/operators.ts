@@ -213,7 +213,7 @@ const scalarOr = (value: unknown): Scalar | null =>
 
 /** Compares numbers with numbers and text with text. NaN for anything else, so that no comparison holds. */
 function compared(value: unknown, operand: Scalar | null): number {
-  if (typeof value !== typeof operand || typeof operand === 'boolean') return Number.NaN;
+  if (operand === null || typeof operand === 'boolean' || typeof value !== typeof operand) return Number.NaN;
   return typeof operand === 'string' ? compareText(String(value), operand) : Number(value) - Number(operand);
 }
 

@@ -9,7 +9,7 @@ const trait = (value: string) =>
 /** [what stands after `when:`, path of the mistake below it, what its message says] */
 const CONDITION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['loyal', '', /must be a map/],
-  ['{}', '', /needs one of all, any, not, performed, trait, inAudience/],
+  ['{}', '', /needs one of all, any, not, performed, viewed, screen, sequence, trait, split, inAudience/],
   ['{ perfomed: X }', '.perfomed', /Did you mean performed\?/],
   ['{ performed: X, atleast: 3 }', '.atleast', /Did you mean atLeast\?/],
   ['{ performed: X, atLeast: 0 }', '.atLeast', /whole number from 1/],
@@ -52,6 +52,56 @@ const CONDITION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['{ inAudience: b }', '.inAudience', /names the audience "b", which there is not/],
   ['{ inAudience: a }', '.inAudience', /makes a circle: a → a/],
   ['{ not: { all: [{ inAudience: a }] } }', '.not.all[0].inAudience', /circle/],
+  ['{ performed: [] }', '.performed', /at least one name/],
+  ['{ performed: { any: false } }', '.performed.any', /true/],
+  ['{ viewed: A, screen: B }', '.screen', /cannot stand beside viewed/],
+  ['{ performed: X, between: [7d, 30d] }', '.between', /begin with the longer one/],
+  ['{ performed: X, between: [30d] }', '.between', /two durations/],
+  ['{ performed: X, within: 3d, between: [30d, 7d] }', '.between', /cannot stand beside within/],
+  ['{ performed: X, firstTime: true }', '.firstTime', /needs a window/],
+  ['{ performed: X, firstTime: true, within: 3d, atLeast: 2 }', '.atLeast', /cannot stand beside firstTime/],
+  ['{ sequence: [{ performed: X }] }', '.sequence', /at least two steps/],
+  ['{ sequence: [{ performed: X }, { performd: Y }] }', '.sequence[1].performd', /Did you mean performed\?/],
+  ['{ sequence: [{ performed: X }, { performed: Y, within: 3d }] }', '.sequence[1].within', /use after/],
+  ['{ sequence: [{ performed: X }, { performed: Y, atLeast: 3 }] }', '.sequence[1].atLeast', /a step is one event/],
+  [
+    '{ sequence: [{ performed: X }, { where: { properties.a: 1 } }] }',
+    '.sequence[1]',
+    /needs one of performed, viewed/,
+  ],
+  ['{ sequence: [{ performed: X }, { performed: Y, viewed: Z }] }', '.sequence[1]', /needs one of performed, viewed/],
+  ['{ sequence: [{ performed: X, after: { atMost: 1h } }, { performed: Y }] }', '.sequence[0].after', /no step before/],
+  ['{ sequence: [{ performed: X }, { not: { performed: Y } }] }', '.sequence[1].not', /needs after.atMost/],
+  [
+    '{ sequence: [{ performed: X }, { not: { performed: Y }, after: { atMost: 1h } }, { performed: Z }] }',
+    '.sequence[1].not',
+    /must be the last step/,
+  ],
+  [
+    '{ sequence: [{ performed: X }, { not: { performed: Y }, after: { atLeast: 1m, atMost: 1h } }] }',
+    '.sequence[1].after',
+    /atMost only/,
+  ],
+  [
+    '{ sequence: [{ performed: X }, { performed: Y, after: { atLeast: 2h, atMost: 1h } }] }',
+    '.sequence[1].after',
+    /longer than its atMost/,
+  ],
+  ['{ trait: plan, is: { trait: a..b } }', '.is.trait', /is no path/],
+  ['{ trait: plan, is: { property: properties.a } }', '.is', /a trait has no event/],
+  ['{ trait: plan, is: {} }', '.is', /needs trait or property/],
+  ['{ trait: plan, in: { trait: x } }', '.in', /must be a list/],
+  ['{ trait: plan, before: soon }', '.before', /2026-01-31/],
+  ['{ trait: plan, withinLast: 0d }', '.withinLast', /longer than nothing/],
+  ['{ trait: plan, startsWith: "" }', '.startsWith', /must not be empty/],
+  [
+    '{ performed: X, where: { properties.a: { gt: { property: total } } } }',
+    '.where.properties.a.gt.property',
+    /such as/,
+  ],
+  ['{ split: { name: spring, from: 50, to: 50 } }', '.split', /greater than its from/],
+  ['{ split: { name: spring, from: 0, to: 101 } }', '.split.to', /from 0 to 100/],
+  ['{ split: { name: spring, from: 0, to: 33.333 } }', '.split.to', /two decimals/],
   [`{ any: [${Array.from({ length: 201 }, () => '{ performed: X }').join(', ')}] }`, '', /more than 200 conditions/],
 ];
 
@@ -180,13 +230,45 @@ ${log}`;
 
 t.test('reads valid definitions', async (t) => {
   const read = (when: string) => (parse(audience(when)).audiences[0] as AudienceConfig).when;
-  const activity = { event: 'X', within: null, since: null, where: [] };
+  const activity = { kind: 'track', names: ['X'], within: null, until: 0, since: null, where: [] };
   t.strictSame(read('{ performed: X }'), { performed: activity, least: 1, most: null });
   t.strictSame(read('{ performed: X, atMost: 2 }'), { performed: activity, least: 0, most: 2 });
   t.strictSame(read('{ performed: X, atLeast: "2", atMost: 2 }'), { performed: activity, least: 2, most: 2 });
   t.match(read('{ performed: X, within: 90 days, since: 2026-01-31T01:00+01:00 }'), {
     performed: { within: 90 * 86_400_000, since: Date.parse('2026-01-31T00:00:00Z') },
   });
+  t.match(read('{ viewed: [A, B], between: [30 days, 7 days] }'), {
+    performed: { kind: 'page', names: ['A', 'B'], within: 30 * 86_400_000, until: 7 * 86_400_000 },
+  });
+  t.match(read('{ screen: { any: true }, firstTime: true, since: 2026-01-01 }'), {
+    firstTime: { kind: 'screen', names: null, since: Date.parse('2026-01-01') },
+  });
+  t.match(read('{ trait: due, is: { trait: a.b }, before: 2026-01-31T02:00+02:00, withinNext: 1 day }'), {
+    tests: [
+      { operator: 'is', operand: { trait: ['a', 'b'] } },
+      { operator: 'before', operand: '2026-01-31T00:00:00.000Z' },
+      { operator: 'withinNext', operand: 86_400_000 },
+    ],
+  });
+  t.strictSame(read('{ split: { name: spring, from: 0.29, to: 33.33 } }'), {
+    split: { name: 'spring', from: 29, to: 3_333 },
+  });
+  const last = '{ not: { performed: X }, after: { atMost: 1 hour } }';
+  t.strictSame(
+    read(`{ sequence: [{ viewed: A }, { performed: X, after: { atLeast: 1m } }, ${last}], between: [2d, 1d] }`),
+    {
+      sequence: {
+        steps: [
+          {
+            activity: { ...activity, kind: 'page', names: ['A'], within: 2 * 86_400_000, until: 86_400_000 },
+            ...{ atLeast: 0, atMost: null },
+          },
+          { activity: { ...activity, within: 2 * 86_400_000 }, atLeast: 60_000, atMost: null },
+        ],
+        not: { activity: { ...activity, within: 2 * 86_400_000 }, atMost: 3_600_000 },
+      },
+    },
+  );
   t.strictSame(read(`{ trait: 'a."b.c"."d\\"e"', is: 2026-01-31 }`), {
     trait: ['a', 'b.c', 'd"e'],
     tests: [{ operator: 'is', operand: '2026-01-31' }],

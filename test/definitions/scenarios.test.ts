@@ -8,9 +8,22 @@ import { membersOf, valuesOf } from './helpers/reference.ts';
 import type { Scenario, Step } from './helpers/scenario.ts';
 import { counts, filters, windows } from './scenarios/activity.ts';
 import { identities, lives, logic, traits } from './scenarios/people.ts';
+import { firsts, sequences, times } from './scenarios/sequences.ts';
 import { traitValues } from './scenarios/values.ts';
 
-const groups = { windows, counts, filters, traits, logic, identities, lives, values: traitValues };
+const groups = {
+  windows,
+  counts,
+  filters,
+  traits,
+  logic,
+  identities,
+  lives,
+  sequences,
+  firsts,
+  times,
+  values: traitValues,
+};
 
 t.test('computes every scenario alike on both engines and by the law', async (t) => {
   const engines = await openEngines(t);

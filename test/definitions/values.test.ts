@@ -152,17 +152,19 @@ const path = fc.oneof(
   fc.tuple(fc.constant('p'), fc.constantFrom('p', '', '0', '-1', '__proto__', 'a.b', '/', '~', '$', '*', '"', '😀')),
 );
 const place: fc.Arbitrary<FieldPlace> = fc.record({ part: fc.constantFrom('properties', 'context', 'traits'), path });
-const activity: fc.Arbitrary<Activity> = fc.record({
-  kind: fc.constant('track' as const),
-  names: fc.constantFrom(['Order'], ['Order', "it's"], null),
-  until: fc.constantFrom(0, 0, 1),
-  within: fc.constantFrom(null, null, DAY, 3_000 * 365 * DAY),
-  since: fc.constantFrom(null, null, 0, Date.parse('0001-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')),
-  where: fc.array(
-    fc.tuple(place, tests).map(([where, all]) => ({ ...where, tests: all })),
-    { maxLength: 1 },
-  ),
-});
+const activity: fc.Arbitrary<Activity> = fc
+  .record({
+    kind: fc.constant('track' as const),
+    names: fc.constantFrom(['Order'], ['Order', "it's"], null),
+    until: fc.constantFrom(0, 0, 1),
+    within: fc.constantFrom(null, null, DAY, 3_000 * 365 * DAY),
+    since: fc.constantFrom(null, null, 0, Date.parse('0001-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')),
+    where: fc.array(
+      fc.tuple(place, tests).map(([where, all]) => ({ ...where, tests: all })),
+      { maxLength: 1 },
+    ),
+  })
+  .map((given) => ({ ...given, until: given.within === null ? 0 : given.until }));
 const conditions: fc.Arbitrary<Condition> = fc.oneof(
   fc.record({ trait: path, tests }),
   activity.map((performed) => ({ performed, least: 1, most: null })),

@@ -50,7 +50,8 @@ t.test('computes random definitions over random histories as the law says, event
       const first = keep === null ? Number.NEGATIVE_INFINITY : dayNumber(now - keep * DAY);
       known = known.filter(({ receivedAt }) => dayNumber(receivedAt) >= first);
       await live.advance(news, now, first);
-      const history = { events: known, now, audiences: new Map<string, Condition>() };
+      const kept = keep === null ? {} : { keep: keep * DAY };
+      const history = { events: known, now, ...kept, audiences: new Map<string, Condition>() };
       for (const [index, when] of whole.entries()) {
         const members = [...(live.members.get(`a${index}`)?.keys() ?? [])].toSorted();
         same(members, membersOf(when, history), `audience ${index}`);

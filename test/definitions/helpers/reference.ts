@@ -11,12 +11,14 @@ import type { LoggedEvent } from './event.ts';
 export interface History {
   readonly events: readonly LoggedEvent[];
   readonly now: number;
+  /** How long the log keeps events, in milliseconds; forever without. */
+  readonly keep?: number | undefined;
   /** Other audiences, by key: short definitions, or ids that some SQL returned. */
   readonly audiences: ReadonlyMap<string, Condition | ReadonlySet<string>>;
 }
 
 export function membersOf(condition: Condition, history: History): readonly string[] {
-  const personOf = personsOf(history.events);
+  const personOf = personsOf(history.events, history.keep);
   const mine = new Map<string, LoggedEvent[]>();
   for (const event of history.events.filter(({ timestamp }) => timestamp <= history.now)) {
     const person = personOf(event);
@@ -30,19 +32,19 @@ export function membersOf(condition: Condition, history: History): readonly stri
   }
   const everybody = new Set([...mine.keys(), ...audienceKeys(condition).flatMap((key) => [...(named.get(key) ?? [])])]);
   return [...everybody]
-    .filter((person) => isIn(condition, person, (mine.get(person) ?? []).toSorted(byOrder), named, history.now))
+    .filter((person) => isIn(condition, person, (mine.get(person) ?? []).toSorted(byOrder), named, history))
     .toSorted();
 }
 
 /** The value of each person who has one. */
 export function valuesOf(value: TraitValue, history: History): Readonly<Record<string, unknown>> {
-  const personOf = personsOf(history.events);
+  const personOf = personsOf(history.events, history.keep);
   const people = Map.groupBy(
     history.events.filter(({ timestamp }) => timestamp <= history.now),
     personOf,
   );
   const values = [...people].flatMap(([person, events]) => {
-    const found = person === null ? undefined : valueOfEvents(value, events.toSorted(byOrder), history.now);
+    const found = person === null ? undefined : valueOfEvents(value, events.toSorted(byOrder), history);
     return found === undefined ? [] : [[person as string, found] as const];
   });
   return Object.fromEntries(values);
@@ -53,9 +55,9 @@ function isIn(
   person: string,
   events: readonly LoggedEvent[],
   named: ReadonlyMap<string, ReadonlySet<string>>,
-  now: number,
+  { now, keep }: Pick<History, 'now' | 'keep'>,
 ): boolean {
-  const also = (part: Condition) => isIn(part, person, events, named, now);
+  const also = (part: Condition) => isIn(part, person, events, named, { now, keep });
   if ('all' in condition) return condition.all.every(also);
   if ('any' in condition) return condition.any.some(also);
   if ('not' in condition) return !also(condition.not);
@@ -68,8 +70,8 @@ function isIn(
   if ('firstTime' in condition) {
     const { within, until, since, ...what } = condition.firstTime;
     const ever = { ...what, within: null, until: 0, since: null };
-    const [first] = events.filter((event) => counts(event, ever, context)).toSorted(byLikelyOrder);
-    const at = first && likely(first).timestamp;
+    const [first] = events.filter((event) => counts(event, ever, context)).toSorted(byLikelyOrder(keep));
+    const at = first && likely(first, keep).timestamp;
     return at !== undefined && isInWindow(at, { within, until, since }, now);
   }
   if ('sequence' in condition) return isDone(condition.sequence, context);
@@ -231,7 +233,11 @@ function compareText(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
-function valueOfEvents(value: TraitValue, events: readonly LoggedEvent[], now: number): unknown {
+function valueOfEvents(
+  value: TraitValue,
+  events: readonly LoggedEvent[],
+  { now, keep }: Pick<History, 'now' | 'keep'>,
+): unknown {
   const counted = events.filter((event) => counts(event, value.activity, { events, now }));
   if (value.operator === 'count') return counted.length > 0 ? counted.length : undefined;
   const all = counted.map((event) => valueAt(event, value.of));
@@ -261,7 +267,7 @@ function valueOfEvents(value: TraitValue, events: readonly LoggedEvent[], now: n
       return has(numbers, () => told(Math.max(...numbers)));
     case 'first':
       return counted
-        .toSorted(byLikelyOrder)
+        .toSorted(byLikelyOrder(keep))
         .map((event) => valueAt(event, value.of))
         .find((each) => scalars.includes(each));
     case 'last':
@@ -304,13 +310,14 @@ function byOrder(a: LoggedEvent, b: LoggedEvent): number {
   return a.timestamp - b.timestamp || a.receivedAt - b.receivedAt || compareText(a.messageId, b.messageId);
 }
 
-/** A clock before 1973 was never set: such an event happened when it was received. The logs of tests forget nothing. */
-function likely(event: LoggedEvent): LoggedEvent {
-  return event.timestamp < Date.parse('1973-01-01') ? { ...event, timestamp: event.receivedAt } : event;
+/** A clock before 1973 was never set, and one that is slower than the log keeps events is wrong: the receipt counts. */
+function likely(event: LoggedEvent, keep = Number.POSITIVE_INFINITY): LoggedEvent {
+  const isWrong = event.timestamp < Date.parse('1973-01-01') || event.timestamp < event.receivedAt - keep;
+  return isWrong ? { ...event, timestamp: event.receivedAt } : event;
 }
 
-function byLikelyOrder(a: LoggedEvent, b: LoggedEvent): number {
-  return byOrder(likely(a), likely(b));
+function byLikelyOrder(keep?: number): (a: LoggedEvent, b: LoggedEvent) => number {
+  return (a, b) => byOrder(likely(a, keep), likely(b, keep));
 }
 
 const NOBODY = /^(undefined|null|none|nil|nan|0|true|false|anonymous|guest|unknown|\[object object\]|\{\})$/i;
@@ -318,8 +325,9 @@ const NOBODY = /^(undefined|null|none|nil|nan|0|true|false|anonymous|guest|unkno
 /** Whose an event is, with all that the log says of who is who. */
 export function personsOf(
   events: readonly LoggedEvent[],
+  keep?: number,
 ): (event: Pick<LoggedEvent, 'userId' | 'anonymousId'>) => string | null {
-  const inTime = events.toSorted(byLikelyOrder);
+  const inTime = events.toSorted(byLikelyOrder(keep));
   const aliased = new Map<string, { readonly user: string; readonly turn: number }>();
   const owner = new Map<string, string>();
   for (const [turn, { type, userId, anonymousId, previousId }] of inTime.entries()) {
