@@ -1,4 +1,5 @@
 import type { Activity, PlaceFilter } from '../../../src/definition/definition.ts';
+import { KIND_VIEWS } from '../../../src/definition/log-views.ts';
 import { traitsIn } from '../../../src/definition/operators.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
@@ -11,14 +12,12 @@ export const inOrder = (direction: 'ASC' | 'DESC', { binary }: DefinitionDialect
 /** The event's own id: the user id or, without one, the anonymous id. */
 export const RAW_PERSON = 'user_id IS NULL AS is_anonymous, coalesce(user_id, anonymous_id) AS id';
 
-const VIEWS = { track: 'tracks', page: 'pages', screen: 'screens' } as const;
-
 /** A FROM item and a WHERE clause for the messages of an activity, with the columns of the log's views. */
 export function fromActivity(activity: Activity, dialect: DefinitionDialect): string {
   const fixed: PlaceFilter[] = [];
   const personal: PlaceFilter[] = [];
   for (const filter of activity.where) (traitsIn([filter]).length === 0 ? fixed : personal).push(filter);
-  const rows = `${dialect.view(VIEWS[activity.kind])} WHERE ${activityConditions(activity, fixed, dialect)}`;
+  const rows = `${dialect.view(KIND_VIEWS[activity.kind])} WHERE ${activityConditions(activity, fixed, dialect)}`;
   if (personal.length === 0) return `FROM ${rows}`;
   const traits = traitsIn(personal);
   const joins = traits.map(

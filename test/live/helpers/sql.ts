@@ -11,7 +11,9 @@ import type { Store } from '../../../src/store/port.ts';
 import { resultOf } from '../../definitions/helpers/engines.ts';
 
 /** What short definitions read. */
-const VIEWS = new Set(['events', 'tracks', 'identifies', 'identities'].map((name) => `rollcall_${name}`));
+const VIEWS = new Set(
+  ['events', 'tracks', 'pages', 'screens', 'identifies', 'identities'].map((name) => `rollcall_${name}`),
+);
 
 /** The result of definitions' SQL over the log of a store, without audiences and their runs. */
 export async function openSql(store: Store, config: Pick<Config, 'eventLog' | 'store' | 'engines'>) {
