@@ -61,6 +61,8 @@ const leaves = [
   'definition/definition',
   'definition/log-views',
   'definition/operators',
+  'definition/places',
+  'definition/sequence',
 ];
 /** The kinds are a part of the wire contract. */
 const isLeaf = (path: string) =>

@@ -11,6 +11,17 @@ const { url, folder, events, sink, definitions } = JSON.parse(process.argv[2] ??
   sink: number;
   definitions: number;
 };
+const SEQUENCES = 15;
+
+function definition(number: number): object {
+  if (number === 0) return { performed: 'Order Completed', atLeast: 10_000, within: '90 days' };
+  const event = { performed: `Event ${number % 50}` };
+  const [half, within] = [Math.floor(number / 50), '30 days'];
+  if (number % 50 > SEQUENCES || half > 1) return { ...event, atLeast: 2 + half, within };
+  const never = { not: { performed: 'Order Completed' }, after: { atMost: '1 hour' } };
+  return { sequence: [event, half === 0 ? event : never], within };
+}
+
 const config = {
   store: url,
   listen: { port: 0 },
@@ -24,15 +35,13 @@ const config = {
   eventLog: { path: events, keep: '4000d' },
   destinations: [{ name: 'crm', sources: ['personas'], webhookUrl: `http://127.0.0.1:${sink}/` }],
   // Half of them ask for two of an event, which each person who does it does; the others for three, which nobody does.
-  // One asks for what the people of a history did, of whom hardly any is a member.
+  // One asks for what the people of a history did, of whom hardly any is a member. Of each half, 15 are sequences: an
+  // event twice, which makes the same changes, and an event that is not answered within an hour.
   audiences: Array.from({ length: definitions }, (_, number) => ({
     name: `Live ${number}`,
     source: 'personas',
     live: true,
-    when:
-      number === 0
-        ? { performed: 'Order Completed', atLeast: 10_000, within: '90 days' }
-        : { performed: `Event ${number % 50}`, atLeast: 2 + Math.floor(number / 50), within: '30 days' },
+    when: definition(number),
   })),
 };
 const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', folder, env: {} });

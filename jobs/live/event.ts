@@ -1,5 +1,6 @@
-import type { FieldPlace, KeyPath, PlaceFilter } from '../../src/definition/definition.ts';
-import { compareText, passesAll, type Reference } from '../../src/definition/operators.ts';
+import type { PlaceFilter } from '../../src/definition/definition.ts';
+import { compareText, passesAll, type ValueReference } from '../../src/definition/operators.ts';
+import type { FieldPlace, KeyPath } from '../../src/definition/places.ts';
 import { UNSET_CLOCK } from '../../src/kernel/timestamp.ts';
 import type { LoggedRow } from '../../src/store/event-log.ts';
 
@@ -101,6 +102,7 @@ export function placeIn(event: Said, { part, path }: FieldPlace): unknown {
 
 /** @param filters - ones that depend on the event alone */
 export function passesFilters(event: Said, filters: readonly PlaceFilter[]): boolean {
-  const resolve = (reference: Reference) => ('property' in reference ? placeIn(event, reference.property) : undefined);
+  const resolve = (reference: ValueReference) =>
+    'property' in reference ? placeIn(event, reference.property) : undefined;
   return filters.every((filter) => passesAll(placeIn(event, filter), filter.tests, { now: 0, resolve }));
 }

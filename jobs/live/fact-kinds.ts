@@ -1,14 +1,14 @@
 import { type Fact, isInSplit } from '../../src/definition/conditions.ts';
-import { changesAt, passesAll, type Reference, type TestContext, traitsIn } from '../../src/definition/operators.ts';
+import {
+  changesAt,
+  passesAll,
+  type TestContext,
+  traitsIn,
+  type ValueReference,
+} from '../../src/definition/operators.ts';
+import { type Judged, stepsDone } from '../../src/definition/sequence.ts';
 import { likelyTime, valueAt } from './event.ts';
 import { byLikelyTime, compareDated, type Dated, type KeptFacts, type Section, sectionOf } from './kept.ts';
-import { stepsDone } from './sequence.ts';
-
-export interface Judged {
-  readonly isTrue: boolean;
-  /** The time at which this may change without events; null for never. */
-  readonly due: number | null;
-}
 
 /** Somebody, and the instant at which facts are judged. */
 export interface JudgedPerson {
@@ -139,7 +139,7 @@ function latestTrait({ kept }: JudgedPerson, trait: string): unknown {
 }
 
 function contextOf(person: JudgedPerson): TestContext {
-  const resolve = (reference: Reference) => {
+  const resolve = (reference: ValueReference) => {
     if (!('trait' in reference)) return undefined;
     const [trait = '', ...rest] = reference.trait;
     return valueAt(latestTrait(person, trait), rest);

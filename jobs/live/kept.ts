@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
 import partition from 'lodash/partition.js';
-import type { Activity, FieldPlace, PlaceFilter } from '../../src/definition/definition.ts';
+import type { Activity, PlaceFilter } from '../../src/definition/definition.ts';
 import { isFixed } from '../../src/definition/operators.ts';
+import type { FieldPlace } from '../../src/definition/places.ts';
 import { compareWhen, likelyTime, type When } from './event.ts';
 
 /**

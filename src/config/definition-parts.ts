@@ -1,14 +1,15 @@
 import * as z from 'zod';
-import { type FieldPlace, type KeyPath, MESSAGE_PARTS, type PlaceFilter } from '../definition/definition.ts';
+import type { PlaceFilter } from '../definition/definition.ts';
 import {
   OPERATOR_NAMES,
   OPERATORS,
   type Operands,
   REFERRING,
-  type Reference,
   type Scalar,
   type Test,
+  type ValueReference,
 } from '../definition/operators.ts';
+import { type FieldPlace, type KeyPath, MESSAGE_PARTS } from '../definition/places.ts';
 import { suggestion } from '../kernel/spelling.ts';
 import { isoInstant } from '../kernel/timestamp.ts';
 import { duration, flag, positive } from './formats.ts';
@@ -48,7 +49,7 @@ const OPERANDS: { readonly [Form in keyof Operands]: z.ZodType<Operands[Form]> }
 
 /** A value in place of a constant. */
 const reference = section({ trait: z.string().optional(), property: z.string().optional() })
-  .transform(({ trait, property }, context): Reference => {
+  .transform(({ trait, property }, context): ValueReference => {
     const fail = (path: string[], message: string) => {
       context.addIssue({ code: 'custom', path, message });
       return z.NEVER;

@@ -6,7 +6,7 @@ import {
   type PlaceFilter,
   PROPERTY_OPERATORS,
   type Sequence,
-  type Step,
+  type SequenceStep,
   type TraitValue,
 } from '../definition/definition.ts';
 import { referenceOf } from '../definition/operators.ts';
@@ -149,7 +149,7 @@ const sequence = written({
       refuse({ path: ['sequence', index, ...(key === null ? [] : [key])], message });
     };
     const window = { within: given.within, between: given.between, since: given.since };
-    const steps: Step[] = [];
+    const steps: SequenceStep[] = [];
     let not: Sequence['not'] = null;
     for (const [index, each] of (given.sequence ?? []).entries()) {
       const { not: absent, after = {} } = each as z.output<typeof step>;

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
-import type { Activity, KeyPath, Sequence, Split } from './definition.ts';
+import type { Activity, Sequence, Split } from './definition.ts';
 import { passesAll, type Test, type TestContext } from './operators.ts';
+import type { KeyPath } from './places.ts';
 
 /** The checked conditions of a short definition, by key. */
 interface Conditions {
@@ -198,7 +199,7 @@ export function windowsIn(
 }
 
 /** A condition split into the facts needed of a person, and the formula over them. */
-export interface Facts {
+interface Facts {
   readonly facts: readonly Fact[];
   readonly formula: Formula;
 }

@@ -1,16 +1,5 @@
 import type { Test } from './operators.ts';
-
-/** The keys of nested objects, from the outside in. */
-export type KeyPath = readonly string[];
-
-/** The parts of a message that a filter can read. */
-export const MESSAGE_PARTS = ['properties', 'context', 'traits'] as const;
-
-/** A place in a message. */
-export interface FieldPlace {
-  readonly part: (typeof MESSAGE_PARTS)[number];
-  readonly path: KeyPath;
-}
+import type { FieldPlace } from './places.ts';
 
 /** A place in a message, and the tests that its value must all pass. */
 export interface PlaceFilter extends FieldPlace {
@@ -35,7 +24,7 @@ export interface Activity {
 }
 
 /** A step of a sequence. */
-export interface Step {
+export interface SequenceStep {
   readonly activity: Activity;
   /** Milliseconds since the step before, both included; null for no limit. */
   readonly atLeast: number;
@@ -44,7 +33,7 @@ export interface Step {
 
 /** Steps of different messages, one after another. */
 export interface Sequence {
-  readonly steps: readonly Step[];
+  readonly steps: readonly SequenceStep[];
   /** A message that must not follow the last step within `atMost` milliseconds; null for none. */
   readonly not: { readonly activity: Activity; readonly atMost: number } | null;
 }

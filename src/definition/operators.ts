@@ -1,12 +1,12 @@
+import { matchesGlob } from '../kernel/glob.ts';
 import { isoInstant } from '../kernel/timestamp.ts';
-import type { FieldPlace, KeyPath } from './definition.ts';
-import { matchesGlob } from './glob.ts';
+import type { FieldPlace, KeyPath } from './places.ts';
 
 /** A value that a filter compares with one in a message. */
 export type Scalar = string | number | boolean;
 
 /** A value in place of a constant: a trait of the person, or a place in the same event. */
-export type Reference = { readonly trait: KeyPath } | { readonly property: FieldPlace };
+export type ValueReference = { readonly trait: KeyPath } | { readonly property: FieldPlace };
 
 /** The forms of operands. `src/config/definition-parts.ts` has the syntax of each. */
 export interface Operands {
@@ -155,20 +155,20 @@ export type OperatorName = keyof typeof OPERATORS;
 export const OPERATOR_NAMES = Object.keys(OPERATORS) as readonly OperatorName[];
 
 /** The operand of an operator. */
-export type OperandOf<Name extends OperatorName> = Operands[(typeof OPERATORS)[Name]['takes']];
+type OperandOf<Name extends OperatorName> = Operands[(typeof OPERATORS)[Name]['takes']];
 
 /** An operator and its operand, which may be a reference for some forms. */
 export type Test = {
   [Name in OperatorName]: {
     readonly operator: Name;
-    readonly operand: OperandOf<Name> | ((typeof OPERATORS)[Name]['takes'] extends Referring ? Reference : never);
+    readonly operand: OperandOf<Name> | ((typeof OPERATORS)[Name]['takes'] extends Referring ? ValueReference : never);
   };
 }[OperatorName];
 
 /** The instant at which tests are asked, and the values that references have. */
 export interface TestContext {
   readonly now: number;
-  resolve(reference: Reference): unknown;
+  resolve(reference: ValueReference): unknown;
 }
 
 export function passesAll(value: unknown, tests: readonly Test[], context: TestContext): boolean {
@@ -184,7 +184,7 @@ export function changesAt(value: unknown, test: Test, now: number): number | nul
 }
 
 /** The reference that stands for the operand of a test; null for a constant. */
-export function referenceOf({ operand }: Test): Reference | null {
+export function referenceOf({ operand }: Test): ValueReference | null {
   return typeof operand === 'object' && ('trait' in operand || 'property' in operand) ? operand : null;
 }
 

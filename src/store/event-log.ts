@@ -1,4 +1,5 @@
-import type { Activity, MESSAGE_PARTS } from '../definition/definition.ts';
+import type { Activity } from '../definition/definition.ts';
+import type { MESSAGE_PARTS } from '../definition/places.ts';
 import type { ErasedIds, IdentityLinks } from './deleted-ids.ts';
 import type { Fence } from './fleet.ts';
 

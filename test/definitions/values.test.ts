@@ -3,13 +3,9 @@ import t from 'tap';
 import { compile } from '../../jobs/engines/definitions/compile.ts';
 import { askedOf, type LiveDefinition } from '../../jobs/live/facts.ts';
 import type { Condition } from '../../src/definition/conditions.ts';
-import {
-  type Activity,
-  type FieldPlace,
-  PROPERTY_OPERATORS,
-  type TraitValue,
-} from '../../src/definition/definition.ts';
+import { type Activity, PROPERTY_OPERATORS, type TraitValue } from '../../src/definition/definition.ts';
 import { OPERATOR_NAMES, OPERATORS, type Operands, type Test } from '../../src/definition/operators.ts';
+import type { FieldPlace } from '../../src/definition/places.ts';
 import { readable } from '../../src/store/events/readable.ts';
 import { LiveModel } from '../live/helpers/rows.ts';
 import { openEngines } from './helpers/engines.ts';

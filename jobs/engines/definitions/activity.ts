@@ -2,7 +2,7 @@ import type { Activity, PlaceFilter } from '../../../src/definition/definition.t
 import { KIND_VIEWS } from '../../../src/definition/log-views.ts';
 import { traitsIn } from '../../../src/definition/operators.ts';
 import { literal } from '../sql/plan-query.ts';
-import type { DefinitionDialect } from './dialect.ts';
+import { ago, type DefinitionDialect } from './dialect.ts';
 import { filterConditions } from './operators.ts';
 
 /** The order of events: by time, then by receipt and id. */
@@ -61,8 +61,6 @@ function activityConditions(
     ...filterConditions(where, dialect),
   ].join('\n    AND ');
 }
-
-export const ago = (milliseconds: number) => `$now - INTERVAL '${milliseconds} milliseconds'`;
 
 /** Also limits the day of receipt, by which the log is partitioned. An event is never later than its receipt. */
 function startingAt(sign: string, instant: string): readonly string[] {

@@ -1,4 +1,4 @@
-import type { KeyPath } from '../../../src/definition/definition.ts';
+import type { KeyPath } from '../../../src/definition/places.ts';
 
 /** Views of the event log that compiled definitions read (docs/event-log.md). */
 type LogView = 'events' | 'tracks' | 'pages' | 'screens' | 'identifies' | 'identities';
@@ -40,3 +40,6 @@ export interface DefinitionDialect {
   /** A suffix that makes text compare by its bytes, whatever its collation. */
   readonly binary: string;
 }
+
+/** SQL of both dialects for a time before now. */
+export const ago = (milliseconds: number) => `$now - INTERVAL '${milliseconds} milliseconds'`;

@@ -1,5 +1,5 @@
-import type { KeyPath } from '../../../src/definition/definition.ts';
 import { INSTANT } from '../../../src/definition/operators.ts';
+import type { KeyPath } from '../../../src/definition/places.ts';
 import { literal } from '../sql/plan-query.ts';
 import type { DefinitionDialect } from './dialect.ts';
 

@@ -1,8 +1,8 @@
 import type { Fact } from '../../../src/definition/conditions.ts';
 import type { Activity } from '../../../src/definition/definition.ts';
 import { traitsIn } from '../../../src/definition/operators.ts';
-import { ago, byPerson, fromActivity, latestTrait, RAW_PERSON, timestamp } from './activity.ts';
-import type { DefinitionDialect } from './dialect.ts';
+import { byPerson, fromActivity, latestTrait, RAW_PERSON, timestamp } from './activity.ts';
+import { ago, type DefinitionDialect } from './dialect.ts';
 import { passesAll } from './operators.ts';
 import { sequenceQuery } from './sequence.ts';
 
@@ -10,7 +10,7 @@ import { sequenceQuery } from './sequence.ts';
 export type AudienceSql = (key: string) => string;
 
 /** A fact that is found in the log. That of a split follows from the id. */
-export type QueriedFact = Exclude<Fact, { readonly kind: 'split' }>;
+type QueriedFact = Exclude<Fact, { readonly kind: 'split' }>;
 
 /** A query for the people (unique user_id) of whom a fact is true. */
 export function factQuery(fact: QueriedFact, audience: AudienceSql, dialect: DefinitionDialect): string {

@@ -1,4 +1,4 @@
-import type { FieldPlace, PlaceFilter } from '../../../src/definition/definition.ts';
+import type { PlaceFilter } from '../../../src/definition/definition.ts';
 import {
   OPERATORS as MEANINGS,
   type Operands,
@@ -7,9 +7,9 @@ import {
   type Scalar,
   type Test,
 } from '../../../src/definition/operators.ts';
+import type { FieldPlace } from '../../../src/definition/places.ts';
 import { literal } from '../sql/plan-query.ts';
-import { ago } from './activity.ts';
-import type { DefinitionDialect } from './dialect.ts';
+import { ago, type DefinitionDialect } from './dialect.ts';
 
 /** The SQL of a scalar in each type. Null where it is none of that type, or is known to be none. */
 interface Typed {
@@ -18,11 +18,11 @@ interface Typed {
   readonly boolean: string | null;
 }
 
-type Sql<Operand> = (value: string, operand: Operand, dialect: DefinitionDialect) => string;
+type OperatorSql<Operand> = (value: string, operand: Operand, dialect: DefinitionDialect) => string;
 
 /** Makes an operator's SQL condition on a JSON value, which may be null. Some operands may be references. */
 const OPERATORS: {
-  readonly [Name in OperatorName]: Sql<
+  readonly [Name in OperatorName]: OperatorSql<
     (typeof MEANINGS)[Name]['takes'] extends 'scalar' | 'part' | 'ordered' | 'text' | 'instant'
       ? Typed
       : Operands[(typeof MEANINGS)[Name]['takes']]
@@ -92,7 +92,7 @@ const TYPED: ReadonlySet<keyof Operands> = new Set(['scalar', 'part', 'ordered',
 
 function passes(value: string, test: Test, dialect: DefinitionDialect, traitOf: TraitSql): string {
   // The type of a test guarantees that they match.
-  const sql = OPERATORS[test.operator] as Sql<unknown>;
+  const sql = OPERATORS[test.operator] as OperatorSql<unknown>;
   const isTyped = TYPED.has(MEANINGS[test.operator].takes);
   return known(sql(value, isTyped ? operandOf(test, dialect, traitOf) : test.operand, dialect));
 }
@@ -141,7 +141,7 @@ function among(value: string, operands: readonly Scalar[], dialect: DefinitionDi
   return operands.map((each) => same(value, constant(each, dialect), dialect)).join(' OR ');
 }
 
-function ordered(sign: string): Sql<Typed> {
+function ordered(sign: string): OperatorSql<Typed> {
   return (value, operand, dialect) => compared(value, operand, dialect, sign, ['text', 'number']);
 }
 
@@ -151,7 +151,7 @@ function contains(value: string, operand: Typed, dialect: DefinitionDialect): st
   return `CASE ${item} WHEN ${dialect.isText(value)} THEN strpos(${dialect.text(value)}, ${operand.text}) > 0 END`;
 }
 
-function instants(sign: string): Sql<Typed> {
+function instants(sign: string): OperatorSql<Typed> {
   return (value, { text }, dialect) =>
     text === null ? 'FALSE' : `${dialect.instant(typed(value, dialect).text)} ${sign} ${dialect.instant(text)}`;
 }

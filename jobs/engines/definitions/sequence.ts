@@ -1,9 +1,9 @@
-import type { Activity, Sequence, Step } from '../../../src/definition/definition.ts';
-import { ago, byPerson, fromActivity, RAW_PERSON } from './activity.ts';
-import type { DefinitionDialect } from './dialect.ts';
+import type { Activity, Sequence, SequenceStep } from '../../../src/definition/definition.ts';
+import { byPerson, fromActivity, RAW_PERSON } from './activity.ts';
+import { ago, type DefinitionDialect } from './dialect.ts';
 
 /**
- * A query for the people (unique user_id) of a sequence. Step by step it finds the times at which all steps until then
+ * A query for the people (unique user_id) of a sequence. SequenceStep by step it finds the times at which all steps until then
  * can be done. Of the step before, the latest time that is early enough decides, so a window function finds it.
  */
 export function sequenceQuery({ steps, not }: Sequence, dialect: DefinitionDialect): string {
@@ -16,7 +16,7 @@ export function sequenceQuery({ steps, not }: Sequence, dialect: DefinitionDiale
 }
 
 /** True if a message may be of both steps. */
-function overlap({ activity: one }: Step, { activity: other }: Step): boolean {
+function overlap({ activity: one }: SequenceStep, { activity: other }: SequenceStep): boolean {
   if (one.kind !== other.kind) return false;
   return one.names === null || other.names === null || one.names.some((name) => other.names?.includes(name));
 }
@@ -30,7 +30,7 @@ function messagesOf(activity: Activity, dialect: DefinitionDialect, columns: rea
   return byPerson(done, ['done.done_at', ...columns.map((name) => `done.${name}`)], dialect);
 }
 
-function separateTables(steps: readonly Step[], dialect: DefinitionDialect): readonly Table[] {
+function separateTables(steps: readonly SequenceStep[], dialect: DefinitionDialect): readonly Table[] {
   return steps.map(({ activity, atLeast, atMost }, place) => {
     const own = messagesOf(activity, dialect);
     if (place === 0) return ['reached0', `SELECT DISTINCT user_id, done_at FROM (${own}) AS own`];
@@ -54,7 +54,7 @@ function following(rows: string, atLeast: number, atMost: number | null): string
  * Steps that may share messages: those that were done at the very time of a row are remembered, as they must differ.
  * Of messages at one time that are of the same steps, as many as there are steps are enough.
  */
-function sharingTables(steps: readonly Step[], dialect: DefinitionDialect): readonly Table[] {
+function sharingTables(steps: readonly SequenceStep[], dialect: DefinitionDialect): readonly Table[] {
   const flags = steps.map((_, place) => `step${place}`);
   const each = steps.map(
     ({ activity }, place) =>

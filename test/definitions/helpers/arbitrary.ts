@@ -3,13 +3,12 @@ import type { Condition, ConditionName } from '../../../src/definition/condition
 import {
   ACTIVITY_KINDS,
   type Activity,
-  type FieldPlace,
-  type KeyPath,
   type PlaceFilter,
   PROPERTY_OPERATORS,
   type TraitValue,
 } from '../../../src/definition/definition.ts';
 import { OPERATOR_NAMES, OPERATORS, type Operands, REFERRING, type Test } from '../../../src/definition/operators.ts';
+import type { FieldPlace, KeyPath } from '../../../src/definition/places.ts';
 import { type LoggedEvent, NOW } from './event.ts';
 
 /** Few of each, so that they meet: the same names, ids, values and edges of windows again and again. */

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Condition } from '../../../src/definition/conditions.ts';
-import type { Activity, FieldPlace, KeyPath, Sequence, TraitValue } from '../../../src/definition/definition.ts';
-import type { Reference, Test } from '../../../src/definition/operators.ts';
+import type { Activity, Sequence, TraitValue } from '../../../src/definition/definition.ts';
+import type { Test, ValueReference } from '../../../src/definition/operators.ts';
+import type { FieldPlace, KeyPath } from '../../../src/definition/places.ts';
 import type { LoggedEvent } from './event.ts';
 
 /**
@@ -159,7 +160,7 @@ function passes(value: unknown, test: Test, event: LoggedEvent | null, context: 
   const { operator } = test;
   const given = test.operand as unknown;
   const isReference = typeof given === 'object' && !Array.isArray(given);
-  const meant = isReference ? meaning(given as Reference, event, context) : given;
+  const meant = isReference ? meaning(given as ValueReference, event, context) : given;
   // Nothing equals what is not there, or is no single value.
   const operand = isReference && !['string', 'number', 'boolean'].includes(typeof meant) ? Number.NaN : meant;
   const [text, other] = [typeof value === 'string' ? value : null, typeof operand === 'string' ? operand : null];
@@ -204,7 +205,7 @@ function passes(value: unknown, test: Test, event: LoggedEvent | null, context: 
   }
 }
 
-function meaning(reference: Reference, event: LoggedEvent | null, { events }: Context): unknown {
+function meaning(reference: ValueReference, event: LoggedEvent | null, { events }: Context): unknown {
   if ('trait' in reference) return traitValue(events, reference.trait);
   return event === null ? undefined : valueAt(event, reference.property);
 }

@@ -1,6 +1,14 @@
-import type { Sequence } from '../../src/definition/definition.ts';
-import type { Judged } from './fact-kinds.ts';
-import type { Dated } from './kept.ts';
+import type { Sequence } from './definition.ts';
+
+/** A message that may be a step. */
+type Done = readonly [at: number, receivedAt: number, messageId: string, ...unknown[]];
+
+/** What holds of somebody at an instant. */
+export interface Judged {
+  readonly isTrue: boolean;
+  /** The time at which this may change without events; null for never. */
+  readonly due: number | null;
+}
 
 /** A time at which all steps until one can be done, with the messages of that very time that were used. */
 interface Reached {
@@ -17,8 +25,8 @@ interface Reached {
  */
 export function stepsDone(
   { steps, not }: Sequence,
-  found: readonly (readonly Dated[])[],
-  answers: readonly Dated[],
+  found: readonly (readonly Done[])[],
+  answers: readonly Done[],
   now: number,
 ): Judged {
   const { within, until } = steps[0]?.activity ?? { within: null, until: 0 };
@@ -54,7 +62,7 @@ export function stepsDone(
 /** @param own - sorted by time, as is `reached` */
 function following(
   reached: readonly Reached[],
-  own: readonly Dated[],
+  own: readonly Done[],
   atLeast: number,
   atMost: number,
 ): readonly Reached[] {
@@ -88,7 +96,7 @@ function firstAfter(times: readonly number[], at: number): number {
 }
 
 /** Of messages at one time that are of the same steps, as many as there are steps are enough. */
-function withoutMany(found: readonly (readonly Dated[])[]): readonly (readonly Dated[])[] {
+function withoutMany(found: readonly (readonly Done[])[]): readonly (readonly Done[])[] {
   const stepsOf = new Map<string, string>();
   for (const [place, own] of found.entries())
     for (const [, , id] of own) stepsOf.set(id, `${stepsOf.get(id) ?? ''} ${place}`);
