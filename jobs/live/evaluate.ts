@@ -3,7 +3,7 @@ import { LONGEST_LIST, type TraitValue } from '../../src/definition/definition.t
 import { compareText } from '../../src/definition/operators.ts';
 import { isPlaceholder } from '../../src/kernel/placeholders.ts';
 import { LONGEST_VALUE } from '../engines/port.ts';
-import { entriesOf, type JudgedPerson, sooner } from './fact-kinds.ts';
+import { entriesOf, type JudgedPerson, lastCounted, sooner } from './fact-kinds.ts';
 import type { AskedFacts, AskedOfAll } from './facts.ts';
 import { byLikelyTime, compareDated, type Dated, type KeptFacts } from './kept.ts';
 
@@ -102,9 +102,10 @@ function countedIn<T>(
 ): { readonly counted: readonly T[]; readonly due: number | null } {
   const start = within === null ? Number.NEGATIVE_INFINITY : now - within;
   const inside = all.filter((each) => timeOf(each) > start);
-  const counted = inside.filter((each) => timeOf(each) <= now - until);
-  const coming = inside.filter((each) => timeOf(each) > now - until).map(timeOf);
-  const enters = until === 0 || coming.length === 0 ? null : coming.reduce((least, at) => Math.min(least, at)) + until;
+  const last = lastCounted(now, until);
+  const counted = inside.filter((each) => timeOf(each) <= last);
+  const coming = inside.filter((each) => timeOf(each) > last).map(timeOf);
+  const enters = coming.length === 0 ? null : coming.reduce((least, at) => Math.min(least, at)) + until;
   return { counted, due: sooner(enters, leavesAt(counted.map(timeOf), within)) };
 }
 

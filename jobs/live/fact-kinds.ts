@@ -65,8 +65,9 @@ const ASKED: { readonly [Kind in Fact['kind']]: (fact: FactOf<Kind>, keep: numbe
         const isSince = activity.since === null || at >= activity.since;
         const leaves = activity.within === null ? Number.POSITIVE_INFINITY : at + activity.within;
         const enters = at + activity.until;
-        const next = [enters, leaves].find((each) => each > now && Number.isFinite(each)) ?? null;
-        return { isTrue: isSince && now >= enters && now < leaves, due: sooner(due, next) };
+        const next =
+          [...(activity.until > 0 ? [enters] : []), leaves].find((each) => each > now && Number.isFinite(each)) ?? null;
+        return { isTrue: isSince && at <= lastCounted(now, activity.until) && now < leaves, due: sooner(due, next) };
       },
     };
   },
@@ -164,6 +165,11 @@ export function entriesOf(
   return { entries: passing, due };
 }
 
+/** The latest time that counts. What was received with a time that is in the future by a corrected clock counts at once. */
+export function lastCounted(now: number, until: number): number {
+  return until === 0 ? Number.POSITIVE_INFINITY : now - until;
+}
+
 interface AskedCount {
   readonly section: Section;
   readonly least: number;
@@ -194,14 +200,15 @@ function countBetween(
   { within, until, least, most }: { within: number; until: number; least: number; most: number },
   now: number,
 ): Judged {
-  const times = all.filter((at) => at > now - within && at <= now - until);
+  const last = lastCounted(now, until);
+  const times = all.filter((at) => at > now - within && at <= last);
   const count = times.length;
   const isTrue = count >= least && count <= most;
-  const coming = all.filter((at) => at > now - until);
-  const enters = until === 0 || coming.length === 0 ? null : Math.min(...coming.map((at) => at + until));
+  const coming = all.filter((at) => at > last);
+  const enters = coming.length === 0 ? null : Math.min(...coming.map((at) => at + until));
   if (count < least) return { isTrue, due: enters };
   // The event whose leaving will change the result.
-  const last = isTrue ? count - least : count - most - 1;
-  const leaving = times.toSorted((a, b) => a - b)[last];
+  const place = isTrue ? count - least : count - most - 1;
+  const leaving = times.toSorted((a, b) => a - b)[place];
   return { isTrue, due: sooner(enters, leaving === undefined ? null : leaving + within) };
 }

@@ -42,7 +42,7 @@ export function stepsDone(
     if (place > 0) reached = following(reached, own, atLeast, atMost ?? Number.POSITIVE_INFINITY);
     else {
       for (const [at] of own) if (until > 0) wake(at + until);
-      reached = own.filter(([at]) => at <= now - until).map(([at, , id]) => ({ at, used: [id] }));
+      reached = own.filter(([at]) => until === 0 || at <= now - until).map(([at, , id]) => ({ at, used: [id] }));
       if (within !== null) for (const { at } of reached) wake(at + within);
     }
     if (reached.length === 0) return { isTrue: false, due };
