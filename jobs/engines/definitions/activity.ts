@@ -50,7 +50,8 @@ function activityConditions(
   dialect: DefinitionDialect,
 ): string {
   const column = kind === 'track' ? 'event' : 'name';
-  const named = names === null ? [] : [`${column} IN (${names.map(literal).join(', ')})`];
+  const among = (all: readonly string[]) => (all.length === 1 ? `= ${all[0]}` : `IN (${all.join(', ')})`);
+  const named = names === null ? [] : [`${column} ${among(names.map(literal))}`];
   const start = since === null ? [] : startingAt('>=', timestamp(since));
   const window = within === null ? [] : startingAt('>', ago(within));
   return [
