@@ -5,6 +5,9 @@ import { RESPONSE_LIMIT } from '../response-text.ts';
 /** Limits of bytes before the final head, and from it on. undici doesn't count padding and framing. */
 const HEADS_LIMIT = 64 * 1024;
 export const ANSWER_LIMIT = RESPONSE_LIMIT + HEADS_LIMIT;
+/** Limit of lines from the final head on: undici keeps two objects per header or trailer, 300 bytes for `a: b`. */
+const LINES_LIMIT = 2_000;
+const LINE_FEED = 0x0a;
 /** Index of the status in `HTTP/1.1 100`, and the first digit of an interim one. */
 const STATUS_AT = 9;
 const ONE = 0x31;
@@ -31,7 +34,7 @@ export function withoutInterim<S extends Socket>(socket: S): S {
       }
       const chunk = read.call(socket) as Buffer | null;
       if (chunk === null) return null;
-      const rest = answer.strip(chunk);
+      const rest = answer.admit(answer.strip(chunk));
       if (rest.length > 0) return rest;
     }
   };
@@ -56,12 +59,14 @@ class Answer {
   /** True until the final head begins. */
   private isInterim = false;
   private received = 0;
+  private lines = 0;
   /** Beginning of a head that may be an interim one or is incomplete. */
   private held: Buffer = NOTHING;
 
   begin(): void {
     this.isInterim = true;
     this.received = 0;
+    this.lines = 0;
   }
 
   get isUnanswered(): boolean {
@@ -69,7 +74,18 @@ class Answer {
   }
 
   get isTooLong(): boolean {
-    return this.received > (this.isInterim ? HEADS_LIMIT : ANSWER_LIMIT);
+    return this.received > (this.isInterim ? HEADS_LIMIT : ANSWER_LIMIT) || this.lines > LINES_LIMIT;
+  }
+
+  /** Returns the beginning of these bytes that has no more lines than an answer may have. */
+  admit(bytes: Buffer): Buffer {
+    let end = -1;
+    do {
+      end = bytes.indexOf(LINE_FEED, end + 1);
+      if (end === -1) return bytes;
+      this.lines += 1;
+    } while (this.lines <= LINES_LIMIT);
+    return bytes.subarray(0, end);
   }
 
   /** Returns the part of a chunk that undici may see. */
