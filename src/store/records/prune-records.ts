@@ -7,7 +7,7 @@ export const prunableRuns = (dialect: Dialect, before: number, limit: number): S
   SELECT r.id FROM rollcall.run AS r ${dialect.using('run_started')}
   WHERE r.started_at < ${before} AND NOT ${IS_OPEN}
     AND EXISTS (SELECT 1 FROM rollcall.run AS newer ${dialect.using('run_key')}
-      WHERE newer.key = r.key AND newer.started_at > r.started_at)
+      WHERE newer.key = r.key AND newer.seq > r.seq)
     AND (SELECT coalesce(sum(p.deliveries - p.delivered - p.dead - p.superseded), 0)
       FROM rollcall.run_progress AS p WHERE p.run = r.id) <= 0
   ORDER BY r.started_at LIMIT ${limit}`;

@@ -28,20 +28,18 @@ const OPEN_STATES: ReadonlySet<RunState> = new Set<RunState>(['staged', 'held', 
 /** As in the condition of the index `run_open`. */
 export const IS_OPEN = raw("state IN ('staged', 'held', 'sending', 'committed')");
 
-/** A listing of runs; each kind has an index. */
+/** A listing of runs by the order of their insertion: the clock may have been wrong. Each kind has an index. */
 export function runsQuery(dialect: Dialect, { key, states, before, limit }: RunFilter): Sql {
   const isOpen = states?.every((state) => OPEN_STATES.has(state)) ?? false;
-  const index = isOpen ? 'run_open' : key !== undefined ? 'run_key' : 'run_started';
+  const index = isOpen ? 'run_open' : key !== undefined ? 'run_key' : null;
   const conditions = where(
     isOpen ? IS_OPEN : null,
     key === undefined ? null : sql`key = ${key}`,
     states ? dialect.oneOf(raw('state'), 'text', states) : null,
-    before === undefined
-      ? null
-      : sql`(started_at, seq) < (SELECT started_at, seq FROM rollcall.run WHERE id = ${before})`,
+    before === undefined ? null : sql`seq < (SELECT seq FROM rollcall.run WHERE id = ${before})`,
   );
-  return sql`SELECT record, cursor, sent FROM rollcall.run ${dialect.using(index)} ${conditions}
-    ORDER BY started_at DESC, seq DESC LIMIT ${limit}`;
+  return sql`SELECT record, cursor, sent FROM rollcall.run ${index === null ? raw('') : dialect.using(index)} ${conditions}
+    ORDER BY seq DESC LIMIT ${limit}`;
 }
 
 /** Newest first. */
@@ -56,10 +54,10 @@ export async function newestRuns(
   limit: number,
 ): Promise<Map<string, Run[]>> {
   const newest = sql`SELECT newest.id FROM rollcall.run AS newest WHERE newest.key = list.value
-    ORDER BY newest.started_at DESC, newest.seq DESC LIMIT ${limit}`;
+    ORDER BY newest.seq DESC LIMIT ${limit}`;
   const found = await rows<RunRow>(sql`SELECT run.record, run.cursor, run.sent
     FROM ${dialect.rowsOf('text', keys)} CROSS JOIN rollcall.run AS run WHERE ${dialect.among(raw('run.id'), newest)}
-    ORDER BY run.key, run.started_at DESC, run.seq DESC`);
+    ORDER BY run.key, run.seq DESC`);
   return Map.groupBy(found.map(runOf), ({ key }) => key);
 }
 
@@ -82,7 +80,7 @@ export async function lastSuccesses({ rows }: Session): Promise<LastSuccess[]> {
   const found = await rows<[string]>(sql`
     SELECT run.record FROM rollcall.audience AS audience JOIN rollcall.run AS run ON run.id = (
       SELECT newest.id FROM rollcall.run AS newest WHERE newest.key = audience.key AND newest.state = 'done'
-      ORDER BY newest.started_at DESC, newest.seq DESC LIMIT 1)`);
+      ORDER BY newest.seq DESC LIMIT 1)`);
   return found.map(([record]) => {
     const { key, members, finishedAt, startedAt } = JSON.parse(record) as Run;
     return { key, members, at: finishedAt ?? startedAt };

@@ -82,7 +82,7 @@ t.test('finds rows by an index in everyday statements', async (t) => {
     t.ok(steps.length > 0 && steps.every((step) => /^SEARCH .* USING/.test(step)), steps.join('; '));
   }
   // These stop at their limit, or look at what is unfinished only; the newest come first without being sorted.
-  for (const sql of listings) t.match(plan(sql)[0], /^SCAN run USING INDEX run_(started|open)$/);
+  for (const sql of listings) t.match(plan(sql)[0], /^SCAN run( USING INDEX run_open)?$/);
   for (const sql of [...records, runs({}), runs({ key: 'k', states: ['done'] })]) {
     t.notOk(
       plan(sql).some((step) => step.includes('TEMP B-TREE FOR ORDER BY')),
@@ -109,7 +109,8 @@ t.test('serves pages and metrics without scanning a growing table', async (t) =>
     t.ok(steps.length > 0, name);
     const scan = new RegExp(`^SCAN (${GROWING.join('|')})(?! USING)`);
     t.same(
-      steps.filter((step) => scan.test(step)),
+      // Runs are read in the order of their primary key, up to a limit.
+      steps.filter((step) => scan.test(step) && !(name === 'runs' && step === 'SCAN run')),
       [],
       name,
     );

@@ -286,7 +286,8 @@ CREATE TABLE rollcall.run (
   record text NOT NULL
 );
 CREATE INDEX run_started ON rollcall.run (started_at);
-CREATE INDEX run_key ON rollcall.run (key, started_at);
+CREATE INDEX run_key ON rollcall.run (key, seq);
+CREATE UNIQUE INDEX run_seq ON rollcall.run (seq);
 CREATE INDEX run_open ON rollcall.run (key, state) WHERE state IN ('staged', 'held', 'sending', 'committed');
 
 CREATE TABLE rollcall.regulation (id text PRIMARY KEY, status text NOT NULL, created_at bigint NOT NULL, record text NOT NULL);

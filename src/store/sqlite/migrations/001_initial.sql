@@ -275,7 +275,7 @@ CREATE TABLE run (
   record TEXT NOT NULL
 ) STRICT;
 CREATE INDEX run_started ON run (started_at);
-CREATE INDEX run_key ON run (key, started_at);
+CREATE INDEX run_key ON run (key, seq);
 CREATE INDEX run_open ON run (key, state) WHERE state IN ('staged', 'held', 'sending', 'committed');
 -- Postgres keeps it in parts; here there is one.
 CREATE TABLE run_progress (
