@@ -4,12 +4,18 @@
  * undisturbed, then during the attack, both times through the same proxy. What it is refused counts as never answered. A probe
  * asks the service itself for `/healthz`, each time on a new connection.
  *
- * Ends with 1 if a limit is broken. The attacker runs on the same processors, so the client's time has its share in it.
+ * Ends with 1 if a limit is broken.
+ *
+ * Real attackers have processors of their own. Here the attacker has the lowest priority, so that the client waits for what the
+ * attack costs the service, and not for a processor that the attacker has. The attack is no smaller as long as both processors
+ * are not full of the service's work: `opened` counts its connections. The probe runs in both halves, which thus differ by the
+ * attack alone: the row `none` shows what is left of noise. With `--equal` the attacker has the same priority as all others.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type IncomingMessage, Agent as PlainAgent, type RequestOptions, request } from 'node:http';
 import { request as requestTls, Agent as TlsAgent } from 'node:https';
+import { constants, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
@@ -22,6 +28,9 @@ import { compare, DEPLOYED, type Figures, peakMemoryMb, startPart } from './harn
 const SETUPS = ['bare', 'nginx', 'caddy'] as const;
 /** The largest allowed value of each figure. */
 const LIMITS = { memoryMb: 400, healthMs: 1_000, p99Times: 3 };
+
+// As deployed, see `deploy/Dockerfile`.
+process.env['MALLOC_ARENA_MAX'] = '2';
 
 const EVERY = 10;
 const CALLS = 800;
@@ -52,18 +61,23 @@ async function run(setup: (typeof SETUPS)[number], attack: string): Promise<Figu
   ends.defer(() => direct.close());
   ends.defer(() => client.close());
 
+  const measure = async () => {
+    const probe = probeHealth(port);
+    const honest = await client.send();
+    return { healthMs: await probe(), ...honest };
+  };
+
+  if (!process.argv.includes('--equal')) setPriority(attacker.pid, constants.priority.PRIORITY_LOW);
   await direct.warmUp();
   await client.send();
-  const { p99Ms: quietP99Ms } = await client.send();
+  const { p99Ms: quietP99Ms } = await measure();
   attacker.process.send(target);
   await pause(BUILD_UP);
-  const probe = probeHealth(port);
-  const honest = await client.send();
-  const healthMs = await probe();
+  const attacked = await measure();
   attacker.process.send('count');
-  const [{ refused, cut }] = (await once(attacker.process, 'message')) as [Counts];
+  const [counts] = (await once(attacker.process, 'message')) as [Counts];
   const memoryMb = peakMemoryMb(service.pid);
-  return { memoryMb, healthMs, quietP99Ms, ...honest, p99Times: honest.p99Ms / quietP99Ms, refused, cut };
+  return { memoryMb, quietP99Ms, ...attacked, p99Times: attacked.p99Ms / quietP99Ms, ...counts };
 }
 
 const BATCH = [{ type: 'track', event: 'Order Completed', userId: 'u', properties: { total: 39.95 } }];

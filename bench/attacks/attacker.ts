@@ -13,8 +13,9 @@ export interface Target {
   readonly isTls: boolean;
 }
 
-/** Requests answered with an error, and connections closed by the other side. */
+/** Connections opened, requests answered with an error, and connections closed by the other side. */
 export interface Counts {
+  opened: number;
   refused: number;
   cut: number;
 }
@@ -23,7 +24,7 @@ const ADDRESSES = 250;
 
 const [name = ''] = process.argv.slice(2);
 const attacks = name === 'all' ? Object.values(ATTACKS) : [ATTACKS[name] ?? {}];
-const counts: Counts = { refused: 0, cut: 0 };
+const counts: Counts = { opened: 0, refused: 0, cut: 0 };
 let target: Target | undefined;
 
 /** Opens a connection, and another one once it has ended. */
@@ -33,6 +34,7 @@ function open(attack: Attack, n: number, { port, isTls }: Target): void {
   const socket: Socket = isTls
     ? connectTls({ ...options, servername: 'localhost', rejectUnauthorized: false })
     : connectPlain(options);
+  counts.opened += 1;
   let isOurs = false;
   socket.on('error', () => {});
   if (reads !== false) {

@@ -41,6 +41,9 @@ const UNFINISHED = [500_000, 1_048_576].flatMap((length) =>
 const DOCUMENTS = ['/docs/yaml', '/docs/json', '/api/v1/openapi.json', '/docs/static/swagger-ui-bundle.js', '/'];
 const PIPELINED = DOCUMENTS.map((path) => `GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`.repeat(7));
 
+const KNOWN_BODY = Buffer.from(
+  `${head('/v1/batch', 500_000, `${KEY}\r\ncontent-type: application/json`)}${' '.repeat(499_990)}`,
+);
 const TRACK = whole('/v1/track', Buffer.from('{"event":"a","userId":"u"}'), KEY);
 
 const nested = Buffer.from('['.repeat(1_000_000));
@@ -74,6 +77,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     more: { bytes: ' ', every: 1_000 },
   },
   bodies: { connections: 1_000, first: of(UNFINISHED) },
+  'known bodies': { connections: 400, first: () => KNOWN_BODY },
   unread: { connections: 700, first: of(PIPELINED), reads: false },
   bombs: { connections: 30, first: of(BOMBS), endsWithAnswer: true, again: 1_000 },
   crowd: { connections: 600, first: () => TRACK, endsWithAnswer: true, again: 2_000 },

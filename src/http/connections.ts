@@ -22,7 +22,7 @@ export interface ConnectionLimits {
  * is. Beyond OVERFLOW times the limit, cuts do not wait, so a new connection always has a place.
  */
 const CUT_EVERY = 2;
-export const OVERFLOW = 1.5;
+const OVERFLOW = 1.5;
 
 /** Connections of one address, of one source, of admins, or all. */
 interface Group {

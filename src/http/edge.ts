@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { networkOf } from '../kernel/ip.ts';
-import { type ConnectionLimits, OpenConnections, OVERFLOW } from './connections.ts';
+import { type ConnectionLimits, OpenConnections } from './connections.ts';
 import { answerExpectation } from './errors.ts';
 import { add, type Holding, type MemoryLimits, RequestMemory } from './memory.ts';
 import { CutLog, type CutReason } from './refusals.ts';
@@ -23,7 +23,7 @@ declare module 'fastify' {
 export type EdgeLimits = ConnectionLimits & MemoryLimits;
 
 /** Connections at most, however many files the process may open: one takes some 25 KB. */
-const MOST_CONNECTIONS = 3_072;
+const MOST_CONNECTIONS = 2_048;
 /** The rest of the files is for admins, the store, engines and deliveries. */
 const SHARE_OF_FILES = 0.4;
 
@@ -37,7 +37,7 @@ export function defaultLimits(): EdgeLimits {
     adminConnections: Math.ceil(connections / 4),
     pipelined: 64,
     unanswered: 8_192,
-    pendingBytes: 128 * 1024 * 1024,
+    pendingBytes: 32 * 1024 * 1024,
     strangerBytes: 8 * 1024 * 1024,
     unreadBytes: 32 * 1024 * 1024,
   };
@@ -105,10 +105,6 @@ export class ServerEdge {
     const server = createServer(this.node, guarded(serve));
     server.on('checkExpectation', guarded(answerExpectation));
     server.on('connection', (socket) => this.connections.add(socket));
-    // Never reached, as others are cut first.
-    const { connections, adminConnections } = this.limits;
-    server.maxConnections = Math.ceil(OVERFLOW * (connections + adminConnections)) + 1;
-    server.on('drop', () => this.refusals.count('all'));
     return server;
   }
 

@@ -13,6 +13,11 @@ import { answerClientError, answerError, answerNotFound } from './errors.ts';
  * answer and retries after a second or more: Node's 511 are too few for a crowd that connects at once.
  */
 const BACKLOG = 4_096;
+/**
+ * Sockets that listen at one port. libuv accepts one connection of each per turn of the event loop, so with one socket a
+ * health check would wait behind thousands of others. Only Linux spreads connections over several.
+ */
+const SOCKETS = process.platform === 'linux' ? 16 : 1;
 /** Bytes of a body, unless its route says otherwise: those of callers that have shown a token. */
 const BODY_BYTES = 10 * 1024;
 /** Milliseconds for open requests to arrive and be answered, once the server is being closed. */
@@ -114,7 +119,7 @@ function readJsonOnly(server: FastifyInstance): void {
 
 /**
  * Starts to listen. `localhost` may be two addresses. Fastify would then make a second server without the settings of the
- * first. Here the first one serves the connections of both.
+ * first. Here the first one serves the connections of all.
  *
  * @returns the address to send to
  */
@@ -123,8 +128,7 @@ export async function startListening(
   { host, port }: { readonly host: string; readonly port: number },
   addressesOf = localAddresses,
 ): Promise<string> {
-  if (host !== 'localhost') return server.listen({ host, port, backlog: BACKLOG });
-  const [first = '127.0.0.1', ...others] = await addressesOf(host);
+  const [first = '127.0.0.1', ...others] = host === 'localhost' ? await addressesOf(host) : [host];
   const doors: Server[] = [];
   let closed: readonly Promise<unknown>[] = [];
   server.addHook('preClose', async () => {
@@ -132,13 +136,28 @@ export async function startListening(
   });
   // Waits until requests of these connections are answered.
   server.addHook('onClose', async () => void (await Promise.all(closed)));
-  const address = await server.listen({ host: first, port, backlog: BACKLOG });
+  if (port > 0) await ensureFree(first, port);
+  const options = { host: first, port, ...LISTENING };
+  const address = await server.listen(options);
   const bound = server.server.address() as AddressInfo;
-  for (const other of others) {
-    const door = await openDoor(server, other, bound.port);
+  const more = [
+    ...Array<string>(SOCKETS - 1).fill(first),
+    ...others.flatMap((other) => Array<string>(SOCKETS).fill(other)),
+  ];
+  for (const host of more) {
+    const door = await openDoor(server, host, bound.port);
     if (door !== null) doors.push(door);
   }
   return address;
+}
+
+const LISTENING = { backlog: BACKLOG, reusePort: SOCKETS > 1 };
+
+/** Another process of the same user could listen at the same port, and take half of the connections. */
+async function ensureFree(host: string, port: number): Promise<void> {
+  const alone = createServer().listen({ host, port });
+  await once(alone, 'listening');
+  await once(alone.close(), 'close');
 }
 
 async function localAddresses(host: string): Promise<string[]> {
@@ -148,7 +167,7 @@ async function localAddresses(host: string): Promise<string[]> {
 /** Null if the machine has no such address. */
 async function openDoor({ server }: FastifyInstance, host: string, port: number): Promise<Server | null> {
   const door = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => server.emit('connection', socket));
-  door.listen({ host, port, backlog: BACKLOG });
+  door.listen({ host, port, ...LISTENING });
   try {
     await once(door, 'listening');
     return door;

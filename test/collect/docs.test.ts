@@ -61,7 +61,7 @@ t.test('has the documented limits', async (t) => {
     t.match(text, limit.toLocaleString('en-US'));
   }
   const { connections, pipelined, pendingBytes, strangerBytes, unreadBytes } = defaultLimits();
-  for (const limit of [3_072, pipelined]) t.match(text, limit.toLocaleString('en-US'));
-  t.equal(connections, 3_072, 'where a process may open twice as many files');
+  for (const limit of [2_048, pipelined]) t.match(text, limit.toLocaleString('en-US'));
+  t.equal(connections, 2_048, 'where a process may open twice as many files');
   for (const bytes of [pendingBytes, strangerBytes, unreadBytes]) t.match(text, `${bytes / 1024 / 1024} MiB`);
 });

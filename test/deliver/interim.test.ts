@@ -86,6 +86,20 @@ t.test('accepts 60 KB of heads before an answer, and a body with 60 KB of framin
   t.match(await send(agentOf(t), `http://${server.url}`), { status: 422, response: 'x'.repeat(60) });
 });
 
+t.test('reads 2,000 lines of an answer, and ends its connection beyond them', async (t) => {
+  const sent = async (lines: number) => {
+    const trailers = 'a: b\r\n'.repeat(lines);
+    const server = await answering(t, () => [
+      `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n${trailers}\r\n`,
+    ]);
+    const agent = agentOf(t);
+    for (let n = 0; n < 2; n += 1) t.match(await send(agent, `http://${server.url}`), { status: 200, error: null });
+    return server.connections;
+  };
+  t.equal(await sent(1_900), 1);
+  t.equal(await sent(2_100), 2);
+});
+
 t.test('does not take a protocol switch for an interim answer', async (t) => {
   const other = await answering(t, () => ['HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n']);
   t.match(await send(agentOf(t), `http://${other.url}`), { status: null, error: 'UND_ERR_SOCKET' });

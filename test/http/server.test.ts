@@ -4,12 +4,15 @@ import { existsSync, readFileSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { setImmediate as turn } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { collect } from '../../src/collect/collect.ts';
 import { createHttpServer, startListening } from '../../src/http/server.ts';
 import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import { ManualClock } from '../helpers/clock.ts';
+
+const LINUX_ONLY = process.platform !== 'linux' && 'Only Linux spreads connections over several sockets.';
 
 const SOURCE = { id: 'shop', writeKey: 'WK', enabled: true };
 
@@ -29,6 +32,28 @@ async function answerOf(port: number, sent: string, host = '127.0.0.1') {
   const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
   return { status: Number(head.split(' ')[1]), head, body: JSON.parse(body) as unknown };
 }
+
+t.test('accepts several connections per turn of the event loop', { skip: LINUX_ONLY }, async (t) => {
+  const { server, port } = await startServer(t);
+  let accepted = 0;
+  let turns = 0;
+  server.server.on('connection', () => {
+    accepted += 1;
+  });
+  const sockets = Array.from({ length: 96 }, () => connect(port, '127.0.0.1').on('error', () => {}));
+  t.teardown(() => sockets.forEach((socket) => void socket.destroy()));
+  // From the first one on: all are in the queues of the sockets by then.
+  await once(server.server, 'connection');
+  for (; accepted < sockets.length; turns += 1) await turn();
+  t.ok(turns < sockets.length / 2, `in ${turns} turns`);
+});
+
+t.test('does not share a port that another process has, or this one', { skip: LINUX_ONLY }, async (t) => {
+  const { port } = await startServer(t);
+  const other = createHttpServer(pino({ level: 'silent' }), { alive: () => {}, ready: async () => {} });
+  t.teardown(() => other.close());
+  await t.rejects(startListening(other, { host: '127.0.0.1', port }), { code: 'EADDRINUSE' });
+});
 
 t.test('answers in JSON to a request without Host, or with an unknown Expect', async (t) => {
   const { port } = await startServer(t);
@@ -123,14 +148,16 @@ t.test('listens on both addresses of localhost, with one set of limits', async (
   const { server, port } = await startServer(t);
   const hosts = await listeningHosts(port);
   if (!hosts.includes('::1')) return t.pass('this machine has no IPv6');
-  const strangers = Array.from({ length: 24 }, () => connect(port, '::1'));
-  const cut = strangers.slice(0, 16).map((socket) =>
-    once(
-      socket.on('error', () => {}),
-      'close',
-    ),
-  );
-  await Promise.all(cut);
+  const strangers = Array.from({ length: 24 }, () => connect(port, '::1').on('error', () => {}));
+  const cut = Promise.withResolvers<void>();
+  let left = 16;
+  for (const socket of strangers) {
+    socket.once('close', () => {
+      left -= 1;
+      if (left === 0) cut.resolve();
+    });
+  }
+  await cut.promise;
   t.equal(strangers.filter((socket) => !socket.destroyed).length, 8, 'strangers are cut there as here');
   const { status } = await answerOf(port, 'GET /healthz HTTP/1.0\r\n\r\n', '::1');
   t.equal(status, 200);
