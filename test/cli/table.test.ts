@@ -27,6 +27,12 @@ t.test('makes columns as wide as their widest cell without a width', async (t) =
   );
 });
 
+t.test('has as many rows as there are', async (t) => {
+  // As arguments of one call they would be too many.
+  const rows = Array.from({ length: 200_000 }, (_, n) => [String(n)]);
+  t.equal(table(['n'], rows).split('\n').length, rows.length + 1);
+});
+
 t.test('cuts flexible columns if the table does not fit', async (t) => {
   const lines = table(header, rows, { width: 40, flexible: ['url'] }).split('\n');
   t.ok(lines.every((line) => line.length <= 40));

@@ -107,7 +107,6 @@ async function list(options: ListOptions, { terminal }: CliContext): Promise<voi
   const { limit, after, body, json } = options;
   await withApp(options, { terminal }, async ({ app, config }) => {
     const filter = { ...filterOf(options), ...(after === undefined ? {} : { after }) };
-    const letters: DeadLetter[] = [];
     let last = '';
     const ask = async (limit: number, cursor: string | null) => {
       const behind = cursor ?? after;
@@ -123,10 +122,9 @@ async function list(options: ListOptions, { terminal }: CliContext): Promise<voi
           rows.map((letter) => letterLine(letter, body)),
         );
       }
-      letters.push(...rows);
+      print(terminal, letterTable(rows, body, terminal));
     };
     const { shown, isMore } = await eachPage(limit, ask, show, terminal.signal);
-    if (letters.length > 0) print(terminal, letterTable(letters, body, terminal));
     if (shown === 0 && !json)
       note(terminal, Object.keys(filter).length > 0 ? 'No dead letters match.' : 'There are no dead letters.');
     if (isMore) note(terminal, `There are more: --after ${last}, or a higher --limit.`);

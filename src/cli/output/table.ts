@@ -35,7 +35,9 @@ function fitting(
   flexible: readonly string[],
 ): readonly string[] | null {
   const lines = [header, ...rows];
-  const natural = header.map((_, column) => Math.max(...lines.map((line) => textWidth(line[column] ?? ''))));
+  const natural = header.map((_, column) =>
+    lines.reduce((widest, line) => Math.max(widest, textWidth(line[column] ?? '')), 0),
+  );
   const widths = narrowed(natural, header, width, flexible);
   if (widths === null) return null;
   return lines.map((line) =>
