@@ -24,9 +24,11 @@ export interface Program {
  * Starts it, with little memory.
  *
  * @param fault - what is to happen in it, as `arm.ts` reads it
+ * @param within - a command that replaces itself by the one that follows it
  */
-export function launch(args: readonly string[], fault = ''): Program {
-  const child = spawn(process.execPath, ['--max-old-space-size=160', MAIN, ...args], {
+export function launch(args: readonly string[], fault = '', within: readonly string[] = []): Program {
+  const [file = '', ...rest] = [...within, process.execPath, '--max-old-space-size=160', MAIN, ...args];
+  const child = spawn(file, rest, {
     env: { ...process.env, NODE_OPTIONS: '', FAULT: fault },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
