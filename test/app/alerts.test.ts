@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Fastify from 'fastify';
 import isMatch from 'lodash/isMatch.js';
@@ -143,6 +143,66 @@ t.test('notifies of a paused and a resumed endpoint, signed and in a chat', asyn
   }
   const kinds = people.heard.map(({ event, properties }) => `${event} ${(properties as { kind: string }).kind}`);
   t.equal(new Set(kinds).size, kinds.length, 'each was told once');
+});
+
+t.test('keeps nothing of a user whose id failed a run, once the user is deleted', async (t) => {
+  const victim = 'victim@example.com';
+  const people = await hearing(t);
+  const folder = t.testdir({ 'people.csv': `id\n7\n${victim}\n` });
+  const rows = "read_csv('people.csv', columns = { id: 'varchar' })";
+  const sqls = {
+    cast: `select id::integer::text as user_id from ${rows}`,
+    // An author's own text is not known to quote a value.
+    said: `select if(id = '7', id, error('who is ' || id)) as user_id from ${rows}`,
+  };
+  const audiences = Object.entries(sqls).map(([name, sql]) => ({ name, source: 'shop', sql }));
+  const destinations = [{ name: 'crm', sources: ['shop'], webhookUrl: `${people.url}/slack/hush-path` }];
+  const text = JSON.stringify(config(people.url, { audiences, destinations }));
+  const lines: string[] = [];
+  const log = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) });
+  const app = await App.create(parseConfig(text, { file: 'rollcall.yaml', folder, env: {} }), { log, clock: fast() });
+  t.teardown(() => app.close());
+  await app.start({ collect: true, schedules: true });
+  const ask = async (path: string, options: RequestInit = {}) =>
+    (await fetch(`${app.address}${path}`, { headers: AS_ADMIN, ...options })).text();
+  const order = (path: string, body: object) =>
+    ask(path, {
+      method: 'POST',
+      headers: { ...AS_ADMIN, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  for (const key of Object.keys(sqls)) await order(`/api/v1/audiences/${key}/sync`, {});
+  const failed = async () => (await app.store.runs({ states: ['failed'], limit: 9 })).length;
+  await until(async () => (await failed()) >= 2);
+  await people.next(about('Alert Opened', 'runFailed'));
+  const shown = async () => {
+    const pages = ['/runs', '/alerts', '/overview', '/audiences', '/messages', '/dead-letters', '/attempts', '/audit'];
+    const own = (await app.store.runs({ limit: 9 })).map(({ id }) => `/runs/${id}`);
+    return Promise.all([...pages, ...own].map((path) => ask(`/api/v1${path}`)));
+  };
+  t.match((await shown()).join(), victim, 'it is there before, in the words of the author');
+  const byCast = lines.filter((line) => !line.includes('who is'));
+  t.ok(byCast.length > 0);
+  t.notOk(byCast.some((line) => line.includes(victim)));
+
+  writeFileSync(join(folder, 'people.csv'), 'id\n7\n');
+  const before = lines.length;
+  const { data } = JSON.parse(
+    await order('/regulations', { regulationType: 'DELETE_ONLY', subjectType: 'USER_ID', subjectIds: [victim] }),
+  );
+  await until(async () => (await ask(`/regulations/${data.regulateId}`)).includes('"FINISHED"'));
+  for (const key of Object.keys(sqls)) await order(`/api/v1/audiences/${key}/sync`, {});
+  await until(async () => (await app.store.runs({ states: ['done'], limit: 9 })).length >= 2);
+  t.notMatch((await shown()).join(), victim);
+  t.notMatch(await ask('/metrics'), victim);
+  t.notOk(
+    lines.slice(before).some((line) => line.includes(victim)),
+    'the log',
+  );
+  await app.close();
+  for (const file of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (file.isFile()) t.notOk(readFileSync(join(file.parentPath, file.name)).includes(victim), file.name);
+  }
 });
 
 t.test('continues after a kill and restart without repeating alerts', async (t) => {
