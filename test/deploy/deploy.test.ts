@@ -138,6 +138,16 @@ t.test('connects the Kubernetes objects correctly, with a valid configuration', 
   t.match(objects['ServiceMonitor'].spec.endpoints, [{ port: 'http', path: '/metrics' }]);
   t.ok(objects['ServiceMonitor'].spec.endpoints[0].authorization.credentials.key in secret.stringData);
   t.match(service.spec.ports, [{ name: 'http', targetPort: 'http' }]);
+  const nginx = read('deploy/proxy/nginx.conf');
+  const limits = ingress.metadata.annotations as Readonly<Record<string, string>>;
+  const limit = (name: string) => limits[`nginx.ingress.kubernetes.io/${name}`];
+  t.match(nginx, `rollcall_client ${limit('limit-connections')};`);
+  t.match(nginx, `rate=${limit('limit-rps')}r/s;`);
+  t.match(nginx, `burst=${Number(limit('limit-rps')) * Number(limit('limit-burst-multiplier'))} `);
+  t.match(nginx, new RegExp(`client_max_body_size +${limit('proxy-body-size')};`));
+  t.match(nginx, new RegExp(`proxy_request_buffering ${limit('proxy-request-buffering')};`));
+  for (const time of ['connect', 'read'])
+    t.match(nginx, new RegExp(`proxy_${time}_timeout +${limit(`proxy-${time}-timeout`)}s;`));
   for (const { backend } of ingress.spec.rules[0].http.paths) {
     t.same(backend.service, { name: service.metadata.name, port: { name: 'http' } });
   }

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import t, { type Test } from 'tap';
@@ -10,7 +11,7 @@ import { performShared, sharedPorts } from '../../../src/store/shared-ports.ts';
 import type { Connection } from '../../../src/store/sqlite/connection.ts';
 import { SQLITE, SqliteSession, textOf } from '../../../src/store/sqlite/session.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
-import { accept, backlogOf, claim, codeOf, message } from '../../contract/store-fixture.ts';
+import { accept, backlogOf, claim, codeOf, DELIVERED, message, settle } from '../../contract/store-fixture.ts';
 import { GROWING, LOOKS } from '../looks.ts';
 
 async function open(t: Test) {
@@ -49,6 +50,29 @@ t.test('limits a claim of long bodies, and reports that more are due', async (t)
   const second = await store.claim(owner, [request('crm')]);
   t.equal(second.claims[0]?.length, 44);
   t.equal(second.nextDue.get('crm'), null);
+});
+
+t.test('becomes smaller by VACUUM while nobody has it open, and starts again', async (t) => {
+  const { store, path } = await open(t);
+  const body = JSON.stringify({ text: 'x'.repeat(20_000) });
+  await accept(store, ...Array.from({ length: 300 }, () => message({ body })));
+  const owner = await store.join(60_000);
+  for (;;) {
+    const claims = await claim(store, owner);
+    if (claims.length === 0) break;
+    await settle(store, owner, claims, DELIVERED);
+  }
+  await accept(store, message());
+  await store.close();
+  const { size } = statSync(path);
+  const database = new DatabaseSync(path);
+  database.exec('VACUUM');
+  database.close();
+  t.ok(statSync(path).size < size / 4, `${size} to ${statSync(path).size} bytes`);
+  const again = await openSqliteStore({ path, maxQueued: 100_000, clock: systemClock });
+  t.teardown(() => again.close());
+  t.same(await backlogOf(again), { pending: 1, dead: 0 });
+  t.equal(await again.check(true), null);
 });
 
 t.test('finds rows by an index in everyday statements', async (t) => {
