@@ -15,10 +15,18 @@ export interface AttachedDatabase {
   detach(): Promise<void>;
 }
 
+export interface Setup {
+  /** Statements for the whole instance, which is then not used for other databases. */
+  readonly statements: readonly string[];
+  readonly failed: (statement: string, error: unknown) => Error;
+}
+
 interface Instance {
   readonly duckdb: DuckDBInstance;
   readonly settings: DuckdbSettings;
 }
+
+const NO_SETUP: Setup = { statements: [], failed: (_statement, error) => error as Error };
 
 /** Settings that an instance can change for its next database. If any other one differs, a new instance is made. */
 const CHANGEABLE: ReadonlySet<string> = new Set(['file_search_path', 'temp_directory']);
@@ -41,13 +49,21 @@ const idle = new Map<Instance, NodeJS.Timeout>();
 export async function attachDatabase(
   { path, name, readOnly = false }: { readonly path: string; readonly name: string; readonly readOnly?: boolean },
   settings: DuckdbSettings,
+  { statements, failed }: Setup = NO_SETUP,
 ): Promise<AttachedDatabase> {
-  const instance = await takeInstance(settings);
+  const isOwn = statements.length > 0;
+  const instance = isOwn ? await make(settings) : await takeInstance(settings);
   const quotedName = `"${name.replaceAll('"', '""')}"`;
   try {
     await run(instance, [`ATTACH ${quoted(path)} AS ${quotedName}${readOnly ? ' (READ_ONLY)' : ''}`]);
+    for (const statement of statements) {
+      await run(instance, [statement]).catch((error) => {
+        throw failed(statement, error);
+      });
+    }
   } catch (error) {
-    keep(instance);
+    if (isOwn) instance.duckdb.closeSync();
+    else keep(instance);
     throw error;
   }
   return {
@@ -64,7 +80,8 @@ export async function attachDatabase(
     async detach() {
       try {
         await run(instance, [`DETACH ${quotedName}`, ...FORGET_READ]);
-        keep(instance);
+        if (isOwn) instance.duckdb.closeSync();
+        else keep(instance);
       } catch {
         instance.duckdb.closeSync();
       }

@@ -5,8 +5,10 @@ import type { Definition, Engine } from './port.ts';
 /** Values of variables in SQL, with the variables' names. Engines quote them in errors, which hooks and pages show. */
 export type HiddenValues = ReadonlyMap<string, string>;
 
+/** Codes of errors that name the value of a file. A person who asks for a plan may see it, but errors of runs are kept. */
+const OF_FILES: readonly string[] = ['file_differs', 'types_guessed'];
 /** Codes of errors whose texts are the engine's. */
-const ITS_TEXT: ReadonlySet<string> = new Set(['sql_failed', 'source_incomplete', 'engine_failed']);
+const ITS_TEXT: ReadonlySet<string> = new Set(['sql_failed', 'source_incomplete', 'engine_failed', ...OF_FILES]);
 /** The excerpt of a line, which may hold half a value. */
 const EXCERPT = /\n+LINE \d+: .*\n *\^/;
 
@@ -21,7 +23,8 @@ export function hidingValues(engine: Engine, values: HiddenValues): Engine {
         if (!(result instanceof Promise)) return result;
         const [{ sql = '' } = {}] = given as readonly Partial<Definition>[];
         return result.catch((error) => {
-          throw withoutValues(error, sql, values);
+          const isShown = name !== 'stage' && error instanceof RollcallError && OF_FILES.includes(error.code);
+          throw isShown ? error : withoutValues(error, sql, values);
         });
       };
     },

@@ -140,7 +140,35 @@ export interface DuckdbConfig {
   readonly path: string;
   readonly memoryLimit: string | null;
   readonly threads: number | null;
+  readonly tables?: Readonly<Record<string, TableConfig>>;
+  readonly extensions?: readonly string[];
+  /** Settings of secrets by name, each with its `type`. */
+  readonly secrets?: Readonly<Record<string, SecretConfig>>;
+  readonly attach?: Readonly<Record<string, AttachedConfig>>;
 }
+
+export interface TableConfig {
+  /** Absolute paths, or URLs, with wildcards. */
+  readonly files: readonly string[];
+  readonly format: 'csv' | 'json' | 'parquet';
+  readonly columns: Readonly<Record<string, string>>;
+  readonly partitions: Readonly<Record<string, string>>;
+  readonly header: boolean;
+  readonly delimiter: string;
+  readonly quote: string;
+  readonly encoding: 'utf-8' | 'utf-16' | 'latin-1';
+  readonly decimal: '.' | ',';
+  readonly dateFormat: string | null;
+  readonly timestampFormat: string | null;
+  readonly missingColumns: 'fail' | 'allow';
+  readonly newColumns: 'fail' | 'allow';
+}
+
+export type SecretConfig = Readonly<Record<string, string | number | boolean>> & { readonly type: string };
+
+export type AttachedConfig =
+  | { readonly type: 'postgres' | 'mysql'; readonly url: string }
+  | { readonly type: 'sqlite' | 'duckdb'; readonly path: string };
 
 export interface PostgresConfig {
   readonly type: 'postgres';

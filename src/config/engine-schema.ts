@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { clickhouseUrl, postgresUrl, text, whole } from './formats.ts';
 import { DEFAULT_SNAPSHOTS } from './outline.ts';
 import { section } from './section.ts';
+import { lakeShape } from './table-schema.ts';
 
 const concurrency = (runs: number) =>
   whole(1, 100)
@@ -37,6 +38,7 @@ export const engine = z.discriminatedUnion(
       threads: whole(1, 1024)
         .optional()
         .meta({ description: 'duckdb: how many threads it uses; its own default unless given.', examples: [2] }),
+      ...lakeShape,
       concurrency: concurrency(2),
     }),
     section({

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import mapValues from 'lodash/mapValues.js';
 import { type Destination, endpointId, type Source, type Wants } from '../destination.ts';
 import { alertsOf } from './alerts.ts';
 import {
@@ -11,10 +12,12 @@ import {
   type GuardConfig,
   RIGHTS,
   type StoreConfig,
+  type TableConfig,
 } from './config.ts';
 import { readCertificate } from './file-references.ts';
 import { DEFAULT_SNAPSHOTS, engineNames, keyOf } from './outline.ts';
 import type { ConfigFile } from './schema.ts';
+import { formatOf, type TableSettings } from './table-schema.ts';
 
 const PER_DESTINATION = 1_000_000;
 
@@ -123,6 +126,20 @@ function engineOf(engine: ConfigFile['engines'][string], folder: string): Engine
     path: resolve(folder, engine.path),
     memoryLimit: engine.memoryLimit ?? null,
     threads: engine.threads ?? null,
+    tables: mapValues(engine.tables, (table) => tableOf(table, folder)),
+    extensions: engine.extensions,
+    secrets: engine.secrets,
+    attach: mapValues(engine.attach, (each) => ('path' in each ? { ...each, path: resolve(folder, each.path) } : each)),
+  };
+}
+
+function tableOf({ files, format, dateFormat, timestampFormat, ...table }: TableSettings, folder: string): TableConfig {
+  return {
+    ...table,
+    files: files.map((pattern) => (/^\w+:\/\//.test(pattern) ? pattern : resolve(folder, pattern))),
+    format: format ?? formatOf(files[0]) ?? 'csv',
+    dateFormat: dateFormat ?? null,
+    timestampFormat: timestampFormat ?? null,
   };
 }
 

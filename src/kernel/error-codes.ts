@@ -182,9 +182,21 @@ export const SYNC_CODES = {
   ),
   source_incomplete: code(
     500,
-    'A file that the SQL reads ends too early, or has no rows: somebody is still writing it, or it was cut off. Nothing was sent or changed.',
-    'Rollcall tries again where a schedule runs it. Write files under another name, then rename them. Name the types of a CSV that may be empty.',
+    'A file that the SQL reads is absent, ends too early, changed while it was read, or has no rows. Nothing was sent or changed.',
+    'Rollcall tries again where a schedule runs it. Write files under another name, then rename them. Name the types of a CSV that may be empty. The message says if the file is likely to be still written.',
     '`rollcall runs RUN`, the file',
+  ),
+  file_differs: code(
+    500,
+    'A file is not as `tables` says, or is damaged: another type, other columns, a broken line. Nothing was sent or changed.',
+    'Do as the message says: correct the file or the table. `rollcall plan KEY` shows the value.',
+    '`rollcall plan KEY`, docs/engines.md#files',
+  ),
+  types_guessed: code(
+    500,
+    'DuckDB guesses the types of a file from its first lines, and a later line shows that a guess was wrong. Nothing was sent or changed.',
+    'Name the file and its types under `tables` of the engine.',
+    '`rollcall plan KEY` shows the value, docs/engines.md#files',
   ),
   column_missing: code(
     500,

@@ -13,8 +13,10 @@ import { emptyFile } from './empty-files.ts';
 import { eventsOf } from './event-log.ts';
 import { withFileLock, withLock } from './file-lock.ts';
 import type { FileUse } from './files.ts';
+import { LAKE_SETTINGS, lakeError, lakeStatements, withoutSecrets } from './lake.ts';
 import { scrubFile } from './scrub.ts';
 import { openSession } from './session.ts';
+import { examineTables, overFiles } from './sources/over-files.ts';
 
 const USUAL: FileUse = { sharesReading: true, patience: 10_000 };
 
@@ -41,6 +43,7 @@ export async function openDuckdb(
   { folder, clock, readOnly = false, eventLog = null, file = USUAL, signal }: DuckdbOptions,
 ): Promise<Engine> {
   // A preview of what a first sync would do must not create the file.
+  const hide = withoutSecrets(config);
   const nothingYet = readOnly && config.path !== ':memory:' && !existsSync(config.path);
   const opened = await openSession({
     ...file,
@@ -51,13 +54,17 @@ export async function openDuckdb(
       file_search_path: folder.includes(',') ? '' : folder,
       // An in-memory database would spill into the working directory.
       temp_directory: `${config.path === ':memory:' ? join(folder, 'duckdb') : config.path}.tmp`,
-      // People install the extensions that they want. SQL must not load one from the network by naming it.
-      autoinstall_known_extensions: 'false',
+      ...LAKE_SETTINGS,
       ...(config.memoryLimit === null ? {} : { memory_limit: config.memoryLimit }),
       ...(config.threads === null ? {} : { threads: String(config.threads) }),
     },
+    setup: {
+      statements: lakeStatements(config),
+      failed: (statement, error) => lakeError(statement, hide(error instanceof Error ? error.message : String(error))),
+    },
     clock,
     signal,
+    hide,
   });
   const session = readOnly ? cancelledBy(signal, opened) : opened;
   const shared = config.path !== ':memory:';
@@ -74,7 +81,11 @@ export async function openDuckdb(
     tuned: { plan: () => [], members: () => [], history: () => [] },
     scrub: (tables) => scrubFile(session, clock, tables),
   });
-  return { ...(shared && !nothingYet ? withFileLock(engine, config.path) : engine), examine: () => examine(session) };
+  const whole = overFiles(engine, session, config, folder);
+  return {
+    ...(shared && !nothingYet ? withFileLock(whole, config.path) : whole),
+    examine: async () => [...(await examine(session)), ...(await examineTables(session, config, folder))],
+  };
 }
 
 async function examine(session: SqlSession): Promise<readonly Remark[]> {

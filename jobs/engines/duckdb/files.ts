@@ -1,6 +1,12 @@
 import { basename } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { type AttachedDatabase, attachDatabase, type DuckdbSettings, differingSettings } from '../../../src/duckdb.ts';
+import {
+  type AttachedDatabase,
+  attachDatabase,
+  type DuckdbSettings,
+  differingSettings,
+  type Setup,
+} from '../../../src/duckdb.ts';
 import type { Clock } from '../../../src/kernel/clock.ts';
 import { RollcallError } from '../../../src/kernel/errors.ts';
 
@@ -23,6 +29,7 @@ export interface OpenFileOptions extends Omit<FileUse, 'sharesReading'> {
   readonly path: string;
   readonly readOnly: boolean;
   readonly settings: DuckdbSettings;
+  readonly setup?: Setup;
   readonly clock: Clock;
   /** Ends the wait. */
   readonly signal?: AbortSignal | undefined;
@@ -66,18 +73,19 @@ export async function holdFile(options: OpenFileOptions): Promise<HeldFile> {
 }
 
 /** Resolves to the reason if others have it open. */
-async function tryToHold({ path, readOnly, settings }: OpenFileOptions): Promise<HeldFile | string> {
+async function tryToHold({ path, readOnly, settings, setup }: OpenFileOptions): Promise<HeldFile | string> {
   try {
-    if (path === ':memory:') return await share(path, begin(path, readOnly, settings));
+    if (path === ':memory:') return await share(path, begin(path, readOnly, settings, setup));
     while (files.get(path)?.closed) await files.get(path)?.closed;
     const open = files.get(path);
     // A session that only reads may use a file that others write to.
     const fits = !open || ((readOnly || !open.readOnly) && differingSettings(open.settings, settings).length === 0);
     if (!fits) return 'it is open here with other settings';
-    const shared = open ?? begin(path, readOnly, settings);
+    const shared = open ?? begin(path, readOnly, settings, setup);
     files.set(path, shared);
     return await share(path, shared);
   } catch (error) {
+    if (error instanceof RollcallError) throw error;
     const message = error instanceof Error ? error.message : String(error);
     if (!message.includes('Could not set lock')) throw unreachable(path, message, error);
     const holder = /lock is held in (.+? \(PID \d+\))/.exec(message)?.[1];
@@ -85,8 +93,8 @@ async function tryToHold({ path, readOnly, settings }: OpenFileOptions): Promise
   }
 }
 
-function begin(path: string, readOnly: boolean, settings: DuckdbSettings): Shared {
-  const database = attachDatabase({ path, name: databaseName(path), readOnly }, settings);
+function begin(path: string, readOnly: boolean, settings: DuckdbSettings, setup?: Setup): Shared {
+  const database = attachDatabase({ path, name: databaseName(path), readOnly }, settings, setup);
   return { readOnly, settings, database, sessions: 0, closed: null };
 }
 

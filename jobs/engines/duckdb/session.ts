@@ -13,6 +13,11 @@ export interface DuckdbSession extends SqlSession {
   append(table: string, columns: readonly (readonly string[])[]): Promise<void>;
 }
 
+interface SessionOptions extends OpenFileOptions {
+  /** Removes secrets from the text of an error. */
+  readonly hide?: (text: string) => string;
+}
+
 /** The most rows in a chunk. */
 const CHUNK = 2_048;
 
@@ -21,23 +26,25 @@ const CHUNK = 2_048;
  *
  * @throws RollcallError `engine_unreachable`, naming the process that holds the file
  */
-export async function openSession(options: OpenFileOptions): Promise<DuckdbSession> {
+export async function openSession({ hide = (text) => text, ...options }: SessionOptions): Promise<DuckdbSession> {
   const held = await holdFile(options);
   try {
-    return duckdbSession(held, await held.connect());
+    return duckdbSession(held, await held.connect(), hide);
   } catch (error) {
     await held.release();
     throw error;
   }
 }
 
-function duckdbSession(held: HeldFile, connection: DuckDBConnection): DuckdbSession {
+function duckdbSession(held: HeldFile, connection: DuckDBConnection, hide: (text: string) => string): DuckdbSession {
   async function query(...parameters: Parameters<DuckDBConnection['run']>) {
     try {
       return await connection.run(...parameters);
     } catch (error) {
-      if (!(error instanceof Error && EXHAUSTED.test(error.message))) throw error;
-      throw new RollcallError('engine_failed', error.message, { cause: error });
+      if (!(error instanceof Error)) throw error;
+      const message = hide(error.message);
+      if (EXHAUSTED.test(message)) throw new RollcallError('engine_failed', message, { cause: new Error(message) });
+      throw message === error.message ? error : new Error(message);
     }
   }
   return {

@@ -107,7 +107,7 @@ function freshRows(database: SqlDatabase, request: StageRequest): Promise<Descri
   return runsDefinition(request) ? described(database, request) : { fresh: '', traits: [], newest: null };
 }
 
-function runsDefinition({ action }: StageRequest): boolean {
+export function runsDefinition({ action }: StageRequest): boolean {
   return action === 'sync' || action === 'resync';
 }
 

@@ -17,7 +17,7 @@ interface Token {
   readonly at: number;
 }
 
-function* tokensOf(sql: string, escapes: boolean): Generator<Token> {
+export function* tokensOf(sql: string, escapes: boolean): Generator<Token> {
   const next = new RegExp(escapes ? ESCAPED_TOKENS : TOKENS);
   for (let at = 0; at < sql.length; ) {
     next.lastIndex = at;

@@ -1,0 +1,136 @@
+import { RollcallError } from '../../../../src/kernel/errors.ts';
+import { literal, name, type ValueType } from '../../sql/plan-query.ts';
+import type { SqlSession } from '../../sql/session.ts';
+import type { NamedFile, NamedFiles } from './named-files.ts';
+import { findFault, fittingType, rawCsv, rawJson, shownPath, type TextColumn, type TextSource } from './text-source.ts';
+import { type Prints, printsOf } from './whole.ts';
+
+/** Looks whose guesses held, with the prints of their files. */
+const looks = new Map<string, string>();
+const MOST_LOOKS = 10_000;
+
+/**
+ * Compares the types that DuckDB guesses from a file's first lines with the whole file, unless neither the file nor the
+ * call changed since the last look. Only columns count that the SQL names.
+ *
+ * @throws RollcallError `types_guessed` with the first line at which a guess is wrong
+ */
+export async function insistOnGuesses(
+  session: SqlSession,
+  { files, columns }: NamedFiles,
+  folder: string,
+): Promise<void> {
+  for (const each of files) {
+    if (each.format === 'parquet' || each.files.length === 0) continue;
+    const look = JSON.stringify([each.call, folder, columns === null ? null : [...columns].sort()]);
+    const print = printed(await printsOf(each.files));
+    if (looks.get(look) === print) continue;
+    const source = each.format === 'csv' ? await csvSource(session, each) : await jsonSource(session, each);
+    const wanted = source?.columns.filter(
+      ({ name: column }) => columns === null || columns.has((column.split('.')[0] ?? '').toLowerCase()),
+    );
+    const fault = source && wanted ? await findFault(session, { ...source, columns: wanted }) : null;
+    if (fault) {
+      const { file, place, column, value } = fault;
+      const fitting = fittingType(value);
+      throw new RollcallError(
+        'types_guessed',
+        `${shownPath(file, folder)}, ${place}, column ${column.name}: ${JSON.stringify(value)} is not ${column.type}, which DuckDB guesses from the first lines. Name the file and its types under tables of the engine (docs/engines.md#files), such as ${column.name.split('.')[0]}: ${fitting.includes('(') ? `"${fitting}"` : fitting}`,
+      );
+    }
+    if (looks.size >= MOST_LOOKS) looks.clear();
+    looks.set(look, print);
+  }
+}
+
+const printed = (prints: Prints) => JSON.stringify([...prints]);
+
+/** Options that the form of a CSV file depends on. */
+const FORM =
+  /^\s*(delim|delimiter|sep|quote|escape|header|skip|encoding|comment|strict_mode|compression|dateformat|date_format|timestampformat|timestamp_format|sample_size|nullstr|null_padding|ignore_errors|decimal_separator|new_line|names|column_names)\s*(:=|=)/i;
+
+async function csvSource(session: SqlSession, { call, files, options }: NamedFile): Promise<TextSource | null> {
+  if (options.some((option) => /^\s*(columns|all_varchar|auto_detect)\b/i.test(option))) return null;
+  const named = options.find((option) => /^\s*(types|dtypes|column_types)\b/i.test(option)) ?? '';
+  const form = options.filter((option) => FORM.test(option));
+  const [sniffed] = await session.rows(
+    `SELECT Delimiter, Quote, Escape, HasHeader, SkipRows, len(Columns), DateFormat, TimestampFormat FROM sniff_csv(${[literal(files[0] ?? ''), ...form].join(', ')})`,
+  );
+  if (!sniffed) return null;
+  const [delimiter, quote, escaping, header, skip, width, dateFormat, timestampFormat] = sniffed;
+  const given = /\bencoding\s*(?::=|=)\s*'([^']*)'/i.exec(options.join(' '))?.[1] ?? 'utf-8';
+  const absent = (value: unknown) => (value === '(empty)' ? '' : String(value));
+  const csv = {
+    header: header === true,
+    delimiter: absent(delimiter),
+    quote: absent(quote),
+    escape: absent(escaping),
+    encoding: given,
+    skip: Number(skip),
+  };
+  const guessed = await session.columns(`SELECT * FROM ${call} LIMIT 0`);
+  const isDate = (option: RegExp) => options.some((each) => option.test(each));
+  const columns = guessed.slice(0, Number(width)).map(({ name: column, type }, index): TextColumn => {
+    const isNamed = named.toLowerCase().includes(column.toLowerCase());
+    const format = type === 'DATE' ? dateFormat : timestampFormat;
+    const isSaid = isDate(type === 'DATE' ? /date_?format/i : /timestamp_?format/i);
+    const isBad = isNamed || (isSaid && format !== null) ? 'false' : wrong(`c${index}`, type, false);
+    return { name: column, text: `c${index}`, type, isBad };
+  });
+  return {
+    files,
+    format: 'csv',
+    csv,
+    columns,
+    read: (some, more) => rawCsv(some, Number(width), csv, `${more ?? ''}, hive_partitioning = false`),
+  };
+}
+
+async function jsonSource(session: SqlSession, { call, files, options }: NamedFile): Promise<TextSource | null> {
+  if (options.some((option) => /^\s*columns\b/i.test(option))) return null;
+  const guessed = await session.columns(`SELECT * FROM ${call} LIMIT 0`);
+  const kept = options.filter((option) =>
+    /^\s*(format|records|compression|maximum_object_size|ignore_errors)\s*(:=|=)/i.test(option),
+  );
+  const more = kept.map((option) => `, ${option}`).join('');
+  const columns = guessed.flatMap(({ name: column, ...type }) => leaves(name(column), column, '$', type, false));
+  const read = (some: readonly string[], filename = '') =>
+    rawJson(
+      some,
+      guessed.map(({ name: column }) => [column, 'JSON'] as const),
+      `${filename}${more}, hive_partitioning = false`,
+    );
+  return { files, format: 'json', csv: null, columns, read };
+}
+
+/** The values within a JSON column whose type is guessed. */
+function leaves(column: string, label: string, path: string, type: ValueType, isList: boolean): readonly TextColumn[] {
+  if (type.fields) {
+    return type.fields.flatMap((field) =>
+      leaves(column, `${label}.${field.name}`, `${path}."${field.name.replaceAll('"', '\\"')}"`, field, isList),
+    );
+  }
+  if (type.items) return leaves(column, label, `${path}[*]`, type.items, true);
+  const text = `json_extract_string(${column}, ${literal(path)})`;
+  if (!isList) return [{ name: label, text, type: type.type, isBad: wrong(text, type.type, true) }];
+  const isWrong = wrong('item', type.type, true);
+  const isBad = isWrong === 'false' ? 'false' : `len(list_filter(${text}, lambda item: ${isWrong})) > 0`;
+  return [{ name: label, text, type: type.type, isBad }];
+}
+
+/** SQL that is true for text that a guessed type changes. */
+function wrong(text: string, type: string, isJson: boolean): string {
+  const tried = `TRY_CAST(${text} AS ${type})`;
+  const changed = `${text} IS NOT NULL AND CAST(${tried} AS varchar) IS DISTINCT FROM trim(${text})`;
+  if (/^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|UUID)$/.test(type)) return changed;
+  if (/^(DOUBLE|FLOAT|DECIMAL.*)$/.test(type))
+    return `${text} IS NOT NULL AND (${tried} IS NULL OR contains(${text}, '_'))`;
+  // JSON reads times with an offset as the instants that they are.
+  if (type === 'TIMESTAMP') {
+    const instant = `TRY_CAST(${text} AS timestamptz)`;
+    const other = isJson ? '' : ` OR CAST(${instant} AS timestamp) <> ${tried}`;
+    return `${text} IS NOT NULL AND (${instant} IS NULL${other})`;
+  }
+  if (/^(DATE|TIME|TIMESTAMP WITH TIME ZONE|BOOLEAN)$/.test(type)) return `${text} IS NOT NULL AND ${tried} IS NULL`;
+  return 'false';
+}
