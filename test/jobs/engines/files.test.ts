@@ -69,7 +69,7 @@ const CASES: Readonly<Record<string, Case>> = {
   'UTF-16': csv(utf16('\ufeffid,n\nü,1\n'), [['ü', 1]], { encoding: 'utf-16' }),
   'UTF-16 that is not said': csv(utf16('\ufeffid,n\na,1\n'), differs(/o\.csv/)),
   'Latin-1': csv(Buffer.from('id,n\nü,1\n', 'latin1'), [['ü', 1]], { encoding: 'latin-1' }),
-  'Latin-1 that is not said': csv(Buffer.from('id,n\nü,1\n', 'latin1'), differs(/line 2: this is not utf-8/)),
+  'Latin-1 that is not said': csv(Buffer.from('id,n\nü,1\n', 'latin1'), differs(/o\.csv, line 2: this is not utf-8/)),
   CRLF: csv('id,n\r\na,1\r\nb,2\r\n', A1B2),
   'CR alone': csv('id,n\ra,1\rb,2\r', A1B2),
   'no line end at the end': csv('id,n\na,1\nb,2', A1B2),
@@ -88,7 +88,7 @@ const CASES: Readonly<Record<string, Case>> = {
   'a space after the delimiter in the header': csv('id, n\na,1\n', A1),
   // Columns
   'a missing column': csv('id\na\n', differs(/o\.csv has no column n; it has id\..*missingColumns: allow/)),
-  'a missing column that may be': csv('id\na\n', [['a', null]], { missingColumns: 'allow' }),
+  'a missing column that may be': csv('id\na\n', [], { missingColumns: 'allow' }),
   'a new column': csv('id,n,x\na,1,2\n', differs(/o\.csv has the new column x\..*newColumns: allow/)),
   'a new column that may be': csv('id,x,n\na,2,1\n', A1, { newColumns: 'allow' }),
   'a column twice': csv('id,n,n\na,1,2\n', differs(/two columns n/)),
@@ -135,7 +135,7 @@ const CASES: Readonly<Record<string, Case>> = {
     timestampFormat: '%d.%m.%Y %H:%M',
   }),
   'a boolean': typed('boolean', 'maybe', differs(/"maybe" is not boolean/)),
-  'an empty number': csv('id,n\na,\n', [['a', null]]),
+  'an empty number': csv('id,n\na,\nb,2\n', [['b', 2]]),
   // Compression
   'gzip of one column': { files: { 'o.csv.gz': gz }, table: ID, sql: COUNTED, said: [['5000', 1]] },
   'gzip cut in half': {
@@ -217,6 +217,11 @@ const CASES: Readonly<Record<string, Case>> = {
     table: { columns: { id: 'text', n: 'json' } },
     said: [['a', { x: [1] }]],
   },
+  'JSON that is none': {
+    files: { 'o.jsonl': '{"id":"a","n":1}\n{"id":b,"n":1}\n{"id":"c","n":1}\n' },
+    table: {},
+    said: differs(/o\.jsonl, line 2: this is not valid JSON/),
+  },
   'JSON cut off': {
     files: { 'o.jsonl': '{"id":"a","n":1}\n{"id":"b' },
     table: {},
@@ -241,13 +246,13 @@ const CASES: Readonly<Record<string, Case>> = {
   ),
   'a guess that folds ids': named(
     'o.csv',
-    `id,n\n${many((n) => `${n},1\n`, 100)}007,1\n`,
-    guessed(/line 102, column id: "007" is not BIGINT/),
+    `id,n\n${many((n) => `${n},1\n`)}007,1\n`,
+    guessed(/line 20482, column id: "007" is not BIGINT/),
   ),
   'a guess in read_csv': named(
     'o.csv',
-    'id,n\n1,1\n+55,1\n',
-    guessed(/line 3, column id: "\+55"/),
+    `id,n\n${many((n) => `${n},1\n`)}+55,1\n`,
+    guessed(/line 20482, column id: "\+55"/),
     "select id as user_id, n as value from read_csv('o.csv', header = true)",
   ),
   'types that are said': named(

@@ -1,26 +1,26 @@
 import { RollcallError } from '../../../../src/kernel/errors.ts';
-import { recordsOf } from './lines.ts';
-import { differs } from './tables.ts';
-import { shownPath, type TextSource } from './text-source.ts';
+import { type CsvForm, recordsOf } from './lines.ts';
+import { shownPath } from './text-source.ts';
 import { ageOf } from './whole.ts';
 
+export function differs(message: string): RollcallError {
+  return new RollcallError('file_differs', message);
+}
+
+/** The forms of files that are read; null for those that are not CSV. */
+export type FileForms = ReadonlyMap<string, CsvForm | null>;
+
 /** The error for a record that DuckDB can't take apart; null for other errors. */
-export async function brokenRecord(
-  message: string,
-  sources: readonly TextSource[],
-  folder: string,
-): Promise<RollcallError | null> {
+export async function brokenRecord(message: string, forms: FileForms, folder: string): Promise<RollcallError | null> {
   const [, line] = /CSV Error on Line: (\d+)/.exec(message) ?? [];
   const [, file = ''] = /^\s*file = (.*)$/m.exec(message) ?? [];
-  const source = sources.find(({ files }) => files.includes(file));
-  if (!source) return brokenJson(message, sources, folder);
+  const form = forms.get(file);
+  if (!form) return brokenJson(message, forms, folder);
   const shown = `${shownPath(file, folder)}${line === undefined ? '' : `, line ${line}`}`;
   if (/Invalid unicode|not utf-8 encoded/i.test(message)) {
-    return differs(
-      `${shown}: this is not ${source.csv?.encoding}. Write encoding: latin-1 or utf-16, or convert the file`,
-    );
+    return differs(`${shown}: this is not ${form.encoding}. Write encoding: latin-1 or utf-16, or convert the file`);
   }
-  const end = line === undefined ? null : await endOf(file, Number(line), source).catch(() => null);
+  const end = line === undefined ? null : await endOf(file, Number(line), form).catch(() => null);
   const cut = async (reason: string) =>
     new RollcallError('source_incomplete', `${shown}: ${reason}. ${await ageOf(file)}`);
   const [, wanted, found] = /Expected Number of Columns: (\d+) Found: (\d+)/.exec(message) ?? [];
@@ -39,20 +39,19 @@ export async function brokenRecord(
   return differs(`${shown}: the line is not valid CSV. Correct the file, or delimiter and quote of the table`);
 }
 
-async function brokenJson(
-  message: string,
-  sources: readonly TextSource[],
-  folder: string,
-): Promise<RollcallError | null> {
-  const [, file = '', place = '', reason = ''] =
-    /JSON in file "([^"]+)",? (?:at byte \d+ )?(?:in )?(line \d+|record[^:]*)?: ?(.*)/i.exec(message) ?? [];
-  if (!sources.some(({ files }) => files.includes(file))) return null;
-  const shown = `${shownPath(file, folder)}${place === '' ? '' : `, ${place}`}`;
+async function brokenJson(message: string, forms: FileForms, folder: string): Promise<RollcallError | null> {
+  const [, file = '', line, reason = ''] =
+    /Malformed JSON in file "([^"]+)", at byte \d+ in (?:line (\d+)|[^:]*): ?(.*)/i.exec(message) ?? [];
+  if (!forms.has(file)) return null;
+  // DuckDB names the line after.
+  const shown = `${shownPath(file, folder)}${line === undefined ? '' : `, line ${Number(line) - 1}`}`;
   if (!/unexpected end of data/.test(reason)) return differs(`${shown}: this is not valid JSON. Correct the file`);
-  return new RollcallError('source_incomplete', `${shown}: the file ends within a record. ${await ageOf(file)}`);
+  const { last } = await endOf(file, 0, null);
+  const end = `${shownPath(file, folder)}, line ${last}: the file ends within a record. ${await ageOf(file)}`;
+  return new RollcallError('source_incomplete', end);
 }
 
-async function endOf(file: string, line: number, { csv }: TextSource) {
+async function endOf(file: string, line: number, csv: CsvForm | null) {
   let last = 0;
   let isOpen = false;
   for await (const record of recordsOf(file, csv)) {
@@ -60,7 +59,7 @@ async function endOf(file: string, line: number, { csv }: TextSource) {
     last = record.line;
     isOpen = record.isOpen;
   }
-  return { isLast: line >= last, isOpen };
+  return { last, isLast: line >= last, isOpen };
 }
 
 /** @throws RollcallError that says if a file named in SQL is likely to be still written */

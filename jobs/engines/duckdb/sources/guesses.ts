@@ -2,7 +2,16 @@ import { RollcallError } from '../../../../src/kernel/errors.ts';
 import { literal, name, type ValueType } from '../../sql/plan-query.ts';
 import type { SqlSession } from '../../sql/session.ts';
 import type { NamedFile, NamedFiles } from './named-files.ts';
-import { findFault, fittingType, rawCsv, rawJson, shownPath, type TextColumn, type TextSource } from './text-source.ts';
+import {
+  type Fault,
+  findFault,
+  fittingType,
+  rawCsv,
+  rawJson,
+  shownPath,
+  type TextColumn,
+  type TextSource,
+} from './text-source.ts';
 import { type Prints, printsOf } from './whole.ts';
 
 /** Looks whose guesses held, with the prints of their files. */
@@ -25,11 +34,8 @@ export async function insistOnGuesses(
     const look = JSON.stringify([each.call, folder, columns === null ? null : [...columns].sort()]);
     const print = printed(await printsOf(each.files));
     if (looks.get(look) === print) continue;
-    const source = each.format === 'csv' ? await csvSource(session, each) : await jsonSource(session, each);
-    const wanted = source?.columns.filter(
-      ({ name: column }) => columns === null || columns.has((column.split('.')[0] ?? '').toLowerCase()),
-    );
-    const fault = source && wanted ? await findFault(session, { ...source, columns: wanted }) : null;
+    const fault = await lookThrough(session, each, columns);
+    if (fault === 'unread') continue;
     if (fault) {
       const { file, place, column, value } = fault;
       const fitting = fittingType(value);
@@ -40,6 +46,24 @@ export async function insistOnGuesses(
     }
     if (looks.size >= MOST_LOOKS) looks.clear();
     looks.set(look, print);
+  }
+}
+
+/** The first value that a guess changes; `unread` if the file can't be read so, which the SQL itself will show. */
+async function lookThrough(
+  session: SqlSession,
+  file: NamedFile,
+  wanted: NamedFiles['columns'],
+): Promise<Fault | null | 'unread'> {
+  try {
+    const source = file.format === 'csv' ? await csvSource(session, file) : await jsonSource(session, file);
+    if (!source) return null;
+    const columns = source.columns.filter(
+      ({ name: column }) => wanted === null || wanted.has((column.split('.')[0] ?? '').toLowerCase()),
+    );
+    return await findFault(session, { ...source, columns });
+  } catch {
+    return 'unread';
   }
 }
 

@@ -10,7 +10,7 @@ import { insistOnGuesses } from './guesses.ts';
 import { namedFiles } from './named-files.ts';
 import { faultError, openTable, showTable, type Table } from './tables.ts';
 import { findFault } from './text-source.ts';
-import { insistOnUnchanged, insistOnWhole, printsOf } from './whole.ts';
+import { insistOnUnchanged, insistOnWhole, type Prints, printsOf } from './whole.ts';
 
 /**
  * An engine whose definitions read files: by the names of `tables`, which become views, or by naming them in SQL. Files
@@ -36,10 +36,9 @@ export function overFiles(engine: Engine, session: SqlSession, config: DuckdbCon
     };
     const opened = await named(() => openNamed(session, tables, sql, folder));
     const found = await named(() => namedFiles(session, readStatement(sql, asOf)));
-    const prints = await printsOf(
-      [...opened.flatMap(({ sources }) => sources), ...found.files].flatMap(({ files }) => files),
-    );
-    if (reads) await named(() => insistOnWhole(prints, folder));
+    const ownPrints = await printsOf(found.files.flatMap(({ files }) => files));
+    const prints: Prints = new Map([...ownPrints, ...opened.flatMap((table) => [...table.prints])]);
+    if (reads) await named(() => insistOnWhole(ownPrints, folder));
     await named(() => insistOnGuesses(session, found, folder));
     let done: T;
     try {
@@ -108,7 +107,8 @@ async function explain(
   const message = cause instanceof Error ? cause.message : '';
   if (!OF_VALUES.test(message)) return;
   const sources = tables.flatMap((table) => table.sources);
-  const broken = await brokenRecord(message, sources, folder);
+  const forms = new Map(sources.flatMap(({ files, csv }) => files.map((file) => [file, csv] as const)));
+  const broken = await brokenRecord(message, forms, folder);
   if (broken) throw broken;
   for (const source of sources) {
     const fault = await findFault(session, source).catch(() => null);

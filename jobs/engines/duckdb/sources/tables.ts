@@ -2,16 +2,18 @@ import type { TableConfig } from '../../../../src/config/config.ts';
 import { RollcallError } from '../../../../src/kernel/errors.ts';
 import { literal, name } from '../../sql/plan-query.ts';
 import type { SqlSession } from '../../sql/session.ts';
+import { brokenRecord, differs } from './csv-errors.ts';
 import type { CsvForm } from './lines.ts';
 import { parquetValue } from './parquet-value.ts';
 import { type Fault, fileList, fittingType, rawCsv, rawJson, shownPath, type TextSource } from './text-source.ts';
 import { type TypedText, typedText } from './typed-text.ts';
-import { ageOf } from './whole.ts';
+import { ageOf, insistOnWhole, type Prints, printsOf } from './whole.ts';
 
 /** A table of the configuration, with the files that it has now. */
 export interface Table {
   readonly name: string;
-  readonly config: TableConfig;
+  /** Its files as they were before they were read. */
+  readonly prints: Prints;
   /** Files of the same columns. */
   readonly sources: readonly (TextSource & { readonly query: string })[];
 }
@@ -22,7 +24,7 @@ const SAMPLE = 20_480;
 /**
  * Finds the files of a table, and how each has to be read.
  *
- * @throws RollcallError `source_incomplete` without files, `file_differs` if their columns are others
+ * @throws RollcallError `source_incomplete` if a file is absent or cut off, `file_differs` if their columns are others
  */
 export async function openTable(
   session: SqlSession,
@@ -38,9 +40,13 @@ export async function openTable(
       `${tableName}: no file is there for ${patterns}. It may be late: check the path, or wait.`,
     );
   }
+  const prints = await printsOf(files);
+  await insistOnWhole(prints, folder);
   const groups = new Map<string, { found: readonly Found[]; files: string[] }>();
   for (const file of files) {
-    const found = await columnsOf(session, file, config, folder);
+    const found = await columnsOf(session, file, config, folder).catch(async (error: Error) => {
+      throw (await brokenRecord(error.message, new Map([[file, csvForm(config)]]), folder)) ?? error;
+    });
     const shown = shownPath(file, folder);
     compareColumns(found, config, shown);
     const [folderless] = Object.keys(config.partitions).filter((each) => !file.includes(`/${each}=`));
@@ -51,7 +57,7 @@ export async function openTable(
     group.files.push(file);
   }
   const sources = [...groups.values()].map((group) => sourceOf(config, group.files, group.found, folder));
-  return { name: tableName, config, sources };
+  return { name: tableName, prints, sources };
 }
 
 /** Creates the table's view, which only this session sees. */
@@ -148,6 +154,10 @@ function compareColumns(found: readonly Found[], config: TableConfig, shown: str
   }
 }
 
+function csvForm(config: TableConfig): CsvForm | null {
+  return config.format === 'csv' ? { ...config, escape: config.quote } : null;
+}
+
 function sourceOf(
   config: TableConfig,
   files: readonly string[],
@@ -155,7 +165,7 @@ function sourceOf(
   folder: string,
 ): Table['sources'][number] {
   const { format, columns, partitions } = config;
-  const csv: CsvForm | null = format === 'csv' ? { ...config, escape: config.quote } : null;
+  const csv = csvForm(config);
   const hive = Object.keys(partitions);
   const types = hive.map((each) => `${literal(each)}: VARCHAR`).join(', ');
   const folders = `, hive_partitioning = ${hive.length > 0}${hive.length > 0 ? `, hive_types = {${types}}` : ''}`;
@@ -208,8 +218,4 @@ export function faultError({ file, place, column, value }: Fault, folder: string
   return differs(
     `${shownPath(file, folder)}, ${place}, column ${column.name}: ${JSON.stringify(value)} is not ${column.type}. Correct the file, or write ${column.name}: ${fitting.includes('(') ? `"${fitting}"` : fitting} in columns`,
   );
-}
-
-export function differs(message: string): RollcallError {
-  return new RollcallError('file_differs', message);
 }

@@ -40,7 +40,7 @@ export async function findFault(session: SqlSession, source: TextSource): Promis
   if (doubted.length === 0) return null;
   const anyBad = doubted.map(({ isBad }) => `coalesce(${isBad}, false)`).join(' OR ');
   const found = await session.rows(
-    `SELECT DISTINCT filename FROM ${source.read(source.files, ', filename = true')} WHERE ${anyBad}`,
+    `SELECT DISTINCT rollcall_file FROM ${source.read(source.files, ", filename = 'rollcall_file'")} WHERE ${anyBad}`,
   );
   const faulty = new Set(found.map(([file]) => String(file)));
   const file = source.files.find((each) => faulty.has(each));
@@ -48,14 +48,14 @@ export async function findFault(session: SqlSession, source: TextSource): Promis
   const bad = doubted.map(({ isBad }) => `coalesce(${isBad}, false)`);
   const texts = doubted.map(({ text }) => `CAST(${text} AS varchar)`);
   const [row = []] = await session.rows(
-    `SELECT n, [${texts.join(', ')}], [${bad.join(', ')}]
-     FROM (SELECT row_number() OVER () AS n, * FROM ${source.read([file])}) WHERE ${anyBad} ORDER BY n LIMIT 1`,
+    `SELECT rollcall_record, [${texts.join(', ')}], [${bad.join(', ')}]
+     FROM (SELECT row_number() OVER () AS rollcall_record, * FROM ${source.read([file])}) WHERE ${anyBad} ORDER BY rollcall_record LIMIT 1`,
   );
-  const [n, values, which] = row as [bigint, readonly unknown[], readonly boolean[]];
+  const [record, values, which] = row as [bigint, readonly unknown[], readonly boolean[]];
   const index = which.indexOf(true);
   return {
     file,
-    place: await placeOf(file, Number(n), source),
+    place: await placeOf(file, Number(record), source),
     column: doubted[index] as TextColumn,
     value: String(values[index]),
   };
