@@ -1,6 +1,6 @@
 export type { CurrentBody, DeadChange } from './current-bodies.ts';
 export { shownSql } from './definition-sql.ts';
-export type { OpenEngine } from './engines/open.ts';
+export { installExtensions, type OpenEngine } from './engines/open.ts';
 export type { Engine, MemberBatch, RunChange } from './engines/port.ts';
 export type { LiveStepReport as LiveStep } from './live/loop.ts';
 export { type ChangePage, type ChangePlace, FIRST_CHANGE } from './run/run-changes.ts';

@@ -46,6 +46,8 @@ export interface Sync extends Queries {
   plan(keys?: readonly string[], time?: PlanTime): Promise<readonly SyncPlan[]>;
   /** The configured audiences and traits with the JSON types of their values. Checks definitions but runs none. */
   types(): Promise<readonly ComputedType[]>;
+  /** Checks a definition in its engine without running it. Throws as `plan` does. */
+  tryDefinition(key: string): Promise<void>;
   /** The engine's report on itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
   examine(engine: string): Promise<readonly Remark[]>;
   /** Sends everything again: `true` for members, `false` for everyone who ever left. Throws as `run` does. */
@@ -109,6 +111,9 @@ export function createSync(options: SyncOptions): Sync {
       for (const computation of computations(config()))
         types.push(await previews.type(configured(computation, config())));
       return types;
+    },
+    async tryDefinition(key) {
+      for (const subject of subjects.named([key])) if (subject.engine !== LIVE_ENGINE) await previews.describe(subject);
     },
     examine: engines.examine,
     async resync(key, { now } = {}) {

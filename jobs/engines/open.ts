@@ -1,5 +1,6 @@
-import type { EngineConfig } from '../../src/config/config.ts';
+import type { DuckdbConfig, EngineConfig } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
+import type { Remark } from '../../src/kernel/remark.ts';
 import type { LoggedEvents } from '../event-log-access.ts';
 import type { FileUse } from './duckdb/files.ts';
 import type { Engine } from './port.ts';
@@ -18,6 +19,11 @@ interface OpenEngineOptions {
   /** Ends the wait for a file. If only reading, it also cancels what runs in the database. */
   readonly signal?: AbortSignal | undefined;
   readonly file?: FileUse | undefined;
+}
+
+/** Installs the missing extensions of a duckdb engine. */
+export async function installExtensions(config: Pick<DuckdbConfig, 'extensions'>): Promise<readonly Remark[]> {
+  return (await import('./duckdb/lake.ts')).installExtensions(config);
 }
 
 /** Opens the configured engine for one task. Each kind is loaded only if it is used. */

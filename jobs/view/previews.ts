@@ -22,6 +22,8 @@ export interface ComputedType {
 interface Previews {
   plan(subject: Subject, now?: number, signal?: AbortSignal): Promise<SyncPlan>;
   type(subject: Subject): Promise<ComputedType>;
+  /** The columns of its definition, which is checked in its engine. */
+  describe(subject: Subject): Promise<readonly TraitColumn[]>;
 }
 
 interface PreviewsOptions {
@@ -48,7 +50,23 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
     });
   }
 
+  const describe = (subject: Subject) => {
+    const { key, kind, definition } = subject;
+    return look(subject, (engine, signal) =>
+      engine.describe({
+        key,
+        kind,
+        sql: definition?.sql ?? '',
+        asOf: clock.now(),
+        freshness: definition?.expect.freshness?.column,
+        allowPlaceholders: definition?.allowPlaceholders,
+        signal,
+      }),
+    );
+  };
+
   return {
+    describe,
     plan(subject, now = clock.now(), signal) {
       const plan = async (engine: Engine, signal: AbortSignal) => {
         const former = await subjects.formerSelf(subject);
@@ -57,19 +75,9 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
       return look(subject, plan, signal);
     },
     async type(subject) {
-      const { key, kind, definition } = subject;
+      const { key, kind } = subject;
       if (kind === 'audience') return { key, kind, columns: [] };
-      const columns = await look(subject, (engine, signal) =>
-        engine.describe({
-          key,
-          kind,
-          sql: definition?.sql ?? '',
-          asOf: clock.now(),
-          freshness: definition?.expect.freshness?.column,
-          allowPlaceholders: definition?.allowPlaceholders,
-          signal,
-        }),
-      );
+      const columns = await describe(subject);
       // Engines don't know the types within JSON.
       const value = config().traits.find((trait) => trait.key === key)?.value;
       return { key, kind, columns: value ? columns.map((column) => valueColumn(column.key, value)) : columns };

@@ -52,22 +52,35 @@ destinations:
 
 ${sample ? AUDIENCE : NO_AUDIENCE}`;
 
-const AUDIENCE = `audiences:
+const AUDIENCE = `engines:
+  lake:
+    type: duckdb # computes audiences, here over files
+    tables:
+      orders:
+        files: orders.csv
+        columns: { customer_id: text, amount: "decimal(18,2)", ordered_on: date }
+
+audiences:
   - name: Big Spenders
     source: personas
     schedule: "*/10 * * * * *" # every ten seconds, for a first look; "*/15 * * * *" is every 15 minutes
     sql: |
       select customer_id as user_id
-      from read_csv('orders.csv')
+      from orders
       group by customer_id
       having sum(amount) > 500
 `;
 
-const NO_AUDIENCE = `# audiences:
+const NO_AUDIENCE = `# engines:
+#   lake:
+#     type: duckdb
+#     tables:
+#       orders: { files: orders.csv, columns: { customer_id: text, amount: "decimal(18,2)" } }
+# audiences:
 #   - name: Big Spenders
 #     source: personas
 #     schedule: "*/15 * * * *"
-#     sql: select customer_id as user_id from read_csv('orders.csv') group by 1 having sum(amount) > 500
+#     sql: select customer_id as user_id from orders group by 1 having sum(amount) > 500
 `;
 
 const environment = ({ secret }: Starter) =>

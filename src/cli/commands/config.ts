@@ -6,7 +6,17 @@ import { type CliContext, EXIT } from '../context.ts';
 import { describeDefaultGuard, withDefaultGuard } from '../default-guard.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
 import { configOption, jsonOption, tokenFileOption, tokenOption, withTokenFile } from '../options.ts';
-import { count, note, print, printJson } from '../output/terminal.ts';
+import { count, note, print, printError, printJson } from '../output/terminal.ts';
+import { withoutMakingStore } from '../unmade-store.ts';
+import { withApp } from '../with-app.ts';
+
+const CHECK_HELP = `
+Example:
+  $ rollcall config check -c rollcall.yaml
+  $ rollcall config check -c rollcall.yaml --sql
+
+Exit code 2 when there are mistakes. --sql also compares what DuckDB guesses of files with the whole files; it exits with
+1 if a definition fails, and with --json it prints {"error":{"code","message","key"}} for each.`;
 
 const RELOAD_HELP = `
 Example:
@@ -22,11 +32,11 @@ export function addConfig(program: Command, context: CliContext): void {
     .description('report every mistake in the configuration at once')
     .addOption(configOption())
     .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ rollcall config check -c rollcall.yaml\n\nExit code 2 when there are mistakes.',
-    )
-    .action((options: { config: string; json?: boolean }) => check(options, context));
+    .option('--sql', 'try each definition in its engine as well, without running it')
+    .addHelpText('after', CHECK_HELP)
+    .action(async (options: CheckOptions) => {
+      if ((await check(options, context)) && options.sql) await tryAll(options, context);
+    });
   config
     .command('schema')
     .description('print the JSON Schema of the configuration file, for editors')
@@ -50,6 +60,11 @@ interface ReloadOptions extends JsonOption {
   readonly tokenFile?: string;
 }
 
+interface CheckOptions extends JsonOption {
+  readonly config: string;
+  readonly sql?: boolean;
+}
+
 interface JsonOption {
   readonly json?: boolean;
 }
@@ -59,7 +74,8 @@ async function printSchema({ json }: JsonOption, { terminal }: CliContext): Prom
   print(terminal, JSON.stringify(configJsonSchema(), null, json ? 0 : 2));
 }
 
-async function check({ config: file, json }: { config: string; json?: boolean }, context: CliContext): Promise<void> {
+/** Resolves to true if there are no mistakes. */
+async function check({ config: file, json }: CheckOptions, context: CliContext): Promise<boolean> {
   const { ConfigurationError, loadConfig } = await import('../../config/load.ts');
   const { showMistake } = await import('../../config/mistakes.ts');
   try {
@@ -89,11 +105,31 @@ async function check({ config: file, json }: { config: string; json?: boolean },
     if (!json && guard) print(context.terminal, guard);
     if (!json && alerts) print(context.terminal, describeAlerts(alerts));
     if (!json) for (const each of warnings) note(context.terminal, `warning: ${showMistake(each)}.`);
+    return true;
   } catch (error) {
     if (!json || !(error instanceof ConfigurationError)) throw error;
     for (const mistake of error.mistakes) printJson(context.terminal, mistake);
     context.setExitCode(EXIT.usage);
+    return false;
   }
+}
+
+async function tryAll(options: CheckOptions, { terminal, setExitCode }: CliContext): Promise<void> {
+  await withApp(options, { terminal, adapt: withoutMakingStore }, async ({ app, config }) => {
+    const keys = [...config.audiences, ...config.traits].map(({ key }) => key);
+    let failed = 0;
+    for (const key of keys) {
+      try {
+        await app.sync.tryDefinition(key);
+      } catch (error) {
+        if (terminal.signal.aborted || !(error instanceof RollcallError)) throw error;
+        failed += 1;
+        printError(terminal, { code: error.code, message: error.message, key }, options.json);
+        setExitCode(EXIT.failed);
+      }
+    }
+    if (!options.json) print(terminal, `${count(keys.length - failed, 'definition')} of ${keys.length} can be run.`);
+  });
 }
 
 function alertsOf({ hooks, rules }: AlertsConfig) {

@@ -40,7 +40,8 @@ It checks:
   what needs a person: closed endpoints, dead letters, backlogs, held, failed or overdue runs, unusual sizes, rejected
   messages
 
-It changes nothing, and sends nothing without --send.
+It changes nothing without --install, which loads extensions of DuckDB engines from extensions.duckdb.org into the
+home folder. It sends nothing without --send.
 
 With --json a finding is {"check","state","message"}; state is one of ok, warning, failed. The exit code is 1 if
 something failed, 2 if the configuration did.`;
@@ -51,12 +52,14 @@ const SKEW = 5_000;
 
 interface DoctorOptions extends AppCommandOptions {
   readonly send?: boolean;
+  readonly install?: boolean;
 }
 
 export function addDoctor(program: Command, context: CliContext): void {
   addAppOptions(
     program.command('doctor').description('find problems: configuration, folders, store, queries, endpoints'),
   )
+    .option('--install', 'install missing extensions of DuckDB first')
     .option('--send', 'send a signed test event to each enabled destination')
     .addHelpText('after', HELP)
     .action((options: DoctorOptions) => doctor(options, context));
@@ -92,6 +95,7 @@ async function doctor(options: DoctorOptions, { terminal, setExitCode }: CliCont
     setExitCode(EXIT.usage);
     return;
   }
+  if (options.install) for await (const finding of install(config)) show(finding);
   for await (const finding of examine(config, options, terminal)) show(finding);
 }
 
@@ -127,6 +131,14 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
   yield* examineDescriptors(endpoints.length);
   yield* examineEndpoints(testable(config), config.network);
   if (options.send) yield* sendAll(config);
+}
+
+async function* install({ engines }: Config): AsyncGenerator<Finding> {
+  const { installExtensions } = await import('../../../jobs/index.ts');
+  for (const [name, engine] of Object.entries(engines)) {
+    if (engine.type !== 'duckdb') continue;
+    for (const remark of await installExtensions(engine)) yield { check: `engine ${name}`, ...remark };
+  }
 }
 
 async function* sendAll(config: Config): AsyncGenerator<Finding> {

@@ -1,14 +1,14 @@
 import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
-import { DuckDBInstance } from '@duckdb/node-api';
+import { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import t, { type Test } from 'tap';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import { hidingValues } from '../../../jobs/engines/hidden-values.ts';
 import { normalise } from '../../../src/config/normalise.ts';
 import { fileSchema } from '../../../src/config/schema.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
-import { request, told } from '../../contract/engine.ts';
+import { request } from '../../contract/engine.ts';
 
 type Content = string | Buffer;
 type Files = Readonly<Record<string, Content>>;
@@ -278,6 +278,39 @@ const CASES: Readonly<Record<string, Case>> = {
     guessed(/column u\.id: "E621E1F8/),
     "select u.id::varchar as user_id, n as value from read_json('o.json')",
   ),
+  // Ten more that nobody handed over
+  'a header of an encoding with a mark, in gzip': {
+    files: { 'o.csv.gz': gzipSync('\ufeffid,n\r\na,1\r\n') },
+    table: {},
+    said: A1,
+  },
+  'an id with a mark within': csv('id,n\n\ufeffa,1\n', [['\ufeffa', 1]]),
+  'NUL bytes at the end of a file that was not filled': csv(
+    Buffer.concat([Buffer.from('id,n\na,1\n'), Buffer.alloc(64)]),
+    differs(/o\.csv, line 3/),
+  ),
+  'a page of HTML in place of a list': csv(
+    '<!DOCTYPE html>\n<html>Log in</html>\n',
+    differs(/no column id, n; it has <!DOCTYPE html>/),
+  ),
+  'hexadecimal text as a number': typed('bigint', '0x1F', differs(/"0x1F"/)),
+  'a number beyond its type': typed('bigint', '9223372036854775808', differs(/"9223372036854775808" is not bigint/)),
+  'infinity as a time': typed('timestamp', 'infinity', differs(/"infinity" is not timestamp/)),
+  'a name with a quote and a space': {
+    files: { "it's here.csv": 'id,n\na,x\n' },
+    table: {},
+    said: differs(/it's here\.csv, line 2, column n: "x"/),
+  },
+  'a file of another kind under the pattern': {
+    files: { 'x/1.csv': 'id,n\na,1\n', 'x/README.csv': 'Do not delete!\n' },
+    table: { files: 'x/*.csv' },
+    said: differs(/x\/README\.csv has no column id, n/),
+  },
+  'a column named as our own': {
+    files: { 'o.csv': 'id,n,filename,rollcall_record\na,x,b,c\n' },
+    table: { newColumns: 'allow' },
+    said: differs(/line 2, column n: "x"/),
+  },
 };
 
 async function open(folder: string, given: Readonly<Record<string, unknown>>) {
@@ -325,4 +358,87 @@ t.test('reads what a file says, or says what is wrong with it', async (t) => {
     if (message instanceof RegExp) t.match(found, { code, message }, name);
     else t.same(found instanceof Error ? found.message : found, said, name);
   }
+});
+
+t.test('reads Parquet files whose types are wider or narrower, and names the file that has another', async (t) => {
+  const folder = t.testdir({});
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  for (const [file, n] of Object.entries({ '1': '1::integer', '2': '2::bigint', '3': "'x'" })) {
+    await connection.run(`COPY (SELECT 'u${file}' AS id, ${n} AS n) TO '${join(folder, `${file}.parquet`)}'`);
+  }
+  connection.closeSync();
+  instance.closeSync();
+  const rows = async (files: readonly string[], type: string) => {
+    const engine = await open(folder, { tables: { orders: { files, columns: { id: 'text', n: type } } } });
+    const sql = 'select id as user_id from orders where n > 0';
+    const look = await engine.preview(request({ sql }), 5).finally(() => engine.close());
+    return [...look.sample.userIds];
+  };
+  t.same(await rows(['1.parquet', '2.parquet'], 'bigint'), ['u1', 'u2']);
+  await t.rejects(rows(['1.parquet', '3.parquet'], 'bigint'), {
+    code: 'file_differs',
+    message: /3\.parquet, row 1, column n: "x" is not bigint/,
+  });
+  await t.rejects(rows(['2.parquet'], 'date'), { message: /2\.parquet: the column n is bigint, not date/ });
+});
+
+t.test('fails a run whose file changes while it is read, and keeps no plan of it', async (t) => {
+  const folder = t.testdir({ 'o.csv': 'id,n\na,1\n' });
+  const engine = await open(folder, { tables: { orders: { files: 'o.csv', columns: COLUMNS } } });
+  t.teardown(() => engine.close());
+  const { run } = DuckDBConnection.prototype;
+  t.intercept(DuckDBConnection.prototype, 'run', {
+    value: function changing(this: DuckDBConnection, ...query: Parameters<typeof run>) {
+      if (/^CREATE TABLE rollcall/.test(query[0])) utimesSync(join(folder, 'o.csv'), 1, 1);
+      return run.apply(this, query);
+    },
+  });
+  const asked = request({ sql: 'select id as user_id from orders' });
+  await t.rejects(engine.stage(asked), { code: 'source_incomplete', message: /o\.csv changed while it was read/ });
+  t.equal(await engine.staged(asked.plan), null);
+});
+
+t.test('says of an old file that nobody writes it any more', async (t) => {
+  const folder = t.testdir({ 'o.csv': '' });
+  utimesSync(join(folder, 'o.csv'), 1_767_225_600, 1_767_225_600);
+  const engine = await open(folder, { tables: { orders: { files: 'o.csv', columns: COLUMNS } } });
+  t.teardown(() => engine.close());
+  const sql = 'select id as user_id from orders';
+  await t.rejects(engine.preview(request({ sql }), 1), { message: /has not changed since 2026-01-01.*get it again/ });
+});
+
+t.test('shows values of files to a person who asks, and keeps them out of errors of runs', async (t) => {
+  const folder = t.testdir({ 'o.csv': 'id,n\na,ada@example.com\n' });
+  const engine = await open(folder, { tables: { orders: { files: 'o.csv', columns: COLUMNS } } });
+  t.teardown(() => engine.close());
+  const hidden = hidingValues(engine, new Map());
+  const asked = request({ sql: 'select id as user_id from orders where n > 0' });
+  await t.rejects(hidden.preview(asked, 1), { message: /line 2, column n: "ada@example\.com"/ });
+  const error = await hidden.stage(asked).catch((error: Error) => error);
+  t.match(error, { code: 'file_differs', message: /o\.csv, line 2, column n: "…" is not bigint/ });
+  t.notMatch(JSON.stringify(error, Object.getOwnPropertyNames(error)), /ada@example/);
+});
+
+t.test('looks through a file once for as long as neither it nor the SQL changes', async (t) => {
+  const folder = t.testdir({ 'o.csv': 'id,n\na,1\n' });
+  const engine = await open(folder, {});
+  t.teardown(() => engine.close());
+  let looks = 0;
+  const { run } = DuckDBConnection.prototype;
+  t.intercept(DuckDBConnection.prototype, 'run', {
+    value: function counted(this: DuckDBConnection, ...query: Parameters<typeof run>) {
+      if (/rollcall_file/.test(query[0])) looks += 1;
+      return run.apply(this, query);
+    },
+  });
+  const sql = "select id as user_id from 'o.csv' where n > 0";
+  const look = async (text = sql) => {
+    await engine.preview(request({ sql: text }), 1);
+    return looks;
+  };
+  t.same([await look(), await look()], [1, 1]);
+  writeFileSync(join(folder, 'o.csv'), 'id,n\na,1\nb,2\n');
+  t.same([await look(), await look(), await look(`${sql} and id <> 'x'`)], [2, 2, 2]);
+  t.equal(await look("select id as user_id from read_csv('o.csv') where n > 0"), 3);
 });
