@@ -10,6 +10,8 @@
  * a transaction that is synced to disk: in the order of the file, and (`bareInsertSorted`) by user id. Making the rows,
  * and sorting them, is not counted. `postgresBareInsert` has the ids in a table of Postgres, with its indexes; its sort is counted.
  *
+ * `csvTables` syncs from a CSV file with types under `tables`, `csvReader` from the same by read_csv with types.
+ *
  * `--members 1000000,10000000` says how many. `--only` takes names such as `rollcall 1M`.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -41,6 +43,10 @@ async function prepare(members: number, server: PostgresServer | null): Promise<
   await connection.run(`copy (${list(churn)}) to '${folder}/new.parquet'`);
   await connection.run(
     `copy (from '${folder}/old.parquet' order by hash(user_id || '.')) to '${folder}/other.parquet'`,
+  );
+  await connection.run(
+    `copy (select user_id, ((hash(user_id) % 100000) / 100)::decimal(18,2) as amount, timestamp '2026-01-01' as ordered_at
+       from '${folder}/new.parquet') to '${folder}/new.csv'`,
   );
   connection.closeSync();
   instance.closeSync();
@@ -95,6 +101,7 @@ try {
       ['rollcall', 'bare'],
       ['rollcallUnchanged', 'bare'],
       ['rollcallIn512Mb', 'bareIn512Mb'],
+      ['csvTables', 'csvReader'],
       ['rollcall', 'javascriptSet'],
       ['postgresRollcall', 'postgresExcept'],
       ['postgresRollcall', 'postgresBare'],

@@ -8,7 +8,7 @@ import type { Engine, StageRequest } from '../../jobs/engines/port.ts';
 import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
 import { createSync, type SyncReport } from '../../jobs/index.ts';
 import { createAccept } from '../../src/accept.ts';
-import type { AudienceConfig, EngineConfig } from '../../src/config/config.ts';
+import type { AudienceConfig, EngineConfig, TableConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { countCpu, type Figures } from '../harness.ts';
@@ -22,6 +22,8 @@ export interface Data {
 }
 
 const DUCKDB = { type: 'duckdb', memoryLimit: null, threads: null, concurrency: 2 } as const;
+/** So that all columns are read. */
+const USED = "where amount >= 0 and ordered_at >= timestamp '2026-01-01'";
 const DIFFERENT = 'o.user_id is distinct from n.user_id';
 
 /** Runs in a process of its own, so that its memory is its own. */
@@ -32,6 +34,14 @@ export const contenders: Record<string, (data: Data) => Promise<Figures>> = {
   rollcall: (data) => withSnapshot(data, null, (engine) => moveSnapshot(engine, files(data, 'new'))),
   rollcallIn512Mb: (data) => withSnapshot(data, '512MB', (engine) => moveSnapshot(engine, files(data, 'new'))),
   rollcallUnchanged: (data) => withSnapshot(data, null, (engine) => moveSnapshot(engine, files(data, 'old'))),
+  csvTables: (data) => withSnapshot(data, null, (engine) => moveSnapshot(engine, `select user_id from orders ${USED}`)),
+  csvReader: (data) =>
+    withSnapshot(data, null, (engine) =>
+      moveSnapshot(
+        engine,
+        `select user_id from read_csv('${data.folder}/new.csv', types = {'user_id': 'VARCHAR', 'amount': 'DECIMAL(18,2)', 'ordered_at': 'TIMESTAMP'}) ${USED}`,
+      ),
+    ),
   async javascriptSet({ folder }) {
     const instance = await DuckDBInstance.create();
     const connection = await instance.connect();
@@ -131,13 +141,22 @@ function files({ folder }: Data, list: 'old' | 'new'): string {
   return `select user_id from '${folder}/${list}.parquet'`;
 }
 
+function ordersOf({ folder }: Data): TableConfig {
+  return {
+    ...{ files: [`${folder}/new.csv`], format: 'csv', header: true, delimiter: ',', quote: '"', encoding: 'utf-8' },
+    columns: { user_id: 'text', amount: 'decimal(18,2)', ordered_at: 'timestamp' },
+    ...{ partitions: {}, decimal: '.', dateFormat: null, timestampFormat: null },
+    ...{ missingColumns: 'fail', newColumns: 'fail' },
+  };
+}
+
 async function withSnapshot(data: Data, memoryLimit: string | null, work: (engine: Engine) => Promise<Figures>) {
   const folder = mkdtempSync(join(tmpdir(), 'rollcall-bench-'));
   try {
     const path = join(folder, 'audiences.duckdb');
     copyFileSync(join(data.folder, 'snapshot.duckdb'), path);
     const engine = await openDuckdb(
-      { type: 'duckdb', path, memoryLimit, threads: null },
+      { type: 'duckdb', path, memoryLimit, threads: null, tables: { orders: ordersOf(data) } },
       { folder, clock: systemClock },
     );
     const figures = await work(engine);

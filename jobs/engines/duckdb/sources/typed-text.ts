@@ -26,12 +26,11 @@ export function typedText(text: string, type: string, forms: Forms): TypedText {
     return checked(text, `contains(${text}, '.')`, plain);
   }
   if (/^(text|varchar)$/.test(name)) return { value: text, isBad: 'false' };
-  if (/^(\w*int|integer)$/.test(name))
-    return lossless(
-      text,
-      name,
-      `contains(${text}, '.') OR contains(${text}, '_') OR contains(${text}, '-') AND NOT ${fits(text, '-?\\d+')}`,
-    );
+  if (/^(\w*int|integer)$/.test(name)) {
+    const odd = ['-', '_'].map((sign) => `contains(${text}, '${sign}')`).join(' OR ');
+    const doubted = `${odd} OR (starts_with(${text}, '0') AND strlen(${text}) > 1)`;
+    return lossless(text, name, `contains(${text}, '.') OR (${doubted}) AND NOT ${fits(text, '[+-]?\\d+')}`);
+  }
   const [, places] = /^decimal\(\d+, ?(\d+)\)$/.exec(name) ?? [];
   if (places !== undefined) {
     const few = `strlen(${text}) - instr(${text}, '.') > ${places}`;
