@@ -61,7 +61,7 @@ const HEAD = `sources: [{ id: shop, writeKey: k }, { id: personas, writeKey: p }
 destinations: [{ name: crm, sources: [personas], webhookUrl: "https://crm.example.com" }]\n`;
 
 t.test('accepts the configurations of the guide', async (t) => {
-  const blocks = guide.flatMap((page) => [...read(page).matchAll(/^```yaml\n(audiences:.*?)^```/gms)]);
+  const blocks = guide.flatMap((page) => [...read(page).matchAll(/^```yaml\n((?:engines|audiences):.*?)^```/gms)]);
   t.ok(blocks.length >= 2);
   for (const [, yaml = ''] of blocks) {
     const config = parseConfig(HEAD + yaml, { file: 'guide', folder: ROOT, env: ENV });

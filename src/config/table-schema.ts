@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { ALL_VIEWS } from '../store/events/views.ts';
+import { LOG_VIEWS } from '../definition/log-views.ts';
 import { postgresUrl, text } from './formats.ts';
 import { section } from './section.ts';
 
@@ -24,7 +24,11 @@ const type = z
   .meta({ title: 'type', examples: ['text'] });
 
 const name = z.string().regex(/^[A-Za-z_]\w{0,62}$/, 'must be a name of letters, digits and _');
-const tableName = name.refine((value) => !ALL_VIEWS.has(value.toLowerCase()), 'is the name of a view of the event log');
+const VIEWS: ReadonlySet<string> = new Set(LOG_VIEWS);
+const tableName = name.refine(
+  (value) => !VIEWS.has(value.toLowerCase().replace('rollcall_', '')),
+  'is the name of a view of the event log',
+);
 const strictness = z.enum(['fail', 'allow'], 'must be fail or allow').default('fail');
 const character = z.string().regex(/^[^\r\n]$/u, 'must be one character');
 

@@ -81,7 +81,7 @@ export function lakeError(statement: string, message: string): RollcallError {
 }
 
 /** Installs the engine's extensions that are missing, from DuckDB's own server. */
-export async function installExtensions({
+export async function installMissing({
   extensions = [],
 }: Pick<DuckdbConfig, 'extensions'>): Promise<readonly Remark[]> {
   const database = await attachDatabase({ path: ':memory:', name: 'installing' }, LAKE_SETTINGS);

@@ -15,8 +15,8 @@ Example:
   $ rollcall config check -c rollcall.yaml
   $ rollcall config check -c rollcall.yaml --sql
 
-Exit code 2 when there are mistakes. --sql also compares what DuckDB guesses of files with the whole files; it exits with
-1 if a definition fails, and with --json it prints {"error":{"code","message","key"}} for each.`;
+Exit code 2 when there are mistakes, and 1 if a definition fails with --sql. It also compares what DuckDB guesses of
+files with the whole files. With --json a definition that fails is {"error":{"code","message","key"}}.`;
 
 const RELOAD_HELP = `
 Example:

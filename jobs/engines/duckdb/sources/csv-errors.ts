@@ -8,7 +8,7 @@ export function differs(message: string): RollcallError {
 }
 
 /** The forms of files that are read; null for those that are not CSV. */
-export type FileForms = ReadonlyMap<string, CsvForm | null>;
+type FileForms = ReadonlyMap<string, CsvForm | null>;
 
 /** The error for a record that DuckDB can't take apart; null for other errors. */
 export async function brokenRecord(message: string, forms: FileForms, folder: string): Promise<RollcallError | null> {

@@ -12,7 +12,7 @@ export interface CsvForm {
 }
 
 /** The parts of a file's text. Local files only. */
-export async function* textOf(file: string, encoding: string): AsyncGenerator<string> {
+async function* textOf(file: string, encoding: string): AsyncGenerator<string> {
   const bytes = createReadStream(file);
   const unzip = /\.gz$/i.test(file) ? createGunzip() : /\.zst$/i.test(file) ? createZstdDecompress() : null;
   const source = unzip ? pipeline(bytes, unzip, () => {}) : bytes;
@@ -38,7 +38,7 @@ export async function lineOf(
   return null;
 }
 
-export interface RawRecord {
+interface RawRecord {
   readonly line: number;
   readonly isBlank: boolean;
   /** Its first characters. */

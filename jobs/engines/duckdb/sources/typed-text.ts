@@ -1,7 +1,7 @@
 import { literal } from '../../sql/plan-query.ts';
 
 /** How a file writes what is not text. */
-export interface Forms {
+interface Forms {
   readonly decimal: '.' | ',';
   readonly dateFormat: string | null;
   readonly timestampFormat: string | null;
