@@ -23,8 +23,8 @@ interface OpenEngineOptions {
 
 /** Installs the missing extensions of a duckdb engine. */
 export async function installExtensions(config: Pick<DuckdbConfig, 'extensions'>): Promise<readonly Remark[]> {
-  const lake = await import('./duckdb/lake.ts');
-  return lake.installMissing(config);
+  const { installMissing } = await import('./duckdb/lake.ts');
+  return installMissing(config);
 }
 
 /** Opens the configured engine for one task. Each kind is loaded only if it is used. */
