@@ -3,7 +3,6 @@ import { literal, name, type ValueType } from '../../sql/plan-query.ts';
 import type { SqlSession } from '../../sql/session.ts';
 import type { NamedFile, NamedFiles } from './named-files.ts';
 import {
-  type Fault,
   findFault,
   fittingType,
   rawCsv,
@@ -11,6 +10,7 @@ import {
   shownPath,
   type TextColumn,
   type TextSource,
+  type WrongValue,
 } from './text-source.ts';
 import { type Prints, printsOf } from './whole.ts';
 
@@ -54,7 +54,7 @@ async function lookThrough(
   session: SqlSession,
   file: NamedFile,
   wanted: NamedFiles['columns'],
-): Promise<Fault | null | 'unread'> {
+): Promise<WrongValue | null | 'unread'> {
   try {
     const source = file.format === 'csv' ? await csvSource(session, file) : await jsonSource(session, file);
     if (!source) return null;

@@ -5,7 +5,7 @@ import type { SqlSession } from '../../sql/session.ts';
 import { brokenRecord, differs } from './csv-errors.ts';
 import type { CsvForm } from './lines.ts';
 import { parquetValue } from './parquet-value.ts';
-import { type Fault, fileList, fittingType, rawCsv, rawJson, shownPath, type TextSource } from './text-source.ts';
+import { fileList, fittingType, rawCsv, rawJson, shownPath, type TextSource, type WrongValue } from './text-source.ts';
 import { type TypedText, typedText } from './typed-text.ts';
 import { ageOf, insistOnWhole, type Prints, printsOf } from './whole.ts';
 
@@ -213,7 +213,7 @@ function columnValue(
 }
 
 /** The error for a value that is not as its table says. */
-export function faultError({ file, place, column, value }: Fault, folder: string): RollcallError {
+export function faultError({ file, place, column, value }: WrongValue, folder: string): RollcallError {
   const fitting = fittingType(value);
   return differs(
     `${shownPath(file, folder)}, ${place}, column ${column.name}: ${JSON.stringify(value)} is not ${column.type}. Correct the file, or write ${column.name}: ${fitting.includes('(') ? `"${fitting}"` : fitting} in columns`,

@@ -26,7 +26,7 @@ export interface TextSource {
 }
 
 /** A value that is not of its column's type. */
-export interface Fault {
+export interface WrongValue {
   readonly file: string;
   /** Such as `line 20482`. */
   readonly place: string;
@@ -35,7 +35,7 @@ export interface Fault {
 }
 
 /** Reads the files once, and those of a fault again for its line. Null if every value has its type. */
-export async function findFault(session: SqlSession, source: TextSource): Promise<Fault | null> {
+export async function findFault(session: SqlSession, source: TextSource): Promise<WrongValue | null> {
   const doubted = source.columns.filter(({ isBad }) => isBad !== 'false');
   if (doubted.length === 0) return null;
   const anyBad = doubted.map(({ isBad }) => `coalesce(${isBad}, false)`).join(' OR ');

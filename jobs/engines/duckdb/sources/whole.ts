@@ -3,6 +3,7 @@ import { type FileHandle, open, stat } from 'node:fs/promises';
 import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
+import { systemClock } from '../../../../src/kernel/clock.ts';
 import { RollcallError } from '../../../../src/kernel/errors.ts';
 import { shownPath } from './text-source.ts';
 
@@ -64,7 +65,7 @@ const RECENT = 60_000;
 /** Says if a file that ends too early is likely to be still written. */
 export async function ageOf(file: string): Promise<string> {
   const { mtimeMs } = await stat(file);
-  const age = Date.now() - mtimeMs;
+  const age = systemClock.now() - mtimeMs;
   if (age < RECENT) return 'It changed within the last minute, so somebody may still be writing it.';
   const at = new Date(mtimeMs).toISOString();
   return `It has not changed since ${at}, so it will stay as it is: get it again from its origin.`;
