@@ -8,7 +8,7 @@ import { readStatement } from '../../sql/statement.ts';
 import { brokenRecord, incompleteFile } from './csv-errors.ts';
 import { insistOnGuesses } from './guesses.ts';
 import { namedFiles } from './named-files.ts';
-import { faultError, openTable, showTable, type Table } from './tables.ts';
+import { type FileTable, faultError, openTable, showTable } from './tables.ts';
 import { findFault } from './text-source.ts';
 import { insistOnUnchanged, insistOnWhole, type Prints, printsOf } from './whole.ts';
 
@@ -80,9 +80,9 @@ async function openNamed(
   tables: Readonly<Record<string, TableConfig>>,
   sql: string,
   folder: string,
-): Promise<readonly Table[]> {
+): Promise<readonly FileTable[]> {
   const words = new Set(sql.toLowerCase().match(/\w+/g));
-  const opened: Table[] = [];
+  const opened: FileTable[] = [];
   for (const [name, config] of Object.entries(tables)) {
     if (!words.has(name.toLowerCase())) continue;
     const table = await openTable(session, name, config, folder);
@@ -99,7 +99,7 @@ const OF_VALUES = /^(Conversion|Invalid Input|Out of Range|IO) Error/;
 async function explain(
   session: SqlSession,
   error: unknown,
-  tables: readonly Table[],
+  tables: readonly FileTable[],
   files: readonly string[],
   folder: string,
 ): Promise<void> {

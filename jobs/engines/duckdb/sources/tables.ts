@@ -10,7 +10,7 @@ import { type TypedText, typedText } from './typed-text.ts';
 import { ageOf, insistOnWhole, type Prints, printsOf } from './whole.ts';
 
 /** A table of the configuration, with the files that it has now. */
-export interface Table {
+export interface FileTable {
   readonly name: string;
   /** Its files as they were before they were read. */
   readonly prints: Prints;
@@ -31,7 +31,7 @@ export async function openTable(
   tableName: string,
   config: TableConfig,
   folder: string,
-): Promise<Table> {
+): Promise<FileTable> {
   const files = await filesOf(session, config.files);
   if (files.length === 0) {
     const patterns = config.files.map((pattern) => shownPath(pattern, folder)).join(', ');
@@ -61,7 +61,7 @@ export async function openTable(
 }
 
 /** Creates the table's view, which only this session sees. */
-export async function showTable(session: SqlSession, { name: tableName, sources }: Table): Promise<void> {
+export async function showTable(session: SqlSession, { name: tableName, sources }: FileTable): Promise<void> {
   const query = sources.map((source) => source.query).join(' UNION ALL ');
   await session.run(`CREATE OR REPLACE TEMP VIEW ${name(tableName)} AS ${query}`);
 }
@@ -163,7 +163,7 @@ function sourceOf(
   files: readonly string[],
   found: readonly Found[],
   folder: string,
-): Table['sources'][number] {
+): FileTable['sources'][number] {
   const { format, columns, partitions } = config;
   const csv = csvForm(config);
   const hive = Object.keys(partitions);
