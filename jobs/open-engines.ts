@@ -14,6 +14,7 @@ import { eventLogFor } from './event-log-access.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
 import { liveEngine } from './live/engine.ts';
 import type { JobLog } from './run/run-context.ts';
+import { refuseForeign } from './snapshot-owner.ts';
 
 /** Work in an engine. Each kind has slots of its own, so that none waits for another. */
 type SlotKind = 'run' | 'own' | 'look' | 'plan';
@@ -59,6 +60,16 @@ export interface OpenEngines {
   look: ReadEngine;
   /** As `look`, for queries that may take as long as a run. */
   plan: ReadEngine;
+  /**
+   * Does the work with the engine's owner, whichever store it is.
+   *
+   * @throws RollcallError `engine_unreachable`; `bad_usage` for an engine that doesn't know its owner
+   */
+  owned<T>(
+    name: string,
+    readOnly: boolean,
+    work: (ownership: NonNullable<Engine['ownership']>) => Promise<T>,
+  ): Promise<T>;
   /** The engine's report on itself. @throws RollcallError `engine_unreachable` */
   examine(name: string): Promise<readonly Remark[]>;
 }
@@ -98,17 +109,30 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
     return { sharesReading: false, patience, onWait: (message) => log.info({ event: 'engine_wait' }, message) };
   }
 
-  function open(name: string, readOnly: boolean, signal: AbortSignal, timeout?: number): Promise<Engine> {
-    if (name === LIVE_ENGINE) return Promise.resolve(liveEngine({ store, config, clock }));
-    const engine = configured(name, config());
-    if (engine) {
-      const access = { readOnly, signal, timeout, file: fileUse(!readOnly) };
-      const log = eventLogFor(engine, config(), store);
-      const opening = openEngine(engine, { folder: config().folder, clock, ...access, ...log });
-      return opening.then((opened) => hidingValues(opened, config().hiddenValues ?? NOTHING));
+  async function open(name: string, readOnly: boolean, signal: AbortSignal, timeout?: number): Promise<Engine> {
+    if (name === LIVE_ENGINE) return liveEngine({ store, config, clock });
+    const { engine, type } = await openAnyones(name, readOnly, signal, timeout);
+    try {
+      await refuseForeign(store, engine, { name, type, readOnly });
+    } catch (error) {
+      await engine.close();
+      throw error;
     }
-    const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
-    throw new RollcallError('engine_unreachable', message);
+    return hidingValues(engine, config().hiddenValues ?? NOTHING);
+  }
+
+  async function openAnyones(name: string, readOnly: boolean, signal: AbortSignal, timeout?: number) {
+    const engine = configured(name, config());
+    if (!engine) {
+      const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
+      throw new RollcallError('engine_unreachable', message);
+    }
+    const access = { readOnly, signal, timeout, file: fileUse(!readOnly) };
+    const log = eventLogFor(engine, config(), store);
+    return {
+      engine: await openEngine(engine, { folder: config().folder, clock, ...access, ...log }),
+      type: engine.type,
+    };
   }
 
   function inSlot<T>(
@@ -134,10 +158,27 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
 
   return {
     enter: (name, signal) => slots('run', name).take(signal),
-    open: async (name, signal, timeout) => open(name, false, signal, timeout),
+    open: (name, signal, timeout) => open(name, false, signal, timeout),
     aside: (name, readOnly, work) => inSlot('own', name, readOnly, stopping, work),
     look,
     plan: reading('plan'),
+    owned: (name, readOnly, work) =>
+      slots('own', name)
+        .during(stopping, async () => {
+          const { engine } = await openAnyones(name, readOnly, stopping);
+          try {
+            if (engine.ownership) return await work(engine.ownership);
+            throw new RollcallError(
+              'bad_usage',
+              `The engine ${name} doesn't know which store its snapshots belong to.`,
+            );
+          } finally {
+            await engine.close();
+          }
+        })
+        .catch((error: unknown) => {
+          throw asRollcallError(error);
+        }),
     examine: (name) =>
       look(name, async (engine): Promise<readonly Remark[]> => {
         const connections = concurrencyOf(name, config()) + BESIDE_RUNS;

@@ -50,6 +50,10 @@ export interface Sync extends Queries {
   tryDefinition(key: string): Promise<void>;
   /** The engine's report on itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
   examine(engine: string): Promise<readonly Remark[]>;
+  /** The id of the store that the engine's snapshots belong to; null if none has claimed them. */
+  owner(engine: string): Promise<string | null>;
+  /** Takes over the engine's snapshots, unless they no longer belong to `from`. */
+  adopt(engine: string, from: string | null): Promise<void>;
   /** Sends everything again: `true` for members, `false` for everyone who ever left. Throws as `run` does. */
   resync(key: string, time?: SyncTime): Promise<SyncReport>;
   /** Sends `false` for every member and forgets the audience, configured or not. */
@@ -116,6 +120,8 @@ export function createSync(options: SyncOptions): Sync {
       for (const subject of subjects.named([key])) if (subject.engine !== LIVE_ENGINE) await previews.describe(subject);
     },
     examine: engines.examine,
+    owner: (engine) => engines.owned(engine, true, (ownership) => ownership.store()),
+    adopt: (engine, from) => engines.owned(engine, false, (ownership) => ownership.give(store.id, from)),
     async resync(key, { now } = {}) {
       const subject = await subjects.find(key);
       refuseOtherTimes([subject], { now });

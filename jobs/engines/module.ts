@@ -7,7 +7,7 @@ import type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts'
 import type { Engine } from './port.ts';
 
 /** The methods that every engine must have. The type ensures that none is missing here. */
-const VERBS: Readonly<Record<Exclude<keyof Engine, 'causes' | 'examine'>, true>> = {
+const VERBS: Readonly<Record<Exclude<keyof Engine, 'causes' | 'examine' | 'ownership'>, true>> = {
   snapshot: true,
   stage: true,
   describe: true,

@@ -70,7 +70,18 @@ export interface Engine {
    * @param connections - the most that a process opens
    */
   examine?(connections: number): Promise<readonly Remark[]>;
+  /** Whose snapshots they are. Without it, stores that share an engine are not told apart. */
+  readonly ownership?: Ownership;
   close(): Promise<void>;
+}
+
+interface Ownership {
+  /** The id of the store that the snapshots belong to; null if none has claimed them. */
+  store(): Promise<string | null>;
+  /** The versions of all snapshots, by key. */
+  versions(): Promise<ReadonlyMap<string, number>>;
+  /** Gives the snapshots to a store, unless they no longer belong to `from`. */
+  give(store: string, from: string | null): Promise<void>;
 }
 
 /** Receivers would reject longer JSON text of a value. */

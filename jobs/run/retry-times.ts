@@ -9,7 +9,7 @@ const UNFINISHED_WAIT = 30_000;
 /** More failures than this don't make the wait longer. */
 const ENOUGH = 10;
 /** Failures that only a person can fix: not retried before the next tick. */
-const FOR_A_PERSON = new Set(['snapshot_lost', 'snapshot_moved', 'engine_changed', 'column_taken']);
+const FOR_A_PERSON = new Set(['snapshot_lost', 'snapshot_moved', 'snapshot_foreign', 'engine_changed', 'column_taken']);
 
 /**
  * The time of the next retry after failures since `tick`, with growing waits; null if no retry is due. Computed from

@@ -41,9 +41,14 @@ export async function nextVersion(
     return next;
   }
   if (snapshot.version < version) throw missing(context, record);
-  throw new RollcallError(
+  throw moved(record, snapshot.version);
+}
+
+/** The error for an engine that is ahead of the store. */
+export function moved({ key, version }: AudienceRecord, found: number): RollcallError {
+  return new RollcallError(
     'snapshot_moved',
-    `${key}: the engine's snapshot (version ${snapshot.version}) is ahead of the store (version ${version}): this is another store, or an older copy. Use the right one, or run \`rollcall resync ${key}\` to send the whole membership again.`,
+    `${key}: the engine's snapshot (version ${found}) is ahead of the store (version ${version}): this store is an older copy, or was begun later. Use the right one, or run \`rollcall resync ${key}\` to send the whole membership again.`,
   );
 }
 

@@ -11,7 +11,8 @@ import { bodyBuilder } from '../run/identify-body.ts';
 import { debtsOf } from '../run/owed-membership.ts';
 import { newRecord, type Subject } from '../run/run-context.ts';
 import { isFirst, scopeOf } from '../run/run-record.ts';
-import { missing } from '../run/snapshot-version.ts';
+import { missing, moved } from '../run/snapshot-version.ts';
+import { isBeingCommitted } from '../snapshot-owner.ts';
 
 const SAMPLE = 2;
 /** Entrants that are checked for excluded users. */
@@ -75,7 +76,7 @@ interface PlanRequest {
 /**
  * Runs the definition and compares it with the snapshot, without leaving a trace.
  *
- * @throws RollcallError `snapshot_lost`, `engine_changed`
+ * @throws RollcallError `snapshot_lost`, `snapshot_moved`, `engine_changed`
  */
 export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const { store, engine, subject, asOf } = request;
@@ -84,6 +85,10 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const { settled, suppresses } = await store.deletions(null);
   const returned = await engine.preview(stageRequest(request, record), suppresses ? LOOKED_AT : SAMPLE);
   if (record && returned.fromVersion < record.version) throw missing(request, record);
+  // Read again: another process may have run in the meantime.
+  const now = (await store.audience(key)) ?? newRecord(subject);
+  const isAhead = returned.fromVersion > now.version && !(await isBeingCommitted(store, key, returned.fromVersion));
+  if (isAhead) throw moved(now, returned.fromVersion);
   const preview = await withoutExcluded(request, returned, settled);
   const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;
   const asFormer = (counts: Preview) => (request.former ? asRename(counts, retired) : counts);

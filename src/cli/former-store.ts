@@ -15,7 +15,7 @@ export async function refuseFormer(config: Config, command: string): Promise<voi
   if (trace === null) return;
   throw new RollcallError(
     'store_missing',
-    `There is no store yet, but ${trace}, so that one was in use. Put it back, or correct \`store\`. To begin with an empty store: ${command} --new-store.`,
+    `There is no store yet, but ${trace}, so that one was in use. Put it back, or correct \`store\`. To begin with an empty store: ${command} --new-store; if the snapshots are another project's, set \`schema\` on the engine.`,
   );
 }
 

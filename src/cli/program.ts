@@ -15,6 +15,7 @@ import { addDestinations } from './commands/destinations.ts';
 import { addDiscards } from './commands/discards.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addEndpoints } from './commands/endpoints.ts';
+import { addEngines } from './commands/engines.ts';
 import { addEvents } from './commands/events.ts';
 import { addForget } from './commands/forget.ts';
 import { addInit } from './commands/init.ts';
@@ -73,6 +74,7 @@ const COMMANDS = [
   addAudit,
   addAlerts,
   addEndpoints,
+  addEngines,
   addDestinations,
   addTest,
   addListen,

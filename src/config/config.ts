@@ -140,6 +140,8 @@ export interface DuckdbConfig {
   readonly path: string;
   readonly memoryLimit: string | null;
   readonly threads: number | null;
+  /** The schema of Rollcall's tables; `rollcall` unless given. */
+  readonly schema?: string | undefined;
   readonly tables?: Readonly<Record<string, TableConfig>>;
   readonly extensions?: readonly string[];
   /** Settings of secrets by name, each with its `type`. */
@@ -173,6 +175,8 @@ export type AttachedConfig =
 export interface PostgresConfig {
   readonly type: 'postgres';
   readonly url: string;
+  /** As of DuckDB. */
+  readonly schema?: string | undefined;
 }
 
 export interface ClickhouseConfig {

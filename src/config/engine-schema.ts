@@ -18,6 +18,24 @@ const concurrency = (runs: number) =>
 const OWN_SETTINGS =
   /^(session_timezone|async_insert|mutations_sync|lightweight_deletes_sync|skip_unavailable_shards|\w+_overflow_mode(_leaf)?)$/;
 
+/** Schemas of the databases themselves, of people's tables, and of the event log's views. */
+const TAKEN_SCHEMAS = /^(pg_.*|information_schema|main|public|temp|system|memory|rollcall_events)$/;
+
+const schema = z
+  .string()
+  .regex(/^[a-z_][a-z0-9_]{0,62}$/, 'must be a name of small letters, digits and _')
+  .refine(
+    (name) => !TAKEN_SCHEMAS.test(name),
+    'is the name of a schema for other tables: choose one for Rollcall alone',
+  )
+  .optional()
+  .meta({
+    title: 'name',
+    description:
+      'The schema of the snapshots and plans in duckdb and postgres, `rollcall` unless given. Each store needs its own (docs/engines.md#snapshots-belong-to-a-store).',
+    examples: ['rollcall_dev'],
+  });
+
 export const engine = z.discriminatedUnion(
   'type',
   [
@@ -38,12 +56,14 @@ export const engine = z.discriminatedUnion(
       threads: whole(1, 1024)
         .optional()
         .meta({ description: 'duckdb: how many threads it uses; its own default unless given.', examples: [2] }),
+      schema,
       ...lakeShape,
       concurrency: concurrency(2),
     }),
     section({
       type: z.literal('postgres'),
       url: postgresUrl.describe('postgres: the database that has the data.'),
+      schema,
       concurrency: concurrency(4),
     }),
     section({

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import type { Mistake } from './mistakes.ts';
 import { engineIn, type FileOutline } from './outline.ts';
 
@@ -35,6 +35,13 @@ function checkSnapshots(file: FileOutline, folder: string): readonly Mistake[] {
     const engine = engineIn(file, name);
     if (engine?.type !== 'duckdb' || engine.path === '') return [];
     const path = resolve(folder, engine.path);
+    if (engine.schema !== '' && basename(path).split('.')[0] === engine.schema)
+      return [
+        {
+          path: ['engines', name, 'schema'],
+          message: 'is the name of its file too, which SQL confuses. Choose another',
+        },
+      ];
     const first = takenBy.get(path);
     if (first !== undefined)
       return [{ path: ['engines', name], message: `has the same file as ${first}. Set another path` }];

@@ -129,6 +129,7 @@ function engineOf(engine: ConfigFile['engines'][string], folder: string): Engine
     tables: mapValues(engine.tables, (table) => tableOf(table, folder)),
     extensions: engine.extensions,
     secrets: engine.secrets,
+    schema: engine.schema,
     attach: mapValues(engine.attach, (each) => ('path' in each ? { ...each, path: resolve(folder, each.path) } : each)),
   };
 }

@@ -53,7 +53,12 @@ export type FileOutline = z.output<typeof outline>;
 /** Null if the file is not a map. */
 export const outlineOf = (file: unknown): FileOutline | null => outline.safeParse(file).data ?? null;
 
-const engineOutline = z.object({ type: word, url: word, path: z.string().default(DEFAULT_SNAPSHOTS).catch('') });
+const engineOutline = z.object({
+  type: word,
+  url: word,
+  schema: word,
+  path: z.string().default(DEFAULT_SNAPSHOTS).catch(''),
+});
 
 /** The readable parts of an engine; undefined if there is none of this name. */
 export function engineIn({ engines }: FileOutline, name: string): z.output<typeof engineOutline> | undefined {

@@ -240,6 +240,12 @@ export const SYNC_CODES = {
     'Bring its file or schema back, or run `rollcall resync KEY`.',
     '`rollcall doctor`, `engines` in the configuration',
   ),
+  snapshot_foreign: code(
+    409,
+    'The snapshots in the engine belong to another store.',
+    'Give this store its own place: `schema: NAME` on the engine (ClickHouse: `database`). If that store has ended, run `rollcall engines adopt NAME`.',
+    '`rollcall doctor`: is `store` the right one?',
+  ),
   snapshot_moved: code(
     409,
     'The engine is ahead of the store: this store is another one, or an older copy.',

@@ -1,9 +1,11 @@
 /** Delivery ids that stay unique when a database is recreated: receivers may remember the old one's ids. */
 export class DeliveryIds {
+  readonly store: string;
   private readonly prefix: string;
 
   /** @param store - the store's own id */
   constructor(store: string) {
+    this.store = store;
     this.prefix = `${store}-`;
   }
 

@@ -6,13 +6,15 @@ interface Use {
   readonly isPooled: boolean;
   /** Connections that one process takes. */
   readonly connections: number;
+  /** The schema of the tables. */
+  readonly schema?: string | undefined;
 }
 
-const LOOK = `SELECT current_setting('server_version'), current_user,
+const lookAt = (schema: string) => `SELECT current_setting('server_version'), current_user,
   pg_is_in_recovery(),
   current_setting('default_transaction_read_only') = 'on',
-  CASE WHEN to_regnamespace('rollcall') IS NULL THEN has_database_privilege(current_database(), 'CREATE')
-    ELSE has_schema_privilege('rollcall', 'CREATE') AND has_schema_privilege('rollcall', 'USAGE') END,
+  CASE WHEN to_regnamespace('"${schema}"') IS NULL THEN has_database_privilege(current_database(), 'CREATE')
+    ELSE has_schema_privilege('${schema}', 'CREATE') AND has_schema_privilege('${schema}', 'USAGE') END,
   (SELECT least(
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int - count(*),
       (SELECT datconnlimit FROM pg_database WHERE datname = current_database() AND datconnlimit >= 0)
@@ -20,11 +22,16 @@ const LOOK = `SELECT current_setting('server_version'), current_user,
       (SELECT rolconnlimit FROM pg_roles WHERE rolname = session_user AND rolconnlimit >= 0)
         - count(*) FILTER (WHERE usename = session_user))
     FROM pg_stat_activity WHERE backend_type = 'client backend')::int,
-  to_regnamespace('rollcall') IS NOT NULL`;
+  to_regnamespace('"${schema}"') IS NOT NULL`;
 
 /** Checks that a Postgres server meets the needs of a store or an engine; writes nothing. */
-export async function examineServer({ rows, isPooled, connections }: Use): Promise<readonly Remark[]> {
-  const [row = []] = await rows(LOOK);
+export async function examineServer({
+  rows,
+  isPooled,
+  connections,
+  schema = 'rollcall',
+}: Use): Promise<readonly Remark[]> {
+  const [row = []] = await rows(lookAt(schema));
   const [version, user, isStandby, isReadOnly, mayWrite, free, hasSchema] = row;
   const remarks: Remark[] = [];
   if (isStandby === true) {
@@ -35,8 +42,8 @@ export async function examineServer({ rows, isPooled, connections }: Use): Promi
     remarks.push({ state: 'failed', message });
   } else if (mayWrite !== true) {
     const cure =
-      hasSchema === true ? 'GRANT USAGE, CREATE ON SCHEMA rollcall TO' : 'CREATE SCHEMA rollcall AUTHORIZATION';
-    const message = `does not let ${user} create tables in the schema rollcall. Have an administrator run ${cure} ${quoted(user)}`;
+      hasSchema === true ? `GRANT USAGE, CREATE ON SCHEMA ${schema} TO` : `CREATE SCHEMA ${schema} AUTHORIZATION`;
+    const message = `does not let ${user} create tables in the schema ${schema}. Have an administrator run ${cure} ${quoted(user)}`;
     remarks.push({ state: 'failed', message });
   }
   // A pooler limits that number itself.

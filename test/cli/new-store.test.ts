@@ -19,7 +19,10 @@ t.test('makes no new store where an engine shows that there was one', async (t) 
   t.match(await run('sync', '--once'), refused);
   t.match(await run('start'), refused);
   t.match(await run('doctor'), { code: 1, stdout: /FAILED +store: .*store_missing/ });
-  t.match(await run('sync', '--once', '--new-store'), { code: 1, stderr: /snapshot_moved|resync/ });
+  t.match(await run('sync', '--once', '--new-store'), { code: 1, stderr: /snapshot_foreign/ });
+  t.match(await run('resync', 'big_spenders'), { code: 1, stderr: /snapshot_foreign/ });
+  t.match(await run('engines', 'adopt', 'lake', '--yes'), { code: 0 });
+  t.match(await run('plan'), { code: 1, stderr: /snapshot_moved.*resync/ });
   t.match(await run('resync', 'big_spenders'), { code: 4 }, 'the members are sent again');
 
   const text = readFileSync(config, 'utf8');

@@ -11,10 +11,13 @@ import {
   createRegistry,
   dropLeftovers,
   dropPlan,
+  giveTo,
   hasRegistry,
+  readOwner,
   readPlan,
   readPlans,
   readSnapshot,
+  readVersions,
   tablesOf,
   writePlan,
 } from './tables.ts';
@@ -92,6 +95,11 @@ export async function openClickhouse(
     forget: (users, keys = null) => forgetUsers(session, users, keys),
     scrub: (scope) => scrub(session, scope),
     examine: () => examineClickhouse(session),
+    ownership: {
+      store: () => readOwner(session),
+      versions: async () => ((await prepare()) ? readVersions(session) : new Map()),
+      give: (store, from) => giveTo(session, store, from),
+    },
     close: () => session.close(),
   };
 }

@@ -11,16 +11,21 @@ interface Tables {
   readonly plans: string;
   readonly snapshots: string;
   readonly history: string;
+  /** (store, at): the store that the snapshots belong to is the one that claimed them first. */
+  readonly owner: string;
   /** (user_id, version, present, value): the changes of each version of a snapshot. */
   states(key: string): string;
   plan(plan: string): string;
 }
+
+const OWNER = 'snapshot_store';
 
 export function tablesOf({ database }: ClickHouse): Tables {
   return {
     plans: `${database}.plans`,
     snapshots: `${database}.snapshots`,
     history: `${database}.history`,
+    owner: `${database}.${OWNER}`,
     states: (key) => `${database}.states_${suffix(key)}`,
     plan: (plan) => `${database}.plan_${suffix(plan)}`,
   };
@@ -34,9 +39,9 @@ function suffix(text: string): string {
 /** Creates the tables, in which rows with a higher `change` replace others. */
 export async function createRegistry(session: ClickHouse): Promise<void> {
   const { database } = session;
-  const { plans, snapshots, history } = tablesOf(session);
-  // Plans are created last.
-  if (await hasRegistry(session)) return;
+  const { plans, snapshots, history, owner } = tablesOf(session);
+  // Created last.
+  if (await hasTable(session, OWNER)) return;
   const [known] = await session.rows(`SELECT count() FROM system.databases WHERE name = ${plainName(database)}`);
   // A user who may not create one may use the one that an administrator made.
   if (whole(known?.[0]) === 0) await session.run(`CREATE DATABASE IF NOT EXISTS ${database}`);
@@ -46,11 +51,16 @@ export async function createRegistry(session: ClickHouse): Promise<void> {
     ENGINE = ReplacingMergeTree(change) ORDER BY key`);
   await session.run(`CREATE TABLE IF NOT EXISTS ${plans} (plan String, key String, leased_at UInt64, staged String, gone UInt8,
     change UInt64) ENGINE = ReplacingMergeTree(change) ORDER BY plan`);
+  await session.run(
+    `CREATE TABLE IF NOT EXISTS ${owner} (store String, at DateTime64(6)) ENGINE = MergeTree ORDER BY store`,
+  );
 }
 
-export async function hasRegistry(session: ClickHouse): Promise<boolean> {
+export const hasRegistry = (session: ClickHouse) => hasTable(session, 'plans');
+
+async function hasTable(session: ClickHouse, table: string): Promise<boolean> {
   const [row] = await session.rows(
-    `SELECT count() FROM system.tables WHERE database = ${plainName(session.database)} AND name = 'plans'`,
+    `SELECT count() FROM system.tables WHERE database = ${plainName(session.database)} AND name = ${literal(table)}`,
   );
   return whole(row?.[0]) > 0;
 }
@@ -119,6 +129,24 @@ export async function writePlan(
   const text = staged === null ? '' : JSON.stringify(staged);
   await session.run(`INSERT INTO ${plans} SELECT ${literal(plan)}, ${literal(key)}, ${leasedAt}, ${literal(text)}, ${gone ? 1 : 0},
     (SELECT max(change) + 1 FROM ${plans} WHERE plan = ${literal(plan)})`);
+}
+
+export async function readOwner(session: ClickHouse): Promise<string | null> {
+  if (!(await hasTable(session, OWNER))) return null;
+  const [row] = await session.rows(`SELECT store FROM ${tablesOf(session).owner} ORDER BY at, store LIMIT 1`);
+  return row ? String(row[0]) : null;
+}
+
+export async function readVersions(session: ClickHouse): Promise<ReadonlyMap<string, number>> {
+  const rows = await session.rows(`SELECT key, version FROM ${tablesOf(session).snapshots} FINAL WHERE gone = 0`);
+  return new Map(rows.map(([key, version]) => [String(key), whole(version)]));
+}
+
+export async function giveTo(session: ClickHouse, store: string, from: string | null): Promise<void> {
+  const { owner } = tablesOf(session);
+  if (from !== null && from !== (await readOwner(session))) return;
+  await session.run(`INSERT INTO ${owner} SELECT ${literal(store)}, now64(6)`);
+  if (from !== null) await session.run(`DELETE FROM ${owner} WHERE store <> ${literal(store)}`);
 }
 
 export async function dropPlan(session: ClickHouse, row: PlanRow): Promise<void> {

@@ -5,6 +5,28 @@ import { request, settle, told, usersSql } from './fixture.ts';
 /** Cases about the life of a snapshot and its users. */
 export const lifeCases: readonly EngineCase[] = [
   {
+    name: 'snapshots belong to one store at a time, for every session',
+    async run(open) {
+      const { engine, reopen } = await open();
+      const { ownership } = engine;
+      if (!ownership) return;
+      assert.equal(await ownership.store(), null);
+      assert.deepEqual(await ownership.versions(), new Map());
+      await settle(engine, { sql: usersSql('a') });
+      await settle(engine, { sql: usersSql('b') });
+      await ownership.give('one', null);
+      await ownership.give('two', null);
+      assert.equal(await ownership.store(), 'one', 'the first to claim them has them');
+      await ownership.give('two', 'three');
+      const reader = (await reopen({ readOnly: true })).ownership;
+      assert.equal(await reader?.store(), 'one', 'a takeover names the owner');
+      assert.deepEqual(await reader?.versions(), new Map([['club', 2]]));
+      await ownership.give('two', 'one');
+      assert.equal(await (await reopen()).ownership?.store(), 'two');
+    },
+  },
+
+  {
     name: 'a resync has everybody, and everybody who ever left',
     async run(open) {
       const { engine } = await open();

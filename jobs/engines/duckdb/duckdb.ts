@@ -7,7 +7,7 @@ import type { LoggedEvents } from '../../event-log-access.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { cancelledBy, type SqlSession } from '../sql/session.ts';
-import { createRegistry, hasRegistry } from '../sql/tables.ts';
+import { createRegistry, isComplete } from '../sql/tables.ts';
 import { duckdbDialect } from './dialect.ts';
 import { emptyFile } from './empty-files.ts';
 import { eventsOf } from './event-log.ts';
@@ -66,10 +66,10 @@ export async function openDuckdb(
     signal,
     hide,
   });
-  const session = readOnly ? cancelledBy(signal, opened) : opened;
+  const session = { ...(readOnly ? cancelledBy(signal, opened) : opened), schema: config.schema };
   const shared = config.path !== ':memory:';
   // DuckDB fails all but one of the sessions that create a table at once. A separate lock doesn't wait for other work.
-  if (shared && !readOnly && !(await hasRegistry(session))) {
+  if (shared && !readOnly && !(await isComplete(session))) {
     await withLock(`${config.path}: tables`, 'exclusive', () => createRegistry(session));
   }
   const engine = createSqlEngine({

@@ -1,10 +1,10 @@
 import type { Clock } from '../../../src/kernel/clock.ts';
 import type { SqlSession } from '../sql/session.ts';
+import { inSchema } from '../sql/tables.ts';
 
 /** A block is 256 KB: this many random numbers of 8 bytes, which don't compress. */
 const NUMBERS_PER_BLOCK = 32_768;
 const METADATA_BLOCK = 4_096;
-const FILLER = 'rollcall.filler';
 /** More than one is needed if the filler's own catalog took a block. */
 const ROUNDS = 8;
 /** Reads of other sessions may prevent a checkpoint. It is retried for this many milliseconds, at this interval. */
@@ -20,20 +20,21 @@ export async function scrubFile(session: SqlSession, clock: Clock, tables: reado
   // Each checkpoint frees blocks of the one before.
   await checkpoint(session, clock);
   await checkpoint(session, clock);
+  const filler = (number: number) => inSchema(session, `filler${number}`);
   let fillers = 0;
   for (; fillers < ROUNDS; fillers += 1) {
     const free = await freeBlocks(session);
     if (free === 0 && fillers > 0) break;
     const numbers = (free + 1) * NUMBERS_PER_BLOCK;
     await session.run(
-      `CREATE OR REPLACE TABLE ${FILLER}${fillers} AS SELECT hash(n * 7919 + ${fillers}) AS noise FROM range(${numbers}) AS numbers(n)`,
+      `CREATE OR REPLACE TABLE ${filler(fillers)} AS SELECT hash(n * 7919 + ${fillers}) AS noise FROM range(${numbers}) AS numbers(n)`,
     );
     await checkpoint(session, clock);
   }
   // Statistics contain the least and greatest value of a column. Like comments, they are stored apart from the rows.
-  await session.run(`COMMENT ON TABLE ${FILLER}0 IS '${'x'.repeat((await freeMetadata(session)) + METADATA_BLOCK)}'`);
+  await session.run(`COMMENT ON TABLE ${filler(0)} IS '${'x'.repeat((await freeMetadata(session)) + METADATA_BLOCK)}'`);
   await checkpoint(session, clock);
-  for (let filler = 0; filler < fillers; filler += 1) await session.run(`DROP TABLE ${FILLER}${filler}`);
+  for (let number = 0; number < fillers; number += 1) await session.run(`DROP TABLE ${filler(number)}`);
   await checkpoint(session, clock);
 }
 
@@ -51,11 +52,12 @@ async function checkpoint(session: SqlSession, clock: Clock): Promise<void> {
 
 async function rewrite(session: SqlSession, table: string): Promise<void> {
   const name = table.slice(table.indexOf('.') + 1);
+  const rewritten = inSchema(session, 'rewritten');
   await session.run('BEGIN');
   try {
-    await session.run(`CREATE TABLE rollcall.rewritten AS FROM ${table}`);
+    await session.run(`CREATE TABLE ${rewritten} AS FROM ${table}`);
     await session.run(`DROP TABLE ${table}`);
-    await session.run(`ALTER TABLE rollcall.rewritten RENAME TO ${name}`);
+    await session.run(`ALTER TABLE ${rewritten} RENAME TO ${name}`);
     await session.run('COMMIT');
   } catch (error) {
     await session.run('ROLLBACK').catch(() => {});

@@ -18,16 +18,16 @@ interface PostgresOptions {
 
 /**
  * The push-down engine: definitions and comparisons run in the customer's Postgres, and only changes leave it.
- * Snapshots and plans live in its schema `rollcall`.
+ * Snapshots and plans live in a schema of their own.
  *
  * @throws RollcallError `engine_unreachable`
  */
 export async function openPostgres(
-  { url }: PostgresConfig,
+  { url, schema }: PostgresConfig,
   { readOnly = false, timeout, seesEvents = false, signal }: PostgresOptions = {},
 ): Promise<Engine> {
   const opened = await openSession(url, { timeout, seesEvents });
-  const session = readOnly ? cancelledBy(signal, opened) : opened;
+  const session = { ...(readOnly ? cancelledBy(signal, opened) : opened), schema };
   const engine = createSqlEngine({
     dialect: postgresDialect,
     session,
@@ -55,5 +55,5 @@ export async function openPostgres(
     },
   });
   const { rows, isPooled } = session;
-  return { ...engine, examine: (connections) => examineServer({ rows, isPooled, connections }) };
+  return { ...engine, examine: (connections) => examineServer({ rows, isPooled, connections, schema }) };
 }

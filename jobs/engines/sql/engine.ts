@@ -9,6 +9,7 @@ import {
   readRunChangePage,
   readRunChanges,
 } from './history.ts';
+import { giveTo, readOwner, readVersions } from './ownership.ts';
 import { literal } from './plan-query.ts';
 import { interruptible, type SqlDatabase, transaction } from './session.ts';
 import { previewPlan, readChanges, stagePlan, traitColumns } from './stage.ts';
@@ -18,10 +19,9 @@ import {
   dropLeftovers,
   dropPlan,
   dropSnapshot,
-  HISTORY,
-  planTable,
   readSnapshot,
   readStaged,
+  tablesOf,
 } from './tables.ts';
 import { forgetUsers, lookupUsers } from './users.ts';
 
@@ -52,11 +52,12 @@ function stage(database: SqlDatabase, request: StageRequest): Promise<Staged> {
   return transaction(session, () =>
     interruptible(session, signal, async (obeying) => {
       await dropLeftovers(obeying, request);
-      const table = planTable(plan);
+      const { plans, plan: tableOf } = tablesOf(session);
+      const table = tableOf(plan);
       const staged = await stagePlan({ ...database, session: obeying }, request, table);
       for (const statement of tuned.plan(table)) await obeying.run(statement);
       await obeying.run(
-        `INSERT INTO rollcall.plans VALUES (${literal(plan)}, ${literal(key)}, ${leasedAt}, ${literal(JSON.stringify(staged))})`,
+        `INSERT INTO ${plans} VALUES (${literal(plan)}, ${literal(key)}, ${leasedAt}, ${literal(JSON.stringify(staged))})`,
       );
       return staged;
     }),
@@ -78,7 +79,7 @@ export function createSqlEngine(database: SqlDatabase): Engine {
 
   async function prepare(): Promise<void> {
     if (isPrepared || !database.writable) return;
-    await createRegistry(session, database.tuned.history(HISTORY));
+    await createRegistry(session, database.tuned.history(tablesOf(session).history));
     isPrepared = true;
   }
 
@@ -109,7 +110,7 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     changes: (plan, after, limit) => readChanges(session, plan, after, limit, !plain.has(plan)),
     commit: prepared((plan) => transaction(session, () => commitPlan(database, plan))),
     cut: prepared(async (plan, after) => {
-      await session.run(`DELETE FROM ${planTable(plan)} WHERE user_id IS NOT NULL AND n > ${after}`);
+      await session.run(`DELETE FROM ${tablesOf(session).plan(plan)} WHERE user_id IS NOT NULL AND n > ${after}`);
     }),
     discard: prepared((plan) => transaction(session, () => dropPlan(session, plan))),
     drop: prepared((key) => transaction(session, () => dropSnapshot(session, key))),
@@ -122,6 +123,11 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     prune: prepared((before) => pruneHistory(database, before)),
     forget: prepared((users, keys = null) => transaction(session, () => forgetUsers(session, users, keys))),
     scrub: prepared(async (scope) => database.scrub(scope === 'all' ? await dataTables(session) : [])),
+    ownership: {
+      store: prepared(() => readOwner(database)),
+      versions: prepared(() => readVersions(database)),
+      give: prepared((store, from) => giveTo(session, store, from)),
+    },
     close: () => session.close(),
   };
 }

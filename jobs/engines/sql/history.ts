@@ -1,12 +1,13 @@
 import type { Interval, MemberBatch, RunChange } from '../port.ts';
 import { literal, type SqlDialect } from './plan-query.ts';
 import type { SqlDatabase } from './session.ts';
-import { HISTORY, hasHistory, membersTable, readSnapshot } from './tables.ts';
+import { hasHistory, readSnapshot, tablesOf } from './tables.ts';
 
 /** The members of a snapshot, unordered, in batches. */
 export async function* readMembers(database: SqlDatabase, key: string): AsyncGenerator<MemberBatch> {
   if ((await readSnapshot(database, key)).version === 0) return;
-  for await (const columns of database.session.stream(`SELECT user_id, value, since FROM ${membersTable(key)}`)) {
+  const rows = `SELECT user_id, value, since FROM ${tablesOf(database.session).members(key)}`;
+  for await (const columns of database.session.stream(rows)) {
     const [userIds, values, since] = columns as [string[], (string | null)[], (number | bigint)[]];
     yield { userIds, values, since: since.map(Number) };
   }
@@ -20,7 +21,7 @@ export async function readMemberPage(
   limit: number,
 ): Promise<MemberBatch> {
   if ((await readSnapshot(database, key)).version === 0) return { userIds: [], values: [], since: [] };
-  const rows = `SELECT user_id, value, since FROM ${membersTable(key)} WHERE true`;
+  const rows = `SELECT user_id, value, since FROM ${tablesOf(database.session).members(key)} WHERE true`;
   const [userIds, values, since] = (await database.session.byColumn(pageOf(database.dialect, rows, after, limit))) as [
     string[],
     (string | null)[],
@@ -69,12 +70,13 @@ async function changesQuery(
   part: (rows: string) => string,
 ): Promise<string | null> {
   if (!(await hasHistory(database))) return null;
+  const tables = tablesOf(database.session);
   const id = `user_id${database.dialect.binary} AS user_id`;
   const past = (edge: string) =>
-    part(`SELECT ${id}, value FROM ${HISTORY} WHERE key = ${literal(key)} AND ${edge} = ${version}`);
+    part(`SELECT ${id}, value FROM ${tables.history} WHERE key = ${literal(key)} AND ${edge} = ${version}`);
   const hasMembers = (await readSnapshot(database, key)).version > 0;
   const present = hasMembers
-    ? `${part(`SELECT ${id}, value FROM ${membersTable(key)} WHERE since = ${version}`)} UNION ALL `
+    ? `${part(`SELECT ${id}, value FROM ${tables.members(key)} WHERE since = ${version}`)} UNION ALL `
     : '';
   return `SELECT coalesce(began.user_id, ended.user_id), ended.user_id IS NOT NULL, began.user_id IS NOT NULL, began.value
     FROM (${present}${past('since')}) AS began
@@ -94,7 +96,7 @@ function toChanges(columns: readonly unknown[][]): readonly RunChange[] {
 export async function readHistory(database: SqlDatabase, key: string, user: string): Promise<readonly Interval[]> {
   if (!(await hasHistory(database))) return [];
   const rows = await database.session.rows(
-    `SELECT value, since, until FROM ${HISTORY}
+    `SELECT value, since, until FROM ${tablesOf(database.session).history}
      WHERE key = ${literal(key)} AND user_id IN (SELECT unnest($1::varchar[])) ORDER BY until, since`,
     [user],
   );
@@ -107,5 +109,5 @@ export async function readHistory(database: SqlDatabase, key: string, user: stri
 
 /** Forgets states that ended before a time, in milliseconds since 1970. */
 export async function pruneHistory({ session }: SqlDatabase, before: number): Promise<void> {
-  await session.run(`DELETE FROM ${HISTORY} WHERE ended_at < ${Math.floor(before)}`);
+  await session.run(`DELETE FROM ${tablesOf(session).history} WHERE ended_at < ${Math.floor(before)}`);
 }

@@ -2,6 +2,8 @@ import { interruptedBy } from '../insist.ts';
 import type { Column, SqlDialect } from './plan-query.ts';
 
 export interface SqlSession {
+  /** The schema of our tables; `rollcall` unless given. */
+  readonly schema?: string | undefined;
   /** Rows as arrays; `texts` is the statement's `$1`, a list of text. */
   rows(sql: string, texts?: readonly string[]): Promise<unknown[][]>;
   /** As `rows`, but by column, which is faster for many rows. */

@@ -5,7 +5,7 @@ import { withAuthoredPlace } from './excerpt.ts';
 import { hasPlaces, type KeyTables, planQuery } from './plan-query.ts';
 import { interruptible, type SqlDatabase, type SqlSession } from './session.ts';
 import { readStatement } from './statement.ts';
-import { leaversTable, membersTable, planTable, previewTable, readSnapshot } from './tables.ts';
+import { previewTable, readSnapshot, tablesOf } from './tables.ts';
 
 /** Conditions for rows of a plan that name their user. */
 const ENTERED = 'now AND NOT was';
@@ -43,10 +43,11 @@ export function stagePlan(database: SqlDatabase, request: StageRequest, table: s
 async function computePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
   const { session, dialect } = database;
   const snapshot = await readSnapshot(database, request.key);
+  const { members, leavers } = tablesOf(session);
   const tables: KeyTables =
     snapshot.version === 0
       ? { members: null, leavers: null }
-      : { members: membersTable(request.key), leavers: leaversTable(request.key) };
+      : { members: members(request.key), leavers: leavers(request.key) };
   const isKept = table.includes('.');
   const { fresh, traits, newest } = await freshRows(database, request);
   // Queried first: rows written in the meantime make the result newer than reported, never older.
@@ -164,7 +165,7 @@ export async function readChanges(
   hasValues: boolean,
 ): Promise<ChangeBatch> {
   const rows = (columns: string, from: number) =>
-    `SELECT ${columns} FROM ${planTable(plan)} WHERE user_id IS NOT NULL AND n > ${from}`;
+    `SELECT ${columns} FROM ${tablesOf(session).plan(plan)} WHERE user_id IS NOT NULL AND n > ${from}`;
   const page = async (from: number) => {
     const sizes = `${rows('n, bit_length(value) AS bits', from)} AND n <= ${from + limit}`;
     const to = hasValues ? await lastThatFits(session, sizes, from + limit) : from + limit;

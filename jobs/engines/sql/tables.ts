@@ -3,27 +3,43 @@ import type { Snapshot, Staged, StageRequest } from '../port.ts';
 import { literal } from './plan-query.ts';
 import { type SqlDatabase, type SqlSession, transaction } from './session.ts';
 
-/** Past states of members: the versions at which each began and ended, and the time when the latter was computed. */
-export const HISTORY = 'rollcall.history';
+export interface SqlTables {
+  readonly snapshots: string;
+  readonly plans: string;
+  /** Past states of members: the versions at which each began and ended, and the time when the latter was computed. */
+  readonly history: string;
+  /** One row: the store that the snapshots belong to. */
+  readonly owner: string;
+  /** Keys may be long and differ by case only, which table names may not. */
+  members(key: string): string;
+  leavers(key: string): string;
+  plan(plan: string): string;
+}
 
-const REGISTRY = [
-  `CREATE TABLE IF NOT EXISTS ${HISTORY} (key varchar NOT NULL, user_id varchar NOT NULL, value varchar, since bigint NOT NULL, until bigint NOT NULL, ended_at bigint NOT NULL)`,
-  `CREATE TABLE IF NOT EXISTS rollcall.snapshots (key varchar NOT NULL, version bigint NOT NULL, members bigint NOT NULL)`,
-  `CREATE TABLE IF NOT EXISTS rollcall.plans (plan varchar NOT NULL, key varchar NOT NULL, leased_at bigint NOT NULL, staged varchar NOT NULL)`,
+const OWNER = 'snapshot_store';
+const SCHEMA = 'rollcall';
+
+export const inSchema = ({ schema = SCHEMA }: Pick<SqlSession, 'schema'>, table: string) => `"${schema}".${table}`;
+
+export function tablesOf(session: Pick<SqlSession, 'schema'>): SqlTables {
+  const named = (table: string) => inSchema(session, table);
+  return {
+    snapshots: named('snapshots'),
+    plans: named('plans'),
+    history: named('history'),
+    owner: named(OWNER),
+    members: (key) => named(`members_${suffix(key)}`),
+    leavers: (key) => named(`leavers_${suffix(key)}`),
+    plan: (plan) => named(`plan_${suffix(plan)}`),
+  };
+}
+
+const registryOf = ({ history, snapshots, plans, owner }: SqlTables) => [
+  `CREATE TABLE IF NOT EXISTS ${history} (key varchar NOT NULL, user_id varchar NOT NULL, value varchar, since bigint NOT NULL, until bigint NOT NULL, ended_at bigint NOT NULL)`,
+  `CREATE TABLE IF NOT EXISTS ${snapshots} (key varchar NOT NULL, version bigint NOT NULL, members bigint NOT NULL)`,
+  `CREATE TABLE IF NOT EXISTS ${plans} (plan varchar NOT NULL, key varchar NOT NULL, leased_at bigint NOT NULL, staged varchar NOT NULL)`,
+  `CREATE TABLE IF NOT EXISTS ${owner} (id boolean PRIMARY KEY, store varchar NOT NULL)`,
 ];
-
-/** Keys may be long and differ by case only, which table names may not. */
-export function membersTable(key: string): string {
-  return `rollcall.members_${suffix(key)}`;
-}
-
-export function leaversTable(key: string): string {
-  return `rollcall.leavers_${suffix(key)}`;
-}
-
-export function planTable(plan: string): string {
-  return `rollcall.plan_${suffix(plan)}`;
-}
 
 export function previewTable(plan: string): string {
   return `preview_${suffix(plan)}`;
@@ -36,7 +52,9 @@ function suffix(text: string): string {
 export async function readSnapshot(database: SqlDatabase, key: string): Promise<Snapshot> {
   const { session } = database;
   if (!(await isPrepared(database))) return { version: 0, members: 0 };
-  const [row] = await session.rows(`SELECT version, members FROM rollcall.snapshots WHERE key = ${literal(key)}`);
+  const [row] = await session.rows(
+    `SELECT version, members FROM ${tablesOf(session).snapshots} WHERE key = ${literal(key)}`,
+  );
   return { version: Number(row?.[0] ?? 0), members: Number(row?.[1] ?? 0) };
 }
 
@@ -48,7 +66,7 @@ const TRIES = 10;
  * same moment. By the next try one of them has succeeded.
  */
 export async function createRegistry(session: SqlSession, tuned: readonly string[] = []): Promise<void> {
-  for (let tries = 1; !(await hasRegistry(session)); tries += 1) {
+  for (let tries = 1; !(await isComplete(session)); tries += 1) {
     try {
       await transaction(session, () => tryCreate(session, tuned));
     } catch (error) {
@@ -59,9 +77,14 @@ export async function createRegistry(session: SqlSession, tuned: readonly string
 
 /** Checks before it creates: a user who may not create a schema can use one that an administrator made. */
 async function tryCreate(session: SqlSession, tuned: readonly string[]): Promise<void> {
-  const schemas = await session.rows(`SELECT 1 FROM information_schema.schemata WHERE schema_name = 'rollcall'`);
-  if (schemas.length === 0) await session.run('CREATE SCHEMA IF NOT EXISTS rollcall');
-  for (const statement of [...REGISTRY, ...tuned]) await session.run(statement);
+  const { schema = SCHEMA } = session;
+  const schemas = await session.rows(
+    `SELECT 1 FROM information_schema.schemata WHERE schema_name = ${literal(schema)}`,
+  );
+  if (schemas.length === 0) await session.run(`CREATE SCHEMA IF NOT EXISTS "${schema}"`);
+  const isOlder = await hasRegistry(session);
+  for (const statement of registryOf(tablesOf(session))) await session.run(statement);
+  if (!isOlder) for (const statement of tuned) await session.run(statement);
 }
 
 /** Needs no check if the database is writable, since `prepare` has created the tables. */
@@ -72,12 +95,20 @@ async function isPrepared({ session, writable }: SqlDatabase): Promise<boolean> 
 /** Sessions that have found the tables, which are never dropped. */
 const found = new WeakSet<SqlSession>();
 
-export async function hasRegistry(session: SqlSession): Promise<boolean> {
+async function hasRegistry(session: SqlSession): Promise<boolean> {
   if (found.has(session)) return true;
+  const isThere = await hasTable(session, 'plans');
+  if (isThere) found.add(session);
+  return isThere;
+}
+
+/** False for a registry from before snapshots belonged to a store. */
+export const isComplete = (session: SqlSession) => hasTable(session, OWNER);
+
+async function hasTable(session: SqlSession, table: string): Promise<boolean> {
   const tables = await session.rows(
-    `SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'rollcall' AND tablename = 'plans'`,
+    `SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = ${literal(session.schema ?? SCHEMA)} AND tablename = '${table}'`,
   );
-  if (tables.length > 0) found.add(session);
   return tables.length > 0;
 }
 
@@ -88,30 +119,32 @@ export async function hasHistory(database: SqlDatabase): Promise<boolean> {
 export async function readStaged(database: SqlDatabase, plan: string): Promise<Staged | null> {
   const { session } = database;
   if (!(await isPrepared(database))) return null;
-  const [row] = await session.rows(`SELECT staged FROM rollcall.plans WHERE plan = ${literal(plan)}`);
+  const [row] = await session.rows(`SELECT staged FROM ${tablesOf(session).plans} WHERE plan = ${literal(plan)}`);
   return row ? (JSON.parse(String(row[0])) as Staged) : null;
 }
 
 export async function dropLeftovers(session: SqlSession, { key, leasedAt }: StageRequest): Promise<void> {
   const leftovers = await session.rows(
-    `SELECT plan FROM rollcall.plans WHERE key = ${literal(key)} AND leased_at < ${leasedAt}`,
+    `SELECT plan FROM ${tablesOf(session).plans} WHERE key = ${literal(key)} AND leased_at < ${leasedAt}`,
   );
   for (const [plan] of leftovers) await dropPlan(session, String(plan));
 }
 
 export async function dropPlan(session: SqlSession, plan: string): Promise<void> {
-  await session.run(`DROP TABLE IF EXISTS ${planTable(plan)}`);
-  await session.run(`DELETE FROM rollcall.plans WHERE plan = ${literal(plan)}`);
+  const tables = tablesOf(session);
+  await session.run(`DROP TABLE IF EXISTS ${tables.plan(plan)}`);
+  await session.run(`DELETE FROM ${tables.plans} WHERE plan = ${literal(plan)}`);
 }
 
 /** The tables that hold user ids. */
 export async function dataTables(session: SqlSession): Promise<readonly string[]> {
-  const keys = await session.rows('SELECT key FROM rollcall.snapshots');
-  const plans = await session.rows('SELECT plan FROM rollcall.plans');
+  const tables = tablesOf(session);
+  const keys = await session.rows(`SELECT key FROM ${tables.snapshots}`);
+  const plans = await session.rows(`SELECT plan FROM ${tables.plans}`);
   return [
-    ...keys.flatMap(([key]) => [membersTable(String(key)), leaversTable(String(key))]),
-    ...plans.map(([plan]) => planTable(String(plan))),
-    HISTORY,
+    ...keys.flatMap(([key]) => [tables.members(String(key)), tables.leavers(String(key))]),
+    ...plans.map(([plan]) => tables.plan(String(plan))),
+    tables.history,
   ];
 }
 
@@ -120,22 +153,24 @@ export async function dataTables(session: SqlSession): Promise<readonly string[]
  * are being removed from.
  */
 export async function holdPlans(session: SqlSession, condition: string): Promise<void> {
-  await session.run(`UPDATE rollcall.plans SET staged = staged${condition}`);
+  await session.run(`UPDATE ${tablesOf(session).plans} SET staged = staged${condition}`);
 }
 
 export async function createSnapshotTables({ session, dialect }: SqlDatabase, key: string): Promise<void> {
   await dropSnapshotTables(session, key);
   const id = `user_id varchar${dialect.binary} NOT NULL`;
-  await session.run(`CREATE TABLE ${membersTable(key)} (${id}, value varchar, since bigint NOT NULL)`);
-  await session.run(`CREATE TABLE ${leaversTable(key)} (${id}, since bigint NOT NULL)`);
+  const { members, leavers } = tablesOf(session);
+  await session.run(`CREATE TABLE ${members(key)} (${id}, value varchar, since bigint NOT NULL)`);
+  await session.run(`CREATE TABLE ${leavers(key)} (${id}, since bigint NOT NULL)`);
 }
 
 export async function dropSnapshot(session: SqlSession, key: string): Promise<void> {
-  await session.run(`DELETE FROM rollcall.snapshots WHERE key = ${literal(key)}`);
+  await session.run(`DELETE FROM ${tablesOf(session).snapshots} WHERE key = ${literal(key)}`);
   await dropSnapshotTables(session, key);
 }
 
 async function dropSnapshotTables(session: SqlSession, key: string): Promise<void> {
-  await session.run(`DROP TABLE IF EXISTS ${membersTable(key)}`);
-  await session.run(`DROP TABLE IF EXISTS ${leaversTable(key)}`);
+  const { members, leavers } = tablesOf(session);
+  await session.run(`DROP TABLE IF EXISTS ${members(key)}`);
+  await session.run(`DROP TABLE IF EXISTS ${leavers(key)}`);
 }

@@ -1,7 +1,7 @@
 import type { Standing } from '../port.ts';
 import { literal } from './plan-query.ts';
 import type { SqlDatabase, SqlSession } from './session.ts';
-import { HISTORY, holdPlans, leaversTable, membersTable, planTable, readSnapshot, readStaged } from './tables.ts';
+import { holdPlans, readSnapshot, readStaged, tablesOf } from './tables.ts';
 
 const ASKED = 'user_id IN (SELECT unnest($1::varchar[]))';
 
@@ -25,9 +25,10 @@ async function lookupSnapshot(
 ): Promise<Map<string, Standing>> {
   const { session } = database;
   if ((await readSnapshot(database, key)).version === 0) return new Map();
+  const tables = tablesOf(session);
   const rows = await session.rows(
-    `SELECT user_id, TRUE, value, since FROM ${membersTable(key)} WHERE ${ASKED}
-     UNION ALL SELECT user_id, FALSE, NULL, since FROM ${leaversTable(key)} WHERE ${ASKED}`,
+    `SELECT user_id, TRUE, value, since FROM ${tables.members(key)} WHERE ${ASKED}
+     UNION ALL SELECT user_id, FALSE, NULL, since FROM ${tables.leavers(key)} WHERE ${ASKED}`,
     users,
   );
   return new Map(rows.map(toStanding));
@@ -42,7 +43,7 @@ async function lookupPlan(
   const staged = await readStaged(database, plan);
   if (!staged) return new Map();
   const rows = await session.rows(
-    `SELECT user_id, now, value, ${staged.toVersion} FROM ${planTable(plan)} WHERE ${ASKED}`,
+    `SELECT user_id, now, value, ${staged.toVersion} FROM ${tablesOf(session).plan(plan)} WHERE ${ASKED}`,
     users,
   );
   return new Map(rows.map(toStanding));
@@ -61,19 +62,20 @@ export async function forgetUsers(
   if (keys?.length === 0) return;
   const scope = keys === null ? '' : ` WHERE key IN (${keys.map(literal).join(', ')})`;
   await holdPlans(session, scope);
+  const tables = tablesOf(session);
   const list = users.map(literal).join(', ');
-  await session.run(`DELETE FROM ${HISTORY} WHERE user_id IN (${list})${scope.replace(' WHERE', ' AND')}`);
-  for (const [key] of await session.rows(`SELECT key FROM rollcall.snapshots${scope}`)) {
-    const members = membersTable(String(key));
+  await session.run(`DELETE FROM ${tables.history} WHERE user_id IN (${list})${scope.replace(' WHERE', ' AND')}`);
+  for (const [key] of await session.rows(`SELECT key FROM ${tables.snapshots}${scope}`)) {
+    const members = tables.members(String(key));
     const gone = await session.run(`DELETE FROM ${members} WHERE user_id IN (${list})`);
-    await session.run(`DELETE FROM ${leaversTable(String(key))} WHERE user_id IN (${list})`);
+    await session.run(`DELETE FROM ${tables.leavers(String(key))} WHERE user_id IN (${list})`);
     if (gone > 0) {
       await session.run(
-        `UPDATE rollcall.snapshots SET members = members - ${gone} WHERE key = ${literal(String(key))}`,
+        `UPDATE ${tables.snapshots} SET members = members - ${gone} WHERE key = ${literal(String(key))}`,
       );
     }
   }
-  for (const [plan] of await session.rows(`SELECT plan FROM rollcall.plans${scope}`)) {
-    await session.run(`DELETE FROM ${planTable(String(plan))} WHERE user_id IN (${list})`);
+  for (const [plan] of await session.rows(`SELECT plan FROM ${tables.plans}${scope}`)) {
+    await session.run(`DELETE FROM ${tables.plan(String(plan))} WHERE user_id IN (${list})`);
   }
 }

@@ -18,6 +18,7 @@ interface MigrateOptions {
   readonly from?: string;
   readonly to?: string;
   readonly restored?: boolean;
+  readonly copy?: boolean;
   readonly withoutEventLog?: boolean;
   readonly newStore?: boolean;
 }
@@ -37,13 +38,18 @@ higher, so that none given out since comes again, leases of the lost processes e
 are repeated in the event log. Stop every process of the lost store first, and run it once, before a process
 starts.
 
+With --copy it gives a copy of a store an id of its own, to run while the original does, for instance as a staging
+environment. Run it once, before a process starts. Engines then need their own places too (\`schema: NAME\`), or
+copied ones are taken over with \`rollcall engines adopt NAME\`. What was pending in the copy is sent by both.
+
 Examples:
   $ rollcall migrate -c rollcall.yaml
   $ rollcall migrate --from sqlite:./rollcall.db --to postgres://rollcall@db/rollcall     with PGPASSWORD set
   $ rollcall migrate --restored -c rollcall.yaml
+  $ rollcall migrate --copy -c staging.yaml
 
-With --json it prints {"applied":[VERSION…]}, or {"restored":true}. For a move it prints {"from","to","file",
-"rows":{TABLE:ROWS…}}; "rows" is null if an earlier move had copied everything, and only had to rename the file.
+With --json it prints {"applied":[VERSION…]}, {"restored":true} or {"copy":ID}. For a move it prints {"from","to",
+"file","rows":{TABLE:ROWS…}}; "rows" is null if an earlier move had copied everything, and only had to rename the file.
 
 Exit codes: 0 done, 1 failed (nothing was changed), 2 bad usage, which includes a store that is in use or not empty.`;
 
@@ -56,6 +62,7 @@ export function addMigrate(program: Command, context: CliContext): void {
     .option('--from <url>', 'move this store, sqlite:PATH')
     .option('--to <url>', 'into this empty one, postgres://USER:PASSWORD@HOST/DATABASE')
     .option('--restored', 'go on with a Postgres store that was restored from a dump')
+    .option('--copy', 'give a copy of a store an id of its own')
     .option('--without-event-log', 'move although logged events stay behind, in their files')
     .addOption(newStoreOption())
     .addHelpText('after', HELP)
@@ -64,9 +71,11 @@ export function addMigrate(program: Command, context: CliContext): void {
 
 async function run({ from, to, ...options }: MigrateOptions, context: CliContext): Promise<void> {
   const isMove = from !== undefined || to !== undefined;
-  if (isMove && options.restored) throw new RollcallError('bad_usage', '--restored goes without --from and --to.');
+  if ([isMove, options.restored, options.copy].filter(Boolean).length > 1)
+    throw new RollcallError('bad_usage', '--restored, --copy, and --from with --to do not go together.');
   if (options.withoutEventLog && !(from?.startsWith('sqlite:') && to !== undefined))
     throw new RollcallError('bad_usage', '--without-event-log goes with --from sqlite:PATH and --to only.');
+  if (options.copy) return copied(options, context);
   if (!isMove) return options.restored ? restored(options, context) : migrate(options, context);
   if (from === undefined || to === undefined) throw new RollcallError('bad_usage', '--from and --to go together.');
   if (!from.startsWith('sqlite:') || !/^postgres(ql)?:/.test(to))
@@ -144,6 +153,16 @@ async function restored({ config: file, json }: MigrateOptions, { terminal }: Cl
   await goOnRestored(url, () => note(terminal, WAITING));
   if (json) printJson(terminal, { restored: true });
   else print(terminal, 'The ids of the restored store go on 2^40 higher. Look at rollcall plan, and start.');
+}
+
+async function copied({ config: file, json }: MigrateOptions, { terminal }: CliContext): Promise<void> {
+  const { loadConfig } = await import('../../config/load.ts');
+  const { renewId } = await import('../../store/copy/copied.ts');
+  const config = loadConfig(file);
+  letGroupRead(config);
+  const id = await renewId(config.store.url);
+  if (json) printJson(terminal, { copy: id });
+  else print(terminal, `The copy is the store ${id} now. Look at rollcall doctor, and start.`);
 }
 
 function describe(rows: Readonly<Record<string, number>> | null, file: string, to: string): string {

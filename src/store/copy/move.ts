@@ -86,7 +86,7 @@ export async function moveStore({
 }
 
 /** Refuse while any process has the file open, even a suspended one: it would go on with it when it resumes. */
-function lock(source: DatabaseSync): void {
+export function lock(source: DatabaseSync): void {
   try {
     source.exec('PRAGMA locking_mode = EXCLUSIVE');
     source.exec('BEGIN IMMEDIATE');

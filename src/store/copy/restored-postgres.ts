@@ -1,6 +1,6 @@
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
-import { Database } from '../postgres/database.ts';
+import { Database, type DatabaseSession } from '../postgres/database.ts';
 import { currentVersion, migratePostgres } from '../postgres/migrate.ts';
 import { IDS_AHEAD } from './ids-ahead.ts';
 
@@ -20,9 +20,7 @@ export async function goOnRestored(url: string, onWait: () => void): Promise<voi
         `SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, coalesce(last_value, 0) + ${IDS_AHEAD})
          FROM pg_sequences WHERE schemaname = 'rollcall'`,
       );
-      // Rows of owners stay, so that the next start frees their claims. Tokens of fences must not decrease.
-      await session.run('UPDATE rollcall.owner SET lease_until = 0');
-      await session.run('UPDATE rollcall.lease SET lease_until = 0');
+      await endLeases(session);
       // Makes the event log repeat the deletions that the dump lacks.
       await session.run(
         `INSERT INTO rollcall.meta VALUES ('restored', gen_random_uuid())
@@ -32,4 +30,11 @@ export async function goOnRestored(url: string, onWait: () => void): Promise<voi
   } finally {
     await db.close();
   }
+}
+
+/** End the leases of processes that a copy knows. */
+export async function endLeases(session: DatabaseSession): Promise<void> {
+  // Rows of owners stay, so that the next start frees their claims. Tokens of fences must not decrease.
+  await session.run('UPDATE rollcall.owner SET lease_until = 0');
+  await session.run('UPDATE rollcall.lease SET lease_until = 0');
 }

@@ -79,6 +79,7 @@ function storeOn(context: StoreContext): Store {
   const { records, live } = sharedPorts((call) => during(() => performShared(session, call)));
   return {
     ...records,
+    id: context.ids.store,
     live,
     time: db.time,
     maxQueued: context.maxQueued,

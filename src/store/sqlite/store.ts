@@ -42,6 +42,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   const { records, live } = sharedPorts((call) => thread.shared(call));
   return {
     ...records,
+    id: store,
     live,
     time,
     maxQueued,
