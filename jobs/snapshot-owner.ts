@@ -3,7 +3,7 @@ import { RollcallError } from '../src/kernel/errors.ts';
 import type { Store } from '../src/store/port.ts';
 import type { Engine } from './engines/port.ts';
 
-type OwnerStore = Pick<Store, 'id' | 'audiences' | 'runs'>;
+type OwnerStore = Pick<Store, 'id' | 'audience' | 'audiences' | 'runs'>;
 
 /**
  * Refuses an engine whose snapshots belong to another store. Snapshots of nobody become this store's at the first
@@ -34,16 +34,21 @@ async function strangerIn(versions: ReadonlyMap<string, number>, store: OwnerSto
   if (versions.size === 0) return null;
   const known = new Map((await store.audiences()).map(({ key, version }) => [key, version]));
   for (const [key, version] of versions) {
-    if (known.get(key) === version || (await isBeingCommitted(store, key, version))) continue;
+    if (known.get(key) === version || (await isKnown(store, key, (each) => each === version))) continue;
     return `${key} has the version ${version}, this store knows ${known.get(key) ?? 'none'}`;
   }
   return null;
 }
 
-/** True if a run has moved the snapshot, but was cut off before its store noted that. */
-export async function isBeingCommitted(store: Pick<Store, 'runs'>, key: string, version: number): Promise<boolean> {
+/** True if the store has such a version, or a run that moves the snapshot to one and may have been cut off. */
+export async function isKnown(
+  store: Pick<Store, 'audience' | 'runs'>,
+  key: string,
+  isIt: (version: number) => boolean,
+): Promise<boolean> {
+  // In this order: a run that ends in the meantime is in the record.
   const runs = await store.runs({ key, states: ['sending', 'committed'], limit: 10 });
-  return runs.some(({ toVersion }) => toVersion === version);
+  return runs.some(({ toVersion }) => isIt(toVersion)) || isIt((await store.audience(key))?.version ?? 0);
 }
 
 /** The setting that gives a store a place of its own. */

@@ -12,7 +12,7 @@ import { debtsOf } from '../run/owed-membership.ts';
 import { newRecord, type Subject } from '../run/run-context.ts';
 import { isFirst, scopeOf } from '../run/run-record.ts';
 import { missing, moved } from '../run/snapshot-version.ts';
-import { isBeingCommitted } from '../snapshot-owner.ts';
+import { isKnown } from '../snapshot-owner.ts';
 
 const SAMPLE = 2;
 /** Entrants that are checked for excluded users. */
@@ -85,16 +85,15 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const { settled, suppresses } = await store.deletions(null);
   const returned = await engine.preview(stageRequest(request, record), suppresses ? LOOKED_AT : SAMPLE);
   if (record && returned.fromVersion < record.version) throw missing(request, record);
-  // Read again: another process may have run in the meantime.
-  const now = (await store.audience(key)) ?? newRecord(subject);
-  const isAhead = returned.fromVersion > now.version && !(await isBeingCommitted(store, key, returned.fromVersion));
-  if (isAhead) throw moved(now, returned.fromVersion);
+  const known = record ?? newRecord(subject);
+  // Another process may have run in the meantime.
+  if (returned.fromVersion > known.version && !(await isKnown(store, key, (each) => each >= returned.fromVersion)))
+    throw moved(known, returned.fromVersion);
   const preview = await withoutExcluded(request, returned, settled);
   const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;
   const asFormer = (counts: Preview) => (request.former ? asRename(counts, retired) : counts);
   // Live audiences were judged by their engine.
   const heldBy = returned.frozen === undefined ? whyHeld : () => returned.frozen ?? null;
-  const known = record ?? newRecord(subject);
   const { posts, ...reach } = reachOf(request, preview, known, retired);
   const rate = await measuredRate(request);
   const { before, members, entered, exited, changed, invalid, duplicates } = preview;
