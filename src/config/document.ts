@@ -19,7 +19,8 @@ export function parseFile(text: string): ParsedFile | readonly ShownMistake[] {
   });
   const faults = [
     ...document.errors.map((error) => fault(error.pos[0], explained(error, text))),
-    ...wrongAliases(document).map(({ offset, message }) => fault(offset, message)),
+    ...document.warnings.map(({ pos, message }) => fault(pos[0], unknownTag(message))),
+    ...[...wrongAliases(document), ...wrongNumbers(document)].map(({ offset, message }) => fault(offset, message)),
   ];
   if (faults.length > 0) return firstOfEachLine(faults);
   try {
@@ -38,6 +39,11 @@ function explained({ code, message, pos }: YAMLError, text: string): string {
     return `${message}. A value that begins with * must stand in quotes, such as "*/15 * * * *"`;
   if (/[[{].*[\s,[{]\$\{/.test(line)) return `${message}. Within { } and [ ], \${…} must stand in quotes`;
   return message;
+}
+
+/** The parser only warns of a tag that it doesn't know, and treats the value as text. */
+function unknownTag(message: string): string {
+  return `${message.replace(/^Unresolved tag: /, 'unknown tag ')}. Remove it, or put the value in quotes`;
 }
 
 interface Fault {
@@ -62,6 +68,19 @@ function wrongAliases(document: Document): readonly Fault[] {
       } else if (path.includes(target as Node)) {
         faults.push({ offset, message: `*${source} stands within what it names` });
       }
+    },
+  });
+  return faults;
+}
+
+/** Finds numbers that would be read as others than they are written, such as 00123 and 5.10: probably text. */
+function wrongNumbers(document: Document): readonly Fault[] {
+  const faults: Fault[] = [];
+  visit(document, {
+    Scalar(_key, { value, source, range }) {
+      if (typeof value !== 'number' || source === undefined || source === String(value)) return;
+      const message = `${source} means the number ${value}. Write it so, or put it in quotes if it is text`;
+      faults.push({ offset: range?.[0], message });
     },
   });
   return faults;

@@ -80,8 +80,11 @@ t.test('holds a run with exit code 3 until it is approved or rejected', async (t
   const { folder, config } = await workspace(t, listener.url);
   await rollcall(['sync', '--once', '-c', config]);
   await orders(folder, { bob: 100 });
+  t.match(await rollcall(['plan', '-c', config]), { code: 0, stdout: /it would be held/ });
+  t.match(await rollcall(['plan', '--exit-code', '-c', config]), { code: 3 });
   const held = await rollcall(['sync', '--once', '--json', '-c', config]);
   t.equal(held.code, 3);
+  t.match(await rollcall(['plan', '--exit-code', '-c', config]), { code: 3 }, 'nor would a sync go past a held run');
   const [run] = jsonLines<RunLine>(held);
   t.match(run, { held: true, exited: 2, sent: 0 });
   t.match(held.stderr, `rollcall approve ${run?.run} -c ${config}`);

@@ -321,6 +321,10 @@ t.test('reports mistakes in the YAML with a line and a hint', async (t) => {
     ['audiences:\n  - name: A\n    schedule: * * * * *\n', 4, /begins with \* must stand in quotes/],
     ['listen: { port: ${PORT} }\n', 2, /\$\{…\} must stand in quotes/],
     [`---\n${sources}`, 2, /one document/],
+    ['serviceName: !include name.yaml\n', 2, /^unknown tag !include\. .*quotes/],
+    ...['00123', '5.10', '5.', '1e3', '0x1F', '+5', '.inf', '12345678901234567890'].map(
+      (number) => [`serviceName: ${number}\n`, 2, /^\S+ means the number \S+\. .*quotes/] as const,
+    ),
   ];
   for (const [text, line, message] of cases) {
     const { mistakes } = t.throws(() => parse(sources + text), { code: 'bad_configuration' }) as ConfigurationError;

@@ -16,21 +16,24 @@ import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 interface PlanOptions extends AppCommandOptions {
   readonly now?: number;
   readonly sql?: boolean;
+  readonly exitCode?: boolean;
 }
 
 const HELP = `
 Example:
   $ rollcall plan -c rollcall.yaml big_spenders
   $ rollcall plan -c rollcall.yaml big_spenders --sql
+  $ rollcall plan -c rollcall.yaml --exit-code     as a check of a pull request
 
 Nothing is written. --json has samples as whole bodies; an audience that can't be planned
-is {"error":{"code","message","key"}}. --sql opens nothing; with --json it is {"key","kind","engine","sql"}.`;
+is {"error":{"code","message","key"}}, and the exit code is 1. --sql opens nothing; with --json it is {"key","kind","engine","sql"}.`;
 
 export function addPlan(program: Command, context: CliContext): void {
   addAppOptions(program.command('plan').description('show what a sync would send; writes nothing'))
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .addOption(nowOption())
     .option('--sql', 'print the SQL instead, also of short definitions; --now fills in $now')
+    .option('--exit-code', 'exit with 3 if a sync would be held')
     .addHelpText('after', HELP)
     .action((keys: string[], options: PlanOptions) => (options.sql ? showSql : plan)(keys, options, context));
 }
@@ -59,6 +62,8 @@ async function plan(
   await withApp(options, { terminal, adapt: withoutMakingStore }, async ({ app, config }) => {
     const all = [...config.audiences, ...config.traits].filter(({ paused }) => !paused).map(({ key }) => key);
     const renamed: string[] = [];
+    let isHeld = false;
+    let hasFailed = false;
     for (const key of keys.length > 0 ? keys : all) {
       try {
         const [each] = await app.sync.plan([key], { now: options.now });
@@ -67,15 +72,18 @@ async function plan(
         if (options.json) printJson(terminal, { ...each, paused: planLine(each).paused });
         if (options.json && isPausedIn(config, key)) note(terminal, `${key} is ${paused}.`);
         if (!options.json) print(terminal, describePlan(each, paused, options));
+        isHeld ||= each.held !== null || each.unfinished.some(({ state }) => state === 'held');
         if (each.renamedFrom) renamed.push(each.renamedFrom);
       } catch (error) {
         // One failure does not end the others, but Ctrl-C does.
         if (terminal.signal.aborted || !(error instanceof RollcallError) || error.code === 'unknown_audience')
           throw error;
         printError(terminal, { code: error.code, message: error.message, key }, options.json);
-        setExitCode(EXIT.failed);
+        hasFailed = true;
       }
     }
+    if (hasFailed) setExitCode(EXIT.failed);
+    else if (options.exitCode && isHeld) setExitCode(EXIT.held);
     await noteOrphans(app, terminal, options, renamed);
     if (keys.length === 0) for (const ended of await app.sync.ended()) printEnded(ended, options, terminal);
   });
