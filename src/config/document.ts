@@ -78,7 +78,7 @@ function wrongNumbers(document: Document): readonly Fault[] {
   const faults: Fault[] = [];
   visit(document, {
     Scalar(_key, { value, source, range }) {
-      if (typeof value !== 'number' || source === undefined || source === String(value)) return;
+      if (!Number.isFinite(value) || source === undefined || source === String(value)) return;
       const message = `${source} means the number ${value}. Write it so, or put it in quotes if it is text`;
       faults.push({ offset: range?.[0], message });
     },

@@ -253,6 +253,7 @@ engines:
 /** Says that it computes, which ends once it is interrupted. */
 const SLOW_ENGINE = `const verbs = {
   then: undefined,
+  ownership: undefined,
   snapshot: async () => ({ version: 0, members: 0 }),
   preview: ({ signal }) => {
     const channel = new BroadcastChannel('computing');

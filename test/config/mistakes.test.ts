@@ -322,7 +322,7 @@ t.test('reports mistakes in the YAML with a line and a hint', async (t) => {
     ['listen: { port: ${PORT} }\n', 2, /\$\{…\} must stand in quotes/],
     [`---\n${sources}`, 2, /one document/],
     ['serviceName: !include name.yaml\n', 2, /^unknown tag !include\. .*quotes/],
-    ...['00123', '5.10', '5.', '1e3', '0x1F', '+5', '.inf', '12345678901234567890'].map(
+    ...['00123', '5.10', '5.', '1e3', '0x1F', '+5', '12345678901234567890'].map(
       (number) => [`serviceName: ${number}\n`, 2, /^\S+ means the number \S+\. .*quotes/] as const,
     ),
   ];

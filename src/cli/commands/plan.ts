@@ -26,7 +26,8 @@ Example:
   $ rollcall plan -c rollcall.yaml --exit-code     as a check of a pull request
 
 Nothing is written. --json has samples as whole bodies; an audience that can't be planned
-is {"error":{"code","message","key"}}, and the exit code is 1. --sql opens nothing; with --json it is {"key","kind","engine","sql"}.`;
+is {"error":{"code","message","key"}}, and the exit code is 1. --sql opens nothing; with --json it is {"key","kind",
+"engine","sql"}.`;
 
 export function addPlan(program: Command, context: CliContext): void {
   addAppOptions(program.command('plan').description('show what a sync would send; writes nothing'))
