@@ -53,7 +53,7 @@ export interface Engine {
   runChangePage(key: string, version: number, after: string, limit: number): Promise<readonly RunChange[]>;
   /** The past states of a user, oldest first, including those before the snapshot was dropped. */
   history(key: string, user: string): Promise<readonly Interval[]>;
-  /** The causes of a user's versions that no run made, oldest first. Only an engine that computes live has them. */
+  /** The causes of a user's changes, oldest first. Only an engine that computes live has them. */
   causes?(key: string, user: string): Promise<readonly Cause[]>;
   /** Forgets states of `history` and `runChanges` that ended before this time, in milliseconds since 1970. */
   prune(before: number): Promise<void>;

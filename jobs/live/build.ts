@@ -192,12 +192,12 @@ class Building {
     const those = standings.filter(({ person }) => !gone.users.has(person));
     const users = those.map(({ person }) => person);
     const found = differences(those, await store.live.membersOf(users, [...keys]), keys);
-    const changes = await withoutExcluded(store, source, found, deletions);
+    const { changes, waiting } = await withoutExcluded(store, source, found, deletions, this.now);
     const { state, done, total } = this;
     await store.live.fillState({
       ...{ fence, state, done, total, changes },
       epoch: deletions.epoch,
-      rows: written(rowsLeft(rows, gone)).rows,
+      rows: written(dueRows(rowsLeft(rows, gone), waiting)).rows,
     });
   }
 
@@ -244,6 +244,17 @@ function rowsLeft(rows: readonly IdRow[], gone: IdSets): readonly IdRow[] {
     left.set(own.raw, { ...own, due: FORGOTTEN });
   }
   return [...left.values()];
+}
+
+/** With the due times of these persons. */
+function dueRows(rows: readonly IdRow[], due: ReadonlyMap<string, number>): readonly IdRow[] {
+  if (due.size === 0) return rows;
+  const all = new Map(rows.map((row) => [row.raw, row]));
+  for (const [person, until] of due) {
+    const row = all.get(userRaw(person)) ?? bareRow(userRaw(person), person);
+    all.set(row.raw, { ...row, due: Math.min(row.due ?? until, until) });
+  }
+  return [...all.values()];
 }
 
 const bareRow = (raw: RawId, person: string): IdRow => {

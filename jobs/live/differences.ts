@@ -39,15 +39,26 @@ function causeText(cause: EvaluationCause | null): string | null {
   return JSON.stringify({ messageId, type, event: name, timestamp });
 }
 
-/** Deleted and suppressed users don't enter audiences. */
+/** Milliseconds until users whom an open deletion keeps out are evaluated again. */
+const AGAIN = 1_000;
+
+/**
+ * Omits deleted and suppressed users who would enter.
+ *
+ * @returns the changes, and until when the users of the others wait: for the end of open deletions
+ */
 export async function withoutExcluded(
   store: Pick<Records, 'excluded'>,
   source: string,
   found: readonly Difference[],
-  { settled }: Deletions,
-): Promise<readonly Difference[]> {
+  { epoch, settled }: Deletions,
+  now: number,
+): Promise<{ readonly changes: readonly Difference[]; readonly waiting: ReadonlyMap<string, number> }> {
   const entering = [...new Set(found.flatMap(({ user, current }) => (current === null ? [] : user)))];
-  if (entering.length === 0) return found;
+  if (entering.length === 0) return { changes: found, waiting: new Map() };
   const out = new Set(await store.excluded(entering, source, settled));
-  return found.filter(({ user, current }) => current === null || !out.has(user));
+  return {
+    changes: found.filter(({ user, current }) => current === null || !out.has(user)),
+    waiting: new Map(settled < epoch ? [...out].map((user) => [user, now + AGAIN]) : []),
+  };
 }

@@ -51,7 +51,12 @@ export type EvaluationCause = LiveEvent | Membership | { readonly deletion: true
 interface Step {
   /** Rows to write. */
   readonly rows: readonly IdRow[];
-  readonly standings: readonly Standings[];
+  readonly standings: readonly OwnStandings[];
+}
+
+/** With the person's own row, which has the due time. */
+interface OwnStandings extends Standings {
+  readonly own: IdRow;
 }
 
 /** The input of a step. */
@@ -233,12 +238,12 @@ class Working {
     for (const { row } of this.added) if (row.person !== null) touched.add(row.person);
     const byPerson = Map.groupBy(this.rows.values(), ({ person }) => person);
     const causes = Map.groupBy(this.added, ({ row }) => row.person);
-    const standings: Standings[] = [];
+    const standings: OwnStandings[] = [];
     for (const person of touched) {
       const own = this.row(userRaw(person));
       const rows = own.person === person ? (byPerson.get(person) ?? []) : [];
       const { due: next, ...standing } = this.standings(person, rows, causes.get(person) ?? [], now);
-      standings.push(standing);
+      standings.push({ ...standing, own });
       if (own.due === next) continue;
       own.due = next;
       this.changed.add(own);

@@ -82,8 +82,18 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
     found.push(...stillBehind(behind, found));
   }
   const draft = new Draft(place, now);
+  const kept = new Set(rows);
   if (found.length > 0) {
-    const [changes] = await Promise.all([withoutExcluded(store, source, found, deletions), draft.load(found)]);
+    const [{ changes, waiting }] = await Promise.all([
+      withoutExcluded(store, source, found, deletions, now),
+      draft.load(found),
+    ]);
+    for (const { person, own } of standings) {
+      const until = waiting.get(person);
+      if (until === undefined) continue;
+      own.due = Math.min(own.due ?? until, until);
+      kept.add(own);
+    }
     for (const [key, some] of Map.groupBy(changes, (change) => change.key)) await draft.add(key, some);
   }
   const { fence } = place;
@@ -91,7 +101,7 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   const { epoch } = deletions;
   const commit: LiveCommit = {
     ...{ fence, state, serves, named, revision, epoch, position, at: now },
-    ...written(rows),
+    ...written([...kept]),
     ...{ changes: draft.changes, told: draft.told, holds: draft.holds },
   };
   if (draft.messages.length === 0) await store.live.commitStep(commit);

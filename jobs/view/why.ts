@@ -39,7 +39,7 @@ export interface StoryChange {
   readonly value: string | null;
   /** The run that made the change; null if none did, or the run is no longer kept. */
   readonly run: Run | null;
-  /** The event or moment that caused it, for a live audience. */
+  /** The event or moment that caused it, for a live audience, also if a run sent it after a hold. */
   readonly cause: Cause | null;
   readonly told: readonly ToldDestination[];
 }
@@ -183,7 +183,8 @@ function changesFrom(
 ): readonly StoryChange[] {
   const changes = edges.map(({ change, value, version }): StoryChange => {
     const run = byVersion.get(version) ?? null;
-    const cause = run === null ? (causes.get(version) ?? null) : null;
+    const known = causes.get(version) ?? null;
+    const cause = run === null || (known !== null && isNamed(known)) ? known : null;
     const told = run ? toldBy(run, log) : cause ? toldBy({ id: liveRun(key, version), destinations: [] }, log) : [];
     return { change, value, run, cause, told };
   });
@@ -201,6 +202,10 @@ function changesFrom(
   // Changes whose time is no longer known are sorted first.
   return [...changes, ...again].toSorted((a, b) => timeOf(a) - timeOf(b));
 }
+
+/** False if a run computed everybody. */
+const isNamed = ({ event, audience, deletion, time }: Cause) =>
+  deletion || [event, audience, time].some((each) => each !== null);
 
 const timeOf = ({ run, cause }: StoryChange) => run?.startedAt ?? cause?.at ?? 0;
 

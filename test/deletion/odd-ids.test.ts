@@ -38,7 +38,8 @@ t.test('links nobody by ids that mean nobody, lets them in where allowed, and pa
     t.same(await membersIn(app, key), ['p1', 'p2', 'un\u212Anown'], key);
   for (const key of ['all_live', 'all_scheduled'] as const)
     t.same(await membersIn(app, key), ['NaN', 'p1', 'p2', 'un\u212Anown'], key);
-  t.match(await app.sync.plan(['scheduled']), [{ invalid: 1, placeholders: [] }]);
+  for (const key of ['scheduled', 'live']) t.match(await app.sync.plan([key]), [{ invalid: 1, placeholders: [] }], key);
+  t.match(await app.sync.plan(['all_live']), [{ invalid: 0 }]);
   let discards = await app.store.discards({ limit: 10 });
   for (; discards.length < 3; discards = await app.store.discards({ limit: 10 }))
     await new Promise((done) => setTimeout(done, 20));

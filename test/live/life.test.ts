@@ -48,6 +48,9 @@ t.test('syncs, holds, edits and retires live audiences like others', async (t) =
     t.equal(error, null);
     await settled(app);
     t.strictSame(receiver.state('buyers'), { e: true });
+    const lastOf = async (user: string) => (await app.sync.why('buyers', user)).changes.at(-1);
+    t.match(await lastOf('e'), { change: 'entered', run: { id: run.id }, cause: { event: { event: 'Order' } } });
+    t.match(await lastOf('a'), { change: 'left', run: { id: run.id }, cause: { event: null, time: String } });
   });
 
   await t.test('stays frozen after a rejection, and can be approved after a manual sync', async (t) => {

@@ -15,7 +15,7 @@ import { idAdvice } from '../sql/describe.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { type ClickHouse, isIncomplete } from './session.ts';
 import { readSnapshot, tablesOf } from './tables.ts';
-import { bare, idText, isIdType, jsonText, jsonType, literal, moment, name, whole } from './types.ts';
+import { bare, idText, isIdType, isReordered, jsonText, jsonType, literal, moment, name, whole } from './types.ts';
 
 /** The rows of a definition, once its columns are known. */
 interface DescribedStage {
@@ -213,7 +213,7 @@ function planQuery(request: StageRequest, fresh: string | null, { version }: Sna
   return `SELECT row_number() OVER (ORDER BY user_id ASC NULLS LAST) AS n, user_id, value, was, now, same, rows FROM (
     SELECT if(stays, NULL, id) AS user_id, if(stays, NULL, told) AS value, was, now, same, sum(greatest(seen, 1)) AS rows FROM (
       SELECT id, seen, CAST(${value} AS Nullable(String)) AS told, was, ${now} AS now,
-        was AND now AND (told = old_value OR (told IS NULL AND old_value IS NULL)) AS is_same,
+        was AND now AND (told = old_value OR (told IS NULL AND old_value IS NULL) OR ${isReordered('told', 'old_value')}) AS is_same,
         ifNull(is_same, false) AS same, ${stays} AS stays
       FROM (${users}))
     WHERE was OR now OR id IS NULL${leavers ? ' OR true' : ''}

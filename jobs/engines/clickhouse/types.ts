@@ -1,6 +1,7 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import { MAX_ID_BYTES } from '../../../src/message-types.ts';
 import type { TraitColumn } from '../port.ts';
+import { orderedJson, type TextFunctions } from '../sql/ordered-json.ts';
 import { whiteSpace } from '../sql/plan-query.ts';
 
 /** Quotes a string; a backslash escapes here. */
@@ -19,6 +20,20 @@ export function literals(texts: readonly string[]): string {
 /** A UTC `DateTime64(3)`, which is comparable with all dates and times. */
 export function moment(at: number): string {
   return `toDateTime64('${new Date(at).toISOString().replace('T', ' ').replace('Z', '')}', 3, 'UTC')`;
+}
+
+const FUNCTIONS: TextFunctions = {
+  matches: (text, pattern) => `extractAll(${text}, ${literal(pattern)})`,
+  map: (list, change) => `arrayMap(part -> ${change('part')}, ${list})`,
+  sort: (list) => `arraySort(${list})`,
+  join: (list, by) => `arrayStringConcat(${list}, '${by}')`,
+  md5: (text) => `hex(MD5(${text}))`,
+};
+
+/** True if two JSON texts differ only in the order of keys. */
+export function isReordered(one: string, other: string): string {
+  const ordered = (text: string) => orderedJson(`assumeNotNull(${text})`, FUNCTIONS);
+  return `(length(${one}) = length(${other}) AND position(${one}, ',') > 0 AND ${ordered(one)} = ${ordered(other)})`;
 }
 
 /** A type without wrappers that don't change its values: `Nullable(…)`, `LowCardinality(…)`. */

@@ -1,6 +1,6 @@
 import { MAX_ID_BYTES } from '../../../src/message-types.ts';
 import { literal, name, type SqlDialect, type ValueType, whiteSpace } from '../sql/plan-query.ts';
-import { shortNumbers, toldValue } from './values.ts';
+import { isSame, toldValue } from './values.ts';
 
 const ID_TYPE = /^(VARCHAR|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|DECIMAL\(\d+,0\)|UUID|ENUM\b.*)$/;
 const BLANK = `[${whiteSpace((code) => `\\x{${code}}`)}]*`;
@@ -20,7 +20,7 @@ export const duckdbDialect: SqlDialect = {
   },
   jsonObject: (fields) =>
     `CAST(json_object(${fields.map(({ key, value }) => `${literal(key)}, ${value}`).join(', ')}) AS varchar)`,
-  isSame: (one, other) => `${shortNumbers(one)} = ${shortNumbers(other)}`,
+  isSame,
   isIdType: (type) => ID_TYPE.test(type),
   writtenNames: (statement) => `SELECT column_name FROM (DESCRIBE\n${statement}\n)`,
   numbered: (rows) =>

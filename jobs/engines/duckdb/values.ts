@@ -1,3 +1,4 @@
+import { orderedJson, type TextFunctions } from '../sql/ordered-json.ts';
 import { type Column, DOUBLE_LIMIT, literal, name, type ValueType } from '../sql/plan-query.ts';
 
 /** Types that have no form in JSON that a receiver would expect. */
@@ -75,8 +76,24 @@ function finiteJson(text: string): string {
   return `CASE WHEN regexp_matches(${text}, '(?i)nan|inf') THEN ${finite} ELSE ${text} END`;
 }
 
+const FUNCTIONS: TextFunctions = {
+  matches: (text, pattern) => `regexp_extract_all(${text}, ${literal(pattern)})`,
+  map: (list, change) => `list_transform(${list}, lambda part: ${change('part')})`,
+  sort: (list) => `list_sort(${list})`,
+  // array_to_string is a macro that computes its list twice.
+  join: (list, by) => `coalesce(list_aggregate(${list}, 'string_agg', '${by}'), '')`,
+  md5: (text) => `md5(${text})`,
+};
+
+/** True if two JSON texts differ only in the order of keys and in zeros. Only texts of the same length may. */
+export function isSame(one: string, other: string): string {
+  const [a, b] = [shortNumbers(one), shortNumbers(other)];
+  return `CASE WHEN ${a} = ${b} THEN TRUE WHEN length(${a}) <> length(${b}) OR NOT contains(${one}, ',') THEN FALSE
+    ELSE ${orderedJson(a, FUNCTIONS)} = ${orderedJson(b, FUNCTIONS)} END`;
+}
+
 /** JSON text with its numbers as short as they can be: 5 and 5.0 are the same to a receiver. */
-export function shortNumbers(text: string): string {
+function shortNumbers(text: string): string {
   return outsideStrings(text, (part) => {
     const whole = `regexp_replace(${part}, '(\\d)\\.0+([^0-9]|$)', '\\1\\2', 'g')`;
     return `regexp_replace(${whole}, '(\\.\\d*[1-9])0+([^0-9]|$)', '\\1\\2', 'g')`;
@@ -85,6 +102,5 @@ export function shortNumbers(text: string): string {
 
 function outsideStrings(text: string, change: (part: string) => string): string {
   const part = `CASE WHEN starts_with(part, '"') THEN part ELSE ${change('part')} END`;
-  const parts = `list_transform(regexp_extract_all(${text}, ${STRINGS_AND_REST}), lambda part: ${part})`;
-  return `array_to_string(${parts}, '')`;
+  return FUNCTIONS.join(`list_transform(regexp_extract_all(${text}, ${STRINGS_AND_REST}), lambda part: ${part})`, '');
 }

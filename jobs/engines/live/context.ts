@@ -11,6 +11,8 @@ export interface LiveContext {
   readonly kindOf: (key: string) => 'audience' | 'trait';
   /** The reason why a person must decide about the changes of a run first; null if nobody has to. */
   readonly whyHeld: (audience: LiveAudience, changes: Pick<Staged, 'entered' | 'exited'>) => Promise<string | null>;
+  /** Number of ids that mean nobody and are left out of a computation. */
+  readonly leftOut: (key: string) => Promise<number>;
   readonly now: () => number;
 }
 

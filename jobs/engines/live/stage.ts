@@ -43,7 +43,8 @@ async function computePlan(
   }
   return {
     ...{ plan, key, kind, action, fromVersion, toVersion: moves ? toVersion : fromVersion },
-    ...{ before, members: before + tally.entered - tally.exited, ...tally, invalid: 0, duplicates: 0 },
+    ...{ before, members: before + tally.entered - tally.exited, ...tally, duplicates: 0 },
+    invalid: computes ? await live.leftOut(key) : 0,
     columns: kind === 'trait' ? [key] : [],
     frozen: computes && audience ? (reasonOf(audience) ?? (await live.whyHeld(audience, tally))) : null,
     moves,

@@ -26,8 +26,8 @@ user under another id.
 With --json it is {"key","user","asOf","member","value","since","changes","absence","unfinished","attempts",
 "deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a change is
 {"change","at","run","action","definitionHash","cause","event","audience","value","told"}. change is entered, left,
-changed or "sent again". cause is what changed a live audience: {"messageId"}, {"time"}, {"audience"} or
-{"deletion":true}; null if everybody was computed again. event is the {"messageId","type","event","timestamp"} of the
+changed or "sent again". cause is what changed a live audience, also if a run sent it after a hold: {"messageId"}, {"time"},
+{"audience"} or {"deletion":true}; null if everybody was computed again. event is the {"messageId","type","event","timestamp"} of the
 message, or null; audience is the key of the one by SQL whose sync changed it, or null; told is a list of
 {"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
 
@@ -81,12 +81,14 @@ function absent({ absence, key, user }: Story): readonly string[] {
 function changeText({ change, value, run, cause, told }: StoryChange, terminal: Terminal): readonly string[] {
   const what = value === null ? change : `${change} ${change === 'changed' ? 'to' : 'with'} ${value}`;
   const tail = told.map((destination) => `    ${toldText(destination, terminal)}`);
-  if (cause !== null) return [`- ${iso(cause.at)} ${what}, by ${causeText(cause)}`, ...tail];
-  if (run === null) return [`- ${what}, by a run that is no longer kept`];
+  if (run === null) {
+    const [at, by] = cause === null ? ['', 'a run that is no longer kept'] : [`${iso(cause.at)} `, causeText(cause)];
+    return [`- ${at}${what}, by ${by}`, ...tail];
+  }
   const action = run.first ? 'first sync' : run.action;
   const definition = run.definitionHash === '' ? '' : `, definition ${run.definitionHash}`;
-  const head = `- ${iso(run.startedAt)} ${what}, by the ${action} ${run.id}${definition}`;
-  return [head, ...tail];
+  const by = cause === null ? 'by' : `by ${causeText(cause)}, sent by`;
+  return [`- ${iso(run.startedAt)} ${what}, ${by} the ${action} ${run.id}${definition}`, ...tail];
 }
 
 function causeText({ event, audience, deletion, time }: NonNullable<StoryChange['cause']>): string {

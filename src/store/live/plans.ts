@@ -59,7 +59,8 @@ export function tellPlan(session: Session, plan: string, after: number, upTo: nu
     // The guard counts changes of runs too. A first sync is no change.
     await run(sql`INSERT INTO rollcall.live_cause (key, user_id, version, at, change, cause)
       SELECT m.key, m.user_id, l.to_version, ${at},
-        CASE WHEN p.value IS NULL THEN 'exited' WHEN m.told IS NULL THEN 'entered' ELSE 'changed' END, NULL
+        CASE WHEN p.value IS NULL THEN 'exited' WHEN m.told IS NULL THEN 'entered' ELSE 'changed' END,
+        CASE WHEN m.current IS NOT DISTINCT FROM p.value THEN m.cause END
       FROM ${rows} JOIN rollcall.live_member AS m ON m.key = l.key AND m.user_id = p.user_id
       JOIN rollcall.live_audience AS a ON a.key = l.key AND a.version > 0
       WHERE ${these} AND m.since < l.to_version AND m.told IS DISTINCT FROM p.value`);

@@ -116,6 +116,12 @@ const PAIRS: readonly (readonly [one: string, other: string, isSent: boolean])[]
   ['5', "'5'", true],
   ['1', 'true', true],
   [`'{"a":[1,"1"]}'::json`, `'{"a":[1.0,"1"]}'::json`, false],
+  [`'{"a":1,"b":{"c":[{"x":1,"y":2}],"d":2}}'::json`, `'{"b":{"d":2.0,"c":[{"y":2,"x":1}]},"a":1}'::json`, false],
+  [`'{"a":{"x":1},"b":{"x":2}}'::json`, `'{"a":{"x":2},"b":{"x":1}}'::json`, true],
+  [`'{"a":[1,2]}'::json`, `'{"a":[2,1]}'::json`, true],
+  [`'{"a":"}],","b":"{\\\\"}'::json`, `'{"b":"{\\\\","a":"}],"}'::json`, false],
+  [`'{"a":"1,\\"b\\":2"}'::json`, `'{"a":"2,\\"b\\":1"}'::json`, true],
+  [`'{"a":[],"b":{}}'::json`, `'{"b":[],"a":{}}'::json`, true],
   [`'{"a":"\\u0000"}'::json`, `'{"a":"\\u0000 "}'::json`, true],
   [`'{"a":1e5000}'::json`, `'{"a":1e5001}'::json`, true],
 ];

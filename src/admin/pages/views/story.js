@@ -58,7 +58,8 @@ function absenceText({ reason, user, failing }) {
 function Change({ name, user, change: { change, at, run, action, cause, event, value, told } }) {
   return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
     <p><strong>${change}</strong> ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
-      ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : html`<${Cause} cause=${cause} event=${event} at=${at} />`}</p>
+      ${cause || !run ? html`<${Cause} cause=${cause} event=${event} at=${at} />` : null}
+      ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : null}</p>
     ${value === null ? null : html`<p><code>${JSON.stringify(value)}</code></p>`}
     <${Folded} length=${told.length} sum=${`${number(told.filter((/** @type {any} */ each) => each.reached).length)} of ${count(told.length, 'destination')} were told`}>
       <ul class="told">${told.map((/** @type {any} */ each) => html`<${Told} key=${each.destination} told=${each} user=${user} />`)}</ul><//>
