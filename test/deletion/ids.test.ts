@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { App } from '../../src/app.ts';
 import { send } from '../events/helpers/logging-app.ts';
-import { caughtUp } from '../live/helpers/service.ts';
+import { caughtUp, computed } from '../live/helpers/service.ts';
 import { deletingService, deliveredLater, everything, forget, membersIn } from './helpers/deleting-service.ts';
 
 const bought = (who: object, messageId: string) => ({ type: 'track', event: 'Bought', messageId, ...who });
@@ -93,6 +93,26 @@ t.test('says that a deletion made a change, and keeps causes on hold', async (t)
     change: 'entered',
     cause: { event: { messageId: 'm3' } },
   });
+});
+
+t.test('counts what the log keeps of somebody who returns before the deletion ends', async (t) => {
+  const { app, endpoint } = await deletingService(t);
+  await caughtUp(app);
+  const answers = Promise.withResolvers<void>();
+  endpoint.answers = answers.promise;
+  await send(app, [bought({ userId: 'zoe' }, 'm1')]);
+  await computed(app);
+  const [id] = await Promise.all([
+    app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: ['zoe'] }),
+    membersBecome(app, []),
+  ]);
+  await send(app, [bought({ userId: 'zoe' }, 'm2')]);
+  await computed(app);
+  t.equal((await app.regulations.find(id))?.status, 'RUNNING', 'a request is in flight');
+  answers.resolve();
+  await membersBecome(app, ['zoe']);
+  t.same(await membersIn(app, 'scheduled'), ['zoe']);
+  t.equal((await app.regulations.find(id))?.status, 'FINISHED');
 });
 
 async function membersBecome(app: App, members: readonly string[]): Promise<void> {

@@ -21,11 +21,12 @@ export interface Post {
 /** An endpoint that writes down what it accepts, and refuses for now while `status` says so. */
 export async function startEndpoint(t: Test) {
   const posts: Post[] = [];
-  const state = { status: 200, posts: posts as readonly Post[], url: '' };
+  const state = { status: 200, posts: posts as readonly Post[], url: '', answers: Promise.resolve() };
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
+    request.on('end', async () => {
+      await state.answers;
       const text = Buffer.concat(chunks).toString();
       // Receivers like to repeat what they got.
       response.statusCode = state.status;
