@@ -116,7 +116,7 @@ t.test('omits a user who is forgotten during a commit', async (t) => {
 t.test('prunes superseded rows once they are most of a table', async (t) => {
   const { engine, database } = await open(t);
   const all = 'select toString(number) as user_id from numbers(1, 6000)';
-  for (const sql of [all, usersSql('0'), all, usersSql('0'), all]) await settle(engine, { sql });
+  for (const sql of [all, usersSql('1'), all, usersSql('1'), all]) await settle(engine, { sql });
   const rows = () =>
     Number(
       front.run(`SELECT count() FROM ${database}.${tablesOf(database).find((name) => name.startsWith('states_'))}`),
