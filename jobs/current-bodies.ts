@@ -1,10 +1,12 @@
 import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
+import type { ChangeReason } from '../src/membership-change.ts';
 import type { AudienceRecord, DeadLetter, Records, Run } from '../src/store/port.ts';
 import { connectedTo, parseConflictKey, type SyncConfig, wants } from './audience-or-trait.ts';
 import { asRollcallError } from './engine-errors.ts';
 import type { Engine } from './engines/port.ts';
 import type { WithEngine } from './open-engines.ts';
+import { endReason, explainAgain } from './run/explanations.ts';
 import { bodyBuilder } from './run/identify-body.ts';
 import { bodiesOf } from './run/send.ts';
 
@@ -56,7 +58,7 @@ export async function currentBodies(
       const last = record?.sequence ?? (await deps.store.lastSequence(key));
       // Above all changes of its past life, below all of the next one.
       const sequence = last > 0 ? last + 1 : at * 1000;
-      tell(changes, (change) => retiredBody(change, at, sequence));
+      tell(changes, (change) => retiredBody(change, endReason({ endedAt: at, ...record }), at, sequence));
     }
   }
   for (const [engineName, theirs] of Map.groupBy(audiences, ({ record }) => record.engine)) {
@@ -101,7 +103,11 @@ async function bodiesOfNow(
     const sequence = record.sequence + (staged?.total ?? 0);
     return ({ user, letter }) => {
       const standing = hears(letter.destination) ? standings.get(user) : undefined;
-      return body(letter.messageId, user, standing?.present ?? false, standing?.value ?? null, sequence);
+      const present = standing?.present ?? false;
+      return body(letter.messageId, {
+        ...explainAgain(letter.body, present, hears(letter.destination) ? null : 'withdrawn', at),
+        ...{ userId: user, present, value: standing?.value ?? null, sequence },
+      });
     };
   } catch (error) {
     return () => asRollcallError(error);
@@ -131,12 +137,15 @@ function lost(key: string): RollcallError {
 }
 
 /** A retired audience has no members. The columns of a retired trait are known only from the letter. */
-function retiredBody({ key, user, letter }: ChangeLetter, at: number, sequence: number): string {
+function retiredBody({ key, user, letter }: ChangeLetter, reason: ChangeReason, at: number, sequence: number): string {
   const { traits = {}, context } = JSON.parse(letter.body) as {
     readonly traits?: object;
     readonly context?: { readonly personas?: { readonly computation_class?: string } };
   };
   const kind = context?.personas?.computation_class === 'trait' ? 'trait' : 'audience';
   const body = bodyBuilder({ key, kind, columns: Object.keys(traits), removed: [], at, now: () => at });
-  return body(letter.messageId, user, false, null, sequence);
+  return body(letter.messageId, {
+    ...explainAgain(letter.body, false, reason, at),
+    ...{ userId: user, present: false, value: null, sequence },
+  });
 }

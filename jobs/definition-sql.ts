@@ -61,11 +61,17 @@ export function shownSql(config: SyncConfig, keys: readonly string[], asOf?: num
 /** A hash of the definition without its name, so that a renamed audience is recognized. */
 export function definitionHash(computation: Computation): string {
   const { kind, engine } = computation;
-  return createHash('sha256')
-    .update(`${kind}\n${engine}\n${ownText(computation)}`)
-    .digest('hex')
-    .slice(0, 16);
+  return shortHash(`${kind}\n${engine}\n${ownText(computation)}`);
 }
+
+/** A hash of what a definition says and of the language that it is written in, whatever its engine is called. */
+export function contentHash(computation: Computation, { engines }: Pick<SyncConfig, 'engines'>): string {
+  const { kind, engine } = computation;
+  const dialect = engines[engine]?.type ?? 'duckdb';
+  return shortHash(`${kind}\n${dialect}\n${ownText(computation)}`);
+}
+
+const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16);
 
 /** The text of a definition and of all audiences that it refers to. */
 export function definitionText(computation: Computation, config: Pick<SyncConfig, 'audiences'>): string {

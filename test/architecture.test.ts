@@ -56,6 +56,7 @@ const leaves = [
   'concern',
   'destination',
   'duckdb',
+  'membership-change',
   'message',
   'message-types',
   'definition/conditions',

@@ -135,7 +135,10 @@ const membership = (kind: 'audience' | 'trait', key: string, value: string | nul
     removed: [],
     at: Date.parse(OCCURRED),
     now: () => RECEIVED_AT,
-  })(...(['m-change', 'u1', true, value, 1_774_958_400_000_001] as const));
+  })('m-change', {
+    ...{ userId: 'u1', present: true, value, sequence: 1_774_958_400_000_001 },
+    ...{ reason: 'entered', changedAt: Date.parse(OCCURRED), cause: null },
+  });
 
 const endpoint = { id: 'e1', url: 'https://crm.example.com/hooks', headers: { 'x-env': 'prod' } };
 const destination: Destination = {

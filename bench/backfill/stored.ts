@@ -33,6 +33,7 @@ const body = bodyBuilder({
   at: systemClock.now(),
   now: systemClock.now,
 });
+const FIRST_SYNC = { reason: 'first_sync', changedAt: systemClock.now(), cause: null } as const;
 const accept = createAccept(store, () => [destination]);
 for (let from = 0; from < calls; from += PAGE) {
   const messages = Array.from({ length: Math.min(PAGE, calls - from) }, (_, index) => {
@@ -43,7 +44,7 @@ for (let from = 0; from < calls; from += PAGE) {
       messageId,
       userId,
       integrations: null,
-      body: body(messageId, userId, true, null, 1),
+      body: body(messageId, { userId, present: true, value: null, sequence: 1, ...FIRST_SYNC }),
       conflict: conflictKey('customers', userId),
     };
   });

@@ -98,6 +98,7 @@ function openStore(path: string) {
   const statement = database.prepare(INSERT);
   const at = Date.now();
   const body = bodyBuilder({ key: 'list', kind: 'audience', columns: [], removed: [], at, now: () => at });
+  const change = { present: true, value: null, reason: 'first_sync', changedAt: at, cause: null } as const;
   let rows: string[][] = [];
   let made = 0;
   return {
@@ -105,7 +106,12 @@ function openStore(path: string) {
     add(user: string): number {
       made += 1;
       const message = `mwr82623-217fad73:${String(made).padStart(22, '0')}`;
-      rows.push([message, user, conflictKey('list', user), body(message, user, true, null, at * 1000 + made)]);
+      rows.push([
+        message,
+        user,
+        conflictKey('list', user),
+        body(message, { userId: user, sequence: at * 1000 + made, ...change }),
+      ]);
       return rows.length;
     },
     write(): void {

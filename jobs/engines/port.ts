@@ -1,4 +1,5 @@
 import type { Remark } from '../../src/kernel/remark.ts';
+import type { Explanation, ReasonCounts } from '../../src/membership-change.ts';
 
 /**
  * An audience engine keeps each snapshot (membership as last synced) next to the data, computes the changes there,
@@ -152,12 +153,14 @@ export interface Staged {
   readonly members: number;
   readonly entered: number;
   readonly exited: number;
-  /** Members with another value than before (traits only). */
+  /** Members with another value than before (traits only). None in a backfill. */
   readonly changed: number;
   /** Rows without a usable user id. */
   readonly invalid: number;
   /** Rows beyond the first of their user. */
   readonly duplicates: number;
+  /** The changes by reason, if the engine knows more than their direction. */
+  readonly reasons?: ReasonCounts;
   /** Rows of the plan: messages to send. */
   readonly total: number;
   /** The traits' keys, in order. */
@@ -171,6 +174,9 @@ export interface Staged {
   readonly frozen?: string | null;
 }
 
+/** The cause of a live change, and when it happened, in milliseconds since 1970. */
+export type ChangeOrigin = Pick<Explanation, 'cause' | 'changedAt'>;
+
 /** Rows of a plan, by column. */
 export interface ChangeBatch {
   /** Position in the plan, from 1, rising. */
@@ -178,6 +184,10 @@ export interface ChangeBatch {
   readonly userIds: readonly string[];
   /** True if the user is a member now. */
   readonly present: readonly boolean[];
+  /** True if the user was one before. */
+  readonly was: readonly boolean[];
+  /** What made each change, if the engine computes live; null for what no event, time or audience made. */
+  readonly origins?: readonly (ChangeOrigin | null)[];
   /** JSON text of the traits object (traits only; null for users who left). */
   readonly values: readonly (string | null)[];
 }

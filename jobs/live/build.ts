@@ -191,7 +191,7 @@ class Building {
     const gone = await this.deletedMeanwhile(rows, deletions.epoch);
     const those = standings.filter(({ person }) => !gone.users.has(person));
     const users = those.map(({ person }) => person);
-    const found = differences(those, await store.live.membersOf(users, [...keys]), keys);
+    const found = differences(those, await store.live.membersOf(users, [...keys]), keys, this.now);
     const { changes, waiting } = await withoutExcluded(store, source, found, deletions, this.now);
     const { state, done, total } = this;
     await store.live.fillState({

@@ -1,22 +1,24 @@
-import type { LiveMember } from '../../src/store/live.ts';
+import type { LiveMember, LiveOrigin } from '../../src/store/live.ts';
 import type { Deletions, Records } from '../../src/store/port.ts';
 import type { EvaluationCause, Standings } from './people.ts';
 
 /** A value that has changed since it was last computed. */
-export interface Difference {
+export interface Difference extends LiveOrigin {
   readonly key: string;
   readonly user: string;
   readonly current: string | null;
   readonly told: string | null;
-  /** The cause as JSON; null if there is none, such as when everybody is computed again. */
-  readonly cause: string | null;
 }
 
-/** @param members - all members in the store with these persons and keys */
+/**
+ * @param members - all members in the store with these persons and keys
+ * @param now - the time of the changes
+ */
 export function differences(
   standings: readonly Standings[],
   members: readonly LiveMember[],
   keys: { has(key: string): boolean },
+  now: number,
 ): Difference[] {
   const known = Map.groupBy(members, ({ user }) => user);
   return standings.flatMap(({ person, values, cause }) => {
@@ -26,7 +28,9 @@ export function differences(
       const value = values.get(key);
       const current = value === undefined ? null : JSON.stringify(value);
       const { current: was = null, told = null } = before.get(key) ?? {};
-      return current === was ? [] : [{ key, user: person, current, told, cause: causeText(cause(key)) }];
+      return current === was
+        ? []
+        : [{ key, user: person, current, told, cause: causeText(cause(key)), changedAt: now }];
     });
   });
 }

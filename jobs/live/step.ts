@@ -1,7 +1,8 @@
 import type { Message } from '../../src/message.ts';
-import type { LiveAudience, LiveChange, LiveCommit, LivePending } from '../../src/store/live.ts';
+import type { LiveAudience, LiveChange, LiveCommit, LiveMember } from '../../src/store/live.ts';
 import type { AudienceRecord, Deletions, Fence, Store } from '../../src/store/port.ts';
 import { conflictKey, connectedTo, type SyncConfig } from '../audience-or-trait.ts';
+import { liveExplanation } from '../run/explanations.ts';
 import { bodyBuilder } from '../run/identify-body.ts';
 import { messageIds } from '../run/message-ids.ts';
 import type { AcceptChanges } from '../run/run-context.ts';
@@ -10,6 +11,7 @@ import { type Difference, differences, withoutExcluded } from './differences.ts'
 import type { AskedOfAll } from './facts.ts';
 import { whyFrozen } from './guard.ts';
 import { liveRun, traitsText } from './message-ids.ts';
+import { originOf } from './origins.ts';
 import { type News, step } from './people.ts';
 import { rowsOf, written } from './state-rows.ts';
 
@@ -73,7 +75,7 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   const keys = [...computations.keys()];
   const users = standings.map(({ person }) => person);
   const members = await store.live.membersOf(users, keys);
-  const found = differences(standings, members, computations);
+  const found = differences(standings, members, computations, now);
   // Audiences with more pending changes than are sent at once.
   const full = new Set<string>();
   for (const key of input.flush) {
@@ -112,7 +114,7 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   return { touched: standings.length, sent: draft.messages.length, flushed, moved: draft.moved };
 }
 
-function stillBehind(behind: readonly LivePending[], found: readonly Difference[]): readonly Difference[] {
+function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]): readonly Difference[] {
   const known = new Set(found.map(({ key, user }) => `${key} ${user}`));
   return behind.filter(({ key, user }) => !known.has(`${key} ${user}`));
 }
@@ -123,6 +125,10 @@ function turnoverOf(news: readonly Difference[]): { readonly entered: number; re
     exited: news.filter(({ current }) => current === null).length,
   };
 }
+
+const changeOf = ({ key, user, current, cause, changedAt }: Difference, version: number | null): LiveChange => {
+  return { key, user, current, cause, changedAt, version };
+};
 
 /** A step's rows and messages, collected audience by audience. */
 class Draft {
@@ -177,7 +183,7 @@ class Draft {
     }
     const hold = frozen ?? 'behind';
     if (audience.hold === null && !silent.has(key)) this.holds.push([key, hold]);
-    this.changes.push(...changes.map(({ user, current, cause }) => ({ key, user, current, cause, version: null })));
+    this.changes.push(...changes.map((change) => changeOf(change, null)));
   }
 
   private tell(
@@ -196,10 +202,14 @@ class Draft {
     const columns = kind === 'trait' ? [key] : [];
     const body = bodyBuilder({ key, kind, columns, removed: record.formerColumns, at: this.now, now: () => this.now });
     const idOf = messageIds(hashKey, liveRun(key, next), '*');
-    for (const [index, { user, current }] of news.entries()) {
+    for (const [index, difference] of news.entries()) {
+      const { user, current, told } = difference;
       const messageId = idOf(user);
       const value = kind === 'trait' ? traitsText(key, current) : null;
-      const text = body(messageId, user, current !== null, value, first + index + 1);
+      const text = body(messageId, {
+        ...liveExplanation({ present: current !== null, was: told !== null }, originOf(difference), this.now),
+        ...{ userId: user, present: current !== null, value, sequence: first + index + 1 },
+      });
       const conflict = conflictKey(key, user);
       const message: Message = { type: 'identify', messageId, userId: user, integrations: null, body: text, conflict };
       this.messages.push(message);
@@ -217,6 +227,6 @@ class Draft {
         ...{ version: next, sequence: first + news.length, destinations: scope, lapsed: [...lapsed] },
       } satisfies AudienceRecord),
     });
-    this.changes.push(...all.map(({ user, current, cause }) => ({ key, user, current, cause, version: next })));
+    this.changes.push(...all.map((change) => changeOf(change, next)));
   }
 }

@@ -2,7 +2,7 @@ import { RollcallError } from '../../src/kernel/errors.ts';
 import { nothingNamed } from '../../src/kernel/spelling.ts';
 import type { AudienceRecord, Records } from '../../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
-import { definitionHash, definitionSql } from '../definition-sql.ts';
+import { contentHash, definitionHash, definitionSql } from '../definition-sql.ts';
 import { LIVE_ENGINE } from '../live/definitions.ts';
 import { hasEngine } from '../open-engines.ts';
 import type { Subject } from './run-context.ts';
@@ -117,9 +117,15 @@ function unknownAudience(keys: readonly string[], known: readonly string[]): Rol
 export function configured(computation: Computation, config: SyncConfig): Subject {
   const { key, kind, engine, source, allowPlaceholders, guard, expect, timeout } = computation;
   const sql = definitionSql(computation, config);
-  const hash = definitionHash(computation);
+  const hashes = { hash: definitionHash(computation), contentHash: contentHash(computation, config) };
   const where = computation.live ? LIVE_ENGINE : engine;
-  return { key, kind, engine: where, source, definition: { sql, hash, allowPlaceholders, guard, expect, timeout } };
+  return {
+    key,
+    kind,
+    engine: where,
+    source,
+    definition: { sql, ...hashes, allowPlaceholders, guard, expect, timeout },
+  };
 }
 
 export function orphan({ key, kind, engine, source }: AudienceRecord): Subject {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isoTime } from '../../src/kernel/timestamp.ts';
+import { type Explanation, explanationText } from '../../src/membership-change.ts';
 import { withoutTraps } from '../../src/message.ts';
 import type { ComputedKind } from '../engines/port.ts';
 
@@ -16,14 +17,17 @@ interface BodySpec {
   readonly now: () => number;
 }
 
-/** Makes the JSON text of one user's identify (docs/wire.md). `value` is the traits object of a computed trait. */
-export type BodyBuilder = (
-  messageId: string,
-  userId: string,
-  present: boolean,
-  value: string | null,
-  sequence: number,
-) => string;
+/** A user's change on its way into the queue. */
+export interface MembershipChange extends Explanation {
+  readonly userId: string;
+  readonly present: boolean;
+  /** JSON text of the traits object of a computed trait. */
+  readonly value: string | null;
+  readonly sequence: number;
+}
+
+/** Makes the JSON text of one user's identify (docs/wire.md). */
+export type BodyBuilder = (messageId: string, change: MembershipChange) => string;
 
 /** Builds the constant parts once: a backfill makes tens of thousands of bodies a second. */
 export function bodyBuilder(spec: BodySpec): BodyBuilder {
@@ -38,13 +42,14 @@ export function bodyBuilder(spec: BodySpec): BodyBuilder {
   const context = `","context":${JSON.stringify({ personas }).slice(0, -'0}}'.length)}`;
   let madeAt = Number.NaN;
   let times = '';
-  return (messageId, userId, present, value, sequence) => {
+  return (messageId, change) => {
+    const { userId, present, value, sequence } = change;
     const now = spec.now();
     if (now !== madeAt) {
       madeAt = now;
       times = `${timestamp}${isoTime(now)}${context}`;
     }
-    return `{"version":1,"type":"identify","messageId":${JSON.stringify(messageId)},"userId":${JSON.stringify(userId)},"traits":${traits(present, value)}${times}${sequence}}}}`;
+    return `{"version":1,"type":"identify","messageId":${JSON.stringify(messageId)},"userId":${JSON.stringify(userId)},"traits":${traits(present, value)}${times}${sequence},${explanationText(change)}}}}`;
   };
 }
 

@@ -3,6 +3,7 @@ import { conflictKey, parseConflictKey, reachedBy, wants } from '../audience-or-
 import { fitting } from './batch-size.ts';
 import { areBack } from './destination-room.ts';
 import type { Exclusions } from './exclusions.ts';
+import { endReason, explainAgain } from './explanations.ts';
 import { messageIds } from './message-ids.ts';
 import type { RunContext } from './run-context.ts';
 import { acceptPatiently, bodiesOf } from './send.ts';
@@ -58,20 +59,26 @@ async function reofferLetters(
   const userOf = (letter: DeadLetter) => parseConflictKey(letter.conflict ?? '')?.user ?? '';
   const standings = await context.engine.lookup(run.key, letters.map(userOf));
   const body = bodiesOf(run, record.columns, record, context.clock);
+  const ended = endReason(record);
   const sequence = record.sequence + 1;
   // Scopes of plans are destination names, which have no colon.
   const idOf = messageIds(await context.store.hashKey(), run.id, ':again');
   for (const [destination, theirs] of Map.groupBy(letters, (letter) => letter.destination)) {
     const messages = theirs.map((letter) => {
       const userId = userOf(letter);
-      const standing = isOver.get(destination) ? undefined : standings.get(userId);
+      const isEnded = isOver.get(destination) ?? false;
+      const standing = isEnded ? undefined : standings.get(userId);
+      const present = standing?.present ?? false;
       const messageId = idOf(letter.id);
       return {
         type: 'identify' as const,
         messageId,
         userId,
         integrations: null,
-        body: body(messageId, userId, standing?.present ?? false, standing?.value ?? null, sequence),
+        body: body(messageId, {
+          ...explainAgain(letter.body, present, isEnded ? ended : null, run.asOf),
+          ...{ userId, present, value: standing?.value ?? null, sequence },
+        }),
         conflict: conflictKey(run.key, userId),
       };
     });

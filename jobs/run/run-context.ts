@@ -58,6 +58,8 @@ export type OnRun = (run: Run, isStillHeld?: boolean) => void;
 export interface SubjectDefinition {
   readonly sql: string;
   readonly hash: string;
+  /** Without the engine's name, so that it is the same if only that changes. */
+  readonly contentHash: string;
   /** True if ids that mean nobody may be members; absent for false. */
   readonly allowPlaceholders?: boolean | undefined;
   readonly guard: GuardConfig;
@@ -88,6 +90,8 @@ export interface SyncOrder {
    * @throws RollcallError `older_configuration` if a newer configuration has that one
    */
   readonly former?: () => Promise<Subject | null>;
+  /** The new key of an audience that is retired because it was renamed. */
+  readonly renamedTo?: string | undefined;
   /** True if a person agreed to a rename. */
   readonly renames?: boolean | undefined;
 }
@@ -131,6 +135,7 @@ export function newRecord(subject: Subject): AudienceRecord {
     version: 0,
     sequence: 0,
     definitionHash: subject.definition?.hash ?? '',
+    contentHash: subject.definition?.contentHash,
     destinations: [],
     lapsed: [],
     columns: [],

@@ -1,8 +1,10 @@
 import type { Destination } from '../../src/destination.ts';
+import type { ChangeReason } from '../../src/membership-change.ts';
 import type { AudienceRecord, Run } from '../../src/store/port.ts';
 import { connectedTo, reachedBy, wants } from '../audience-or-trait.ts';
 import { asRollcallError } from '../engine-errors.ts';
 import type { Action, ComputedKind, Staged } from '../engines/port.ts';
+import { endReason, reasonsOf } from './explanations.ts';
 import type { RunPlace, Subject } from './run-context.ts';
 
 /** True if the next sync is a first one: the audience is new, or was retired before. */
@@ -41,12 +43,42 @@ export function audibleTo(
 
 const namesOf = (destinations: readonly Destination[]) => destinations.map(({ name }) => name);
 
+/** True if the last committed run had another definition. */
+export function isEdited({ definition }: Subject, record: AudienceRecord): boolean {
+  if (definition === null || isFirst(record)) return false;
+  if (record.contentHash === undefined) return definition.hash !== record.definitionHash;
+  return definition.contentHash !== record.contentHash;
+}
+
+/** The reason of all changes of a new run; null if each has its own. */
+export function reasonOf(
+  action: Action,
+  record: AudienceRecord,
+  edited: boolean,
+  { isReturn = false, renamedTo }: { readonly isReturn?: boolean; readonly renamedTo?: string | undefined },
+): ChangeReason | null {
+  switch (action) {
+    case 'retire':
+      return renamedTo === undefined ? 'retired' : 'renamed';
+    case 'withdraw':
+      return endReason(record);
+    case 'backfill':
+      return isReturn ? 'returning' : 'backfill';
+    case 'resync':
+      return 'resync';
+    case 'sync':
+      if (isFirst(record)) return 'first_sync';
+      return edited ? 'definition' : null;
+  }
+}
+
 /** The choices that make one run differ from another of its audience. */
 interface RunOrder {
   readonly action: Action;
   readonly asOf: number;
   readonly destinations: readonly string[];
   readonly epoch: number;
+  readonly changeReason: ChangeReason | null;
 }
 
 export function newRun({ clock, subject }: RunPlace, order: RunOrder, record: AudienceRecord, startedAt: number): Run {
@@ -72,6 +104,7 @@ export function newRun({ clock, subject }: RunPlace, order: RunOrder, record: Au
     fromVersion: record.version,
     toVersion: record.version,
     definitionHash: subject.definition?.hash ?? record.definitionHash,
+    contentHash: subject.definition?.contentHash,
     startedAt,
     finishedAt: null,
   };
@@ -79,7 +112,8 @@ export function newRun({ clock, subject }: RunPlace, order: RunOrder, record: Au
 
 export function withCounts(run: Run, staged: Staged): Run {
   const { members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion } = staged;
-  return { ...run, members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion };
+  const counts = { members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion };
+  return { ...run, ...counts, reasons: reasonsOf(run, staged) };
 }
 
 /** The record of an audience after the destinations in `told` got all of a run. */
@@ -102,7 +136,13 @@ export function recordAfter(
   if (action === 'retire') {
     // Without its snapshot nothing more can be sent.
     const left = staged.fromVersion === 0 ? [] : lapsed;
-    return { ...after, endedAt: now, lapsed: left, version: left.length > 0 ? run.toVersion : 0 };
+    return {
+      ...after,
+      endedAt: now,
+      renamedTo: run.renamedTo,
+      lapsed: left,
+      version: left.length > 0 ? run.toVersion : 0,
+    };
   }
   // Once its end has reached every destination that had it, the snapshot is no longer needed.
   if (isForOne) return before.endedAt !== null && lapsed.length === 0 ? { ...after, version: 0 } : after;
@@ -113,9 +153,11 @@ export function recordAfter(
     kind: run.kind,
     version: run.toVersion,
     definitionHash: run.definitionHash,
+    contentHash: run.contentHash,
     columns: staged.columns,
     formerColumns: [...formerColumns].filter((name) => !given.includes(name)),
     endedAt: null,
+    renamedTo: undefined,
   };
 }
 

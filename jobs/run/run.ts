@@ -100,7 +100,7 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
     const staged = await engine.staged(run.id);
     const before = await recordOf(context);
     if (!staged) throw missing(context, before);
-    if (run.renamedFrom !== undefined) await endFormer(context, run.renamedFrom, run.asOf, onRun);
+    if (run.renamedFrom !== undefined) await endFormer(context, run.renamedFrom, run, onRun);
     const exclusions = await Exclusions.of(context, run);
     const told = await sendPlan(context, run, staged, before, exclusions);
     context.onProgress({ run: run.id, key: run.key, phase: 'commit', done: staged.total, total: staged.total });
@@ -143,12 +143,13 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
 }
 
 /** Retires the audience that this one was renamed from. Its messages are sent first. */
-async function endFormer(context: RunContext, key: string, asOf: number, onRun: OnRun): Promise<void> {
+async function endFormer(context: RunContext, key: string, run: Run, onRun: OnRun): Promise<void> {
+  const { asOf, key: renamedTo } = run;
   const { store, config } = context;
   const record = await store.audience(key);
   const isBack = computations(config()).some((computation) => computation.key === key);
   if (!record || isBack || !(await mayBeBelieved(record, store))) return;
-  await context.beside(orphan(record), (beside) => performOpened(beside, { action: 'retire', asOf }, onRun));
+  await context.beside(orphan(record), (beside) => performOpened(beside, { action: 'retire', asOf, renamedTo }, onRun));
 }
 
 /** Past membership is kept for as long as runs are. */

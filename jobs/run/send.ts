@@ -8,7 +8,8 @@ import type { ChangeBatch, Staged } from '../engines/port.ts';
 import { endOfPortion, fitting } from './batch-size.ts';
 import { waitForRoom } from './destination-room.ts';
 import type { Exclusions } from './exclusions.ts';
-import { type BodyBuilder, bodyBuilder } from './identify-body.ts';
+import { type Explain, type Explanations, explainer } from './explanations.ts';
+import { type BodyBuilder, bodyBuilder, type MembershipChange } from './identify-body.ts';
 import { messageIds } from './message-ids.ts';
 import type { RunContext } from './run-context.ts';
 import { audibleTo, noLonger, toldKeys } from './run-record.ts';
@@ -42,7 +43,7 @@ export async function sendPlan(
   const lane = laneOf(run);
   let sent = run.sent;
   let { cursor } = run;
-  const parts = messagesOf(engine, staged, Number(cursor ?? 0), toMessage);
+  const parts = messagesOf(engine, staged, Number(cursor ?? 0), explainer(engine, run), toMessage);
   let next = parts.next();
   try {
     for (let part = (await next).value; part; part = (await next).value) {
@@ -158,7 +159,7 @@ export function bodiesOf(run: Run, columns: readonly string[], record: AudienceR
   });
 }
 
-type ToMessage = (position: number, userId: string, present: boolean, value: string | null) => Message;
+type ToMessage = (position: number, change: Omit<MembershipChange, 'sequence'>) => Message;
 
 function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: Clock, key: string): ToMessage {
   const body = bodiesOf(run, staged.columns, record, clock);
@@ -166,14 +167,15 @@ function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: 
   const scope = isForOne ? (run.destinations ?? []).join(',') : '*';
   const idOf = messageIds(key, run.id, scope);
   const conflictPrefix = conflictKey(run.key, '');
-  return (position, userId, present, value) => {
+  return (position, change) => {
+    const { userId } = change;
     const messageId = idOf(userId);
     return {
       type: 'identify',
       messageId,
       userId,
       integrations: null,
-      body: body(messageId, userId, present, value, record.sequence + position),
+      body: body(messageId, { ...change, sequence: record.sequence + position }),
       conflict: conflictPrefix + userId,
     };
   };
@@ -189,6 +191,7 @@ async function* messagesOf(
   engine: RunContext['engine'],
   { plan, kind, total }: Staged,
   behind: number,
+  explain: Explain,
   toMessage: ToMessage,
 ): AsyncGenerator<PlanPart, undefined> {
   // Only a hint: positions have gaps, so rows may remain when this counts none.
@@ -200,11 +203,12 @@ async function* messagesOf(
       const rows = await next;
       const last = rows.positions.at(-1);
       if (last === undefined) return;
+      const explanation = await explain(rows);
       next = read(last, fitting(rows.values, READ[kind]));
       next.catch(() => {});
       for (let from = 0; from < rows.positions.length; ) {
         const to = endOfPortion(rows.values, from, BATCH);
-        yield partOf(rows, from, to, toMessage);
+        yield partOf(rows, from, to, explanation, toMessage);
         from = to;
       }
     }
@@ -217,12 +221,19 @@ function partOf(
   { positions, userIds, present, values }: ChangeBatch,
   from: number,
   to: number,
+  explanation: Explanations,
   toMessage: ToMessage,
 ): PlanPart {
   const part = positions.slice(from, to);
   const messages = part.map((position, index) => {
     const row = from + index;
-    return toMessage(position, userIds[row] as string, present[row] as boolean, values[row] as string | null);
+    const { reason, changedAt, cause } = explanation(row);
+    const change = {
+      userId: userIds[row] as string,
+      present: present[row] as boolean,
+      value: values[row] as string | null,
+    };
+    return toMessage(position, { ...change, reason, changedAt, cause });
   });
   return { messages, positions: part };
 }

@@ -11,7 +11,7 @@ import { whyHeld } from './hold-reason.ts';
 import type { Debt } from './owed-membership.ts';
 import { failingSince } from './retry-times.ts';
 import { newRecord, type RunContext, type RunPlace, type Subject, type SyncOrder } from './run-context.ts';
-import { failed, isFirst, newRun, scopeOf, withCounts } from './run-record.ts';
+import { failed, isEdited, isFirst, newRun, reasonOf, scopeOf, withCounts } from './run-record.ts';
 import { lastVersion, nextVersion } from './snapshot-version.ts';
 
 /** The time limit of a subject without a definition, which has no SQL to run. */
@@ -29,14 +29,15 @@ export async function recordUnopened(context: RunPlace, order: SyncOrder, error:
   const record = await recordOf(context);
   const { settled } = await store.deletions(null);
   const startedAt = clock.now();
-  const run = newRun(context, { action, asOf, destinations: [], epoch: settled }, record, startedAt);
+  const of = { action, asOf, destinations: [], epoch: settled, changeReason: null };
+  const run = newRun(context, of, record, startedAt);
   const since = await failingSince(store, run);
   const over: Run = { ...failed(run, { error, since }, startedAt), phase: 'open' };
   await store.saveRun(over, lease.fence, { ...record, lastRunAt: startedAt });
   throw error;
 }
 
-interface Staging extends Pick<SyncOrder, 'asOf' | 'former' | 'renames'> {
+interface Staging extends Pick<SyncOrder, 'asOf' | 'former' | 'renames' | 'renamedTo'> {
   readonly action: Action;
   readonly debt?: Debt;
 }
@@ -53,14 +54,22 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   const action = isOtherKind ? 'resync' : order.action;
   const record = await recordAtStart(context, debt, known, startedAt);
   const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
-  const of = { action, asOf, destinations, epoch: settled };
-  let run: Run = { ...newRun(context, of, known, startedAt), toVersion: await lastVersion(store, known) };
+  const edited = isEdited(subject, known) && (action === 'sync' || action === 'resync');
+  const { renamedTo } = order;
+  const changeReason = reasonOf(action, known, edited, { isReturn: debt?.leavers ?? false, renamedTo });
+  const of = { action, asOf, destinations, epoch: settled, changeReason };
+  let run: Run = {
+    ...newRun(context, of, known, startedAt),
+    toVersion: await lastVersion(store, known),
+    ...(edited && { isEdited: true }),
+    ...(renamedTo !== undefined && { renamedTo }),
+  };
   // Saved first, so that people see it computing, and so that it counts as failed if the process dies.
   await store.saveRun(run, lease.fence, { ...known, definitionHash: record.definitionHash });
   try {
     // Called after saving the run: of two processes that begin one definition under two names, one sees the other.
     const former = (await order.former?.()) ?? null;
-    if (former) run = { ...run, renamedFrom: former.key };
+    if (former) run = { ...run, renamedFrom: former.key, changeReason: 'renamed' };
     const staged = await stage(context, run, order, known);
     failpoint('sync_stage');
     await checkColumns(context, staged.columns);

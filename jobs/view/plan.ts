@@ -2,15 +2,17 @@ import sumBy from 'lodash/sumBy.js';
 import type { Destination } from '../../src/destination.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import { WRITTEN_PLACEHOLDERS } from '../../src/kernel/placeholders.ts';
+import type { ReasonCounts } from '../../src/membership-change.ts';
 import type { AudiencePause, AudienceRecord, Records, RunCounts, RunState } from '../../src/store/port.ts';
 import { connectedTo, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
 import type { ChangeBatch, ComputedKind, Engine, Preview, StageRequest } from '../engines/port.ts';
+import { type Explained, explainer, reasonsOf } from '../run/explanations.ts';
 import { asRename } from '../run/guard.ts';
 import { whyHeld } from '../run/hold-reason.ts';
 import { bodyBuilder } from '../run/identify-body.ts';
 import { debtsOf } from '../run/owed-membership.ts';
 import { newRecord, type Subject } from '../run/run-context.ts';
-import { isFirst, scopeOf } from '../run/run-record.ts';
+import { isEdited, isFirst, reasonOf, scopeOf } from '../run/run-record.ts';
 import { missing, moved } from '../run/snapshot-version.ts';
 import { isKnown } from '../snapshot-owner.ts';
 
@@ -58,6 +60,8 @@ export interface SyncPlan extends RunCounts {
     readonly state: RunState;
     readonly reason: string | null;
   }[];
+  /** Numbers of changes by reason. */
+  readonly reasons: ReasonCounts;
   /** Bodies as they would be sent. */
   readonly sample: readonly string[];
 }
@@ -97,8 +101,12 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const { posts, ...reach } = reachOf(request, preview, known, retired);
   const rate = await measuredRate(request);
   const { before, members, entered, exited, changed, invalid, duplicates } = preview;
+  const first = isFirst(known);
+  const edited = isEdited(subject, known);
+  const changeReason = request.former ? 'renamed' : reasonOf('sync', known, edited, {});
+  const run: Explained = { key, kind, first, asOf, isEdited: edited, changeReason };
   return {
-    ...{ key, kind, first: isFirst(known) },
+    ...{ key, kind, first },
     ...{ before, members, entered, exited, changed, invalid, duplicates },
     placeholders: await leavingPlaceholders(request),
     messages: preview.total,
@@ -113,7 +121,8 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     unfinished: (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 10 })).map(
       ({ id, state, reason }) => ({ run: id, state, reason }),
     ),
-    sample: sampleBodies(request, preview, record),
+    reasons: reasonsOf(run, preview),
+    sample: await sampleBodies(request, preview, record, run),
   };
 }
 
@@ -223,7 +232,7 @@ async function withoutExcluded({ store, subject }: PlanRequest, preview: Preview
 
 /** A few rows of each kind, without these users. */
 function fewOf(
-  { positions, userIds, present, values }: ChangeBatch,
+  { positions, userIds, present, was, values, origins }: ChangeBatch,
   kind: ComputedKind,
   out: ReadonlySet<string>,
 ): ChangeBatch {
@@ -235,19 +244,28 @@ function fewOf(
     return room[present[index] ? 'present' : 'gone'] < 0 ? [] : index;
   });
   const pick = <T>(column: readonly T[]) => places.map((index) => column[index] as T);
-  return { positions: pick(positions), userIds: pick(userIds), present: pick(present), values: pick(values) };
+  return {
+    ...{ positions: pick(positions), userIds: pick(userIds), present: pick(present), was: pick(was) },
+    ...{ values: pick(values), ...(origins && { origins: pick(origins) }) },
+  };
 }
 
-function sampleBodies(
-  { subject, asOf: at }: PlanRequest,
+async function sampleBodies(
+  { subject, engine, asOf: at }: PlanRequest,
   { sample, columns }: Preview,
   record: AudienceRecord | null,
-): readonly string[] {
+  run: Explained,
+): Promise<readonly string[]> {
   const { key, kind } = subject;
   const removed = (record?.columns ?? []).filter((name) => !columns.includes(name));
   const body = bodyBuilder({ key, kind, columns, removed, at, now: () => at });
   const sequence = Math.max(record?.sequence ?? 0, at * 1000);
-  return sample.userIds.map((user, index) =>
-    body('preview', user, sample.present[index] as boolean, sample.values[index] ?? null, sequence + index + 1),
+  const explanation = await explainer(engine, run)(sample);
+  return sample.userIds.map((userId, index) =>
+    body('preview', {
+      ...explanation(index),
+      ...{ userId, present: sample.present[index] as boolean, value: sample.values[index] ?? null },
+      sequence: sequence + index + 1,
+    }),
   );
 }

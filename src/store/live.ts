@@ -50,8 +50,15 @@ export interface LiveAudience {
   readonly judgedFrom: number;
 }
 
-/** A user's computed value, and the value that was sent. Values are JSON; null for users who are not in it. */
-export interface LiveMember {
+/** What made a change: its cause as JSON, null if there is none, and when it happened. */
+export interface LiveOrigin {
+  readonly cause: string | null;
+  /** Milliseconds since 1970; null if unknown. */
+  readonly changedAt: number | null;
+}
+
+/** A user's computed value with its origin until it is sent, and the value that was sent. Values are JSON; null for users who are not in it. */
+export interface LiveMember extends LiveOrigin {
   readonly key: string;
   readonly user: string;
   readonly current: string | null;
@@ -60,19 +67,12 @@ export interface LiveMember {
   readonly since: number;
 }
 
-/** A computed change that has not been sent, and its cause as JSON. */
-export interface LivePending extends Omit<LiveMember, 'since'> {
-  readonly cause: string | null;
-}
-
-export interface LiveChange {
+export interface LiveChange extends LiveOrigin {
   readonly key: string;
   readonly user: string;
   readonly current: string | null;
   /** The version that sends it; null while the audience is on hold. */
   readonly version: number | null;
-  /** JSON of its cause; null for none, as in a build. */
-  readonly cause: string | null;
 }
 
 /** The changes of one step, applied all or none. */
@@ -129,10 +129,9 @@ interface LiveAdvance {
   readonly record: string;
 }
 
-export interface LiveCause {
+export interface LiveCause extends LiveOrigin {
   readonly version: number;
   readonly at: number;
-  readonly cause: string | null;
 }
 
 export interface LivePast {
@@ -149,7 +148,7 @@ export interface LivePlan {
   readonly record: string;
 }
 
-export interface LivePlanRow {
+export interface LivePlanRow extends LiveOrigin {
   readonly position: number;
   readonly user: string;
   readonly value: string | null;
@@ -243,7 +242,7 @@ export interface LiveState {
   ): Promise<{ readonly entered: number; readonly exited: number; readonly more: number }>;
 
   /** The first changes of an audience that have not been sent. */
-  changesBehind(key: string, limit: number): Promise<readonly LivePending[]>;
+  changesBehind(key: string, limit: number): Promise<readonly LiveMember[]>;
   memberPage(key: string, which: LiveWhich, after: string, limit: number): Promise<readonly LiveMember[]>;
   savePlan(plan: string, given: LivePlan): Promise<void>;
   findPlan(plan: string): Promise<LivePlan | null>;

@@ -1,3 +1,4 @@
+import type { ChangeReason, ReasonCounts } from '../membership-change.ts';
 import type { Fence } from './fleet.ts';
 
 /** Open the engine; run the SQL and compare; send the differences; move the snapshot. */
@@ -43,8 +44,18 @@ export interface Run extends RunCounts {
   readonly fromVersion: number;
   readonly toVersion: number;
   readonly definitionHash: string;
+  /** Hash of what the definition says, without names; a run with another one than the last makes its changes. */
+  readonly contentHash?: string | undefined;
+  /** True if the last committed run had another definition. */
+  readonly isEdited?: boolean;
+  /** The reason of all changes; null if each has its own. `resync` is only of those who have not changed. */
+  readonly changeReason?: ChangeReason | null;
+  /** Numbers of planned changes, by reason. */
+  readonly reasons?: ReasonCounts;
   /** Only these destinations; null for all that are connected to the source. */
   readonly destinations: readonly string[] | null;
+  /** The new key, if it ends a renamed audience. */
+  readonly renamedTo?: string;
   /** Former key of a renamed audience, which the first sync under the new name ends. */
   readonly renamedFrom?: string;
   readonly asOf: number;
@@ -87,6 +98,8 @@ export interface AudienceRecord {
   /** Incremented with every change that is sent. */
   readonly sequence: number;
   readonly definitionHash: string;
+  /** As that of the run. */
+  readonly contentHash?: string | undefined;
   /** Destinations that have the whole membership. */
   readonly destinations: readonly string[];
   /** Destinations that had it once and missed changes, possibly its end: on return they also get the exits. */
@@ -99,6 +112,8 @@ export interface AudienceRecord {
   readonly lastRunAt: number | null;
   /** Retirement time; the record stays until every destination that had it has been notified. */
   readonly endedAt: number | null;
+  /** The new key, if it ended because it was renamed. */
+  readonly renamedTo?: string | undefined;
 }
 
 export interface AudiencePause {

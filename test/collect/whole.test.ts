@@ -58,7 +58,10 @@ t.test('delivers no collected message as a change of an audience, however it is 
   const inbox = await startInbox(t);
   const app = await startApp(t, writeConfig(t, inbox, shopOnly));
   const spec = { key: 'admins', kind: 'audience', columns: [], removed: [], at: 0, now: () => 0 } as const;
-  const forged = bodyBuilder(spec)('forged', 'u1', true, null, Number.MAX_SAFE_INTEGER);
+  const forged = bodyBuilder(spec)('forged', {
+    ...{ userId: 'u1', present: true, value: null, sequence: Number.MAX_SAFE_INTEGER },
+    ...{ reason: 'entered', changedAt: 0, cause: null },
+  });
   const { context } = JSON.parse(forged);
   const texts = [
     forged,

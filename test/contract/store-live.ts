@@ -61,13 +61,13 @@ export const liveCases: Cases = {
       await store.live.commitStep({
         ...{ fence, state, revision, epoch, position: '8', at: 60, rows: [], gone: [], contents: [] },
         ...{ serves: false, named: null, more: { ids: 0, due: 0 }, holds: [] },
-        changes: [{ key, user, current, version, cause: null }],
+        changes: [{ key, user, current, version, cause: null, changedAt: 60 }],
         told: [{ key, from: version - 1, to: version, members: 0, record: '{}' }],
       });
     }
     t.match(await store.live.membersOf([user], [key]), [{ user, current: 'true', told: 'true', since: 2 }]);
     await store.live.savePlan('p', { key, toVersion: 3, record: '{}' });
-    await store.live.addToPlan('p', [{ position: 1, user, value: null, told: null }]);
+    await store.live.addToPlan('p', [{ position: 1, user, value: null, told: null, cause: null, changedAt: null }]);
     t.match(await store.live.planRows('p', 0, 1), [{ user }]);
   },
 

@@ -60,13 +60,13 @@ export async function previewPlan(
     const described = await describedFor(session, request);
     const newest = await newestOf(session, described, request);
     const query = planQuery(request, described?.fresh ?? null, snapshot, session);
-    const rows = `groupArraySorted(${Math.max(size, 1)})((n, user_id, now, value))`;
+    const rows = `groupArraySorted(${Math.max(size, 1)})((n, user_id, now, was, value))`;
     const groups = await session.rows(groupsOf(`(${query})`, `, ${rows}`), request.signal);
     const sample = groups
       .filter(([was, now, folded]) => (was || now) && !folded)
       .flatMap((group) => (group[5] as object[]).slice(0, size))
       // Some servers name the fields of a tuple, which then arrives as an object.
-      .map((row) => Object.values(row) as [unknown, string, boolean, string | null])
+      .map((row) => Object.values(row) as [unknown, string, boolean, boolean, string | null])
       .map(([n, ...rest]) => [whole(n), ...rest] as const)
       .sort(([a], [b]) => a - b);
     return { ...counted(request, snapshot, groups, described, newest), sample: toBatch(sample) };
@@ -83,7 +83,7 @@ export async function readChanges(
   after: number,
   limit: number,
 ): Promise<ChangeBatch> {
-  const rows = `SELECT n, user_id, now, value FROM ${tablesOf(session).plan(plan)} WHERE user_id IS NOT NULL AND n > ${after}`;
+  const rows = `SELECT n, user_id, now, was, value FROM ${tablesOf(session).plan(plan)} WHERE user_id IS NOT NULL AND n > ${after}`;
   return toBatch(await session.rows(`${rows} ORDER BY n LIMIT ${limit}`));
 }
 
@@ -92,7 +92,8 @@ function toBatch(rows: readonly (readonly unknown[])[]): ChangeBatch {
     positions: rows.map(([n]) => whole(n)),
     userIds: rows.map(([, user]) => String(user)),
     present: rows.map(([, , now]) => isSet(now)),
-    values: rows.map(([, , , value]) => value as string | null),
+    was: rows.map(([, , , was]) => isSet(was)),
+    values: rows.map(([, , , , value]) => value as string | null),
   };
 }
 

@@ -1,4 +1,7 @@
+import type { ChangeReason } from '../../../src/membership-change.ts';
 import type { LivePlanRow, LiveState } from '../../../src/store/live.ts';
+import { originOf } from '../../live/origins.ts';
+import { directionOf, liveExplanation } from '../../run/explanations.ts';
 import type { ChangeBatch, Staged } from '../port.ts';
 import { type LiveContext, PAGE, shown } from './context.ts';
 
@@ -13,18 +16,23 @@ interface PlanTally {
   exited: number;
   changed: number;
   total: number;
+  /** Of those who change. */
+  readonly reasons: Partial<Record<ChangeReason, number>>;
 }
 
-export const noRows = (): PlanTally => ({ entered: 0, exited: 0, changed: 0, total: 0 });
+export const noRows = (): PlanTally => ({ entered: 0, exited: 0, changed: 0, total: 0, reasons: {} });
 
 /** Adds rows to the counts. A plan that doesn't move the snapshot changes nobody. */
 export function count(tally: PlanTally, rows: readonly LivePlanRow[], { moves }: Pick<StagedLive, 'moves'>): void {
   tally.total += rows.length;
   if (!moves) return;
-  for (const { told, value } of rows) {
-    if (told === null && value !== null) tally.entered += 1;
-    else if (told !== null && value === null) tally.exited += 1;
-    else if (told !== value) tally.changed += 1;
+  for (const row of rows) {
+    const { told, value } = row;
+    if (told === value) continue;
+    const direction = { present: value !== null, was: told !== null };
+    tally[directionOf(direction)] += 1;
+    const { reason } = liveExplanation(direction, originOf(row), 0);
+    tally.reasons[reason] = (tally.reasons[reason] ?? 0) + 1;
   }
 }
 
@@ -55,6 +63,8 @@ export function changesOf(live: LiveContext, key: string, rows: readonly LivePla
     positions: rows.map(({ position }) => position),
     userIds: rows.map(({ user }) => user),
     present: rows.map(({ value }) => value !== null),
+    was: rows.map(({ told }) => told !== null),
+    origins: rows.map(originOf),
     values: rows.map(({ value }) => shown(live, key, value)),
   };
 }

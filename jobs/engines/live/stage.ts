@@ -69,7 +69,10 @@ async function* rowsToTell({ store }: LiveContext, request: StageRequest): Async
       const value = valueToTell(member, request);
       if (value === undefined) return [];
       position += 1;
-      return [{ position, user: member.user, told: member.told, value }];
+      const { user, told, cause, changedAt } = member;
+      // Its origin is that of what is yet to be told.
+      const isBehind = value !== told;
+      return [{ position, user, told, value, ...(isBehind ? { cause, changedAt } : { cause: null, changedAt: null }) }];
     });
   }
 }

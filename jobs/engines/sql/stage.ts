@@ -30,7 +30,7 @@ export async function previewPlan(database: SqlDatabase, request: StageRequest, 
 
 async function sampleOf(session: SqlSession, table: string, size: number): Promise<ChangeBatch> {
   const some = (condition: string) =>
-    `(SELECT n, user_id, now, value FROM ${table} WHERE user_id IS NOT NULL AND ${condition} LIMIT ${size})`;
+    `(SELECT n, user_id, now, was, value FROM ${table} WHERE user_id IS NOT NULL AND ${condition} LIMIT ${size})`;
   const all = [ENTERED, EXITED, 'was = now'].map(some).join(' UNION ALL ');
   return readBatch(session, `SELECT * FROM (${all}) AS sample ORDER BY n`, 3 * size);
 }
@@ -169,7 +169,7 @@ export async function readChanges(
   const page = async (from: number) => {
     const sizes = `${rows('n, bit_length(value) AS bits', from)} AND n <= ${from + limit}`;
     const to = hasValues ? await lastThatFits(session, sizes, from + limit) : from + limit;
-    return readBatch(session, `${rows('n, user_id, now, value', from)} AND n <= ${to} ORDER BY n`, limit);
+    return readBatch(session, `${rows('n, user_id, now, was, value', from)} AND n <= ${to} ORDER BY n`, limit);
   };
   // The bounded range reads no further than it must; forgotten users may have left it empty.
   const near = await page(after);
@@ -202,14 +202,15 @@ const FEW = 1_000;
 async function readBatch(session: SqlSession, sql: string, most: number): Promise<ChangeBatch> {
   if (most > FEW) return toBatch(await session.byColumn(sql));
   const rows = await session.rows(sql);
-  return toBatch([0, 1, 2, 3].map((column) => rows.map((row) => row[column])));
+  return toBatch([0, 1, 2, 3, 4].map((column) => rows.map((row) => row[column])));
 }
 
-function toBatch([positions, userIds, present, values]: readonly unknown[][]): ChangeBatch {
+function toBatch([positions, userIds, present, was, values]: readonly unknown[][]): ChangeBatch {
   return {
     positions: positions as number[],
     userIds: userIds as string[],
     present: present as boolean[],
+    was: was as boolean[],
     values: values as (string | null)[],
   };
 }

@@ -1,5 +1,5 @@
 import type { Fence } from '../fleet.ts';
-import type { LiveAudience, LiveCause, LiveCommit, LiveMember, LivePast, LivePending, LiveWhich } from '../live.ts';
+import type { LiveAudience, LiveCause, LiveCommit, LiveMember, LiveOrigin, LivePast, LiveWhich } from '../live.ts';
 import { checkEpoch } from '../records/deletions.ts';
 import { checkFence } from '../records/fence.ts';
 import { listed } from '../records/listed.ts';
@@ -9,10 +9,21 @@ import { givenChanges, saveMembers } from './changes.ts';
 import { dropRows, saveContents, saveNamed, saveRows } from './rows.ts';
 import { liveMoved, moveSource, serve } from './source-states.ts';
 
-type MemberRow = readonly [key: string, user: string, current: string | null, told: string | null, since: number];
+type OriginRow = readonly [cause: string | null, changedAt: number | null];
+type MemberRow = readonly [
+  key: string,
+  user: string,
+  current: string | null,
+  told: string | null,
+  since: number,
+  ...OriginRow,
+];
 
-const memberOf = ([key, user, current, told, since]: MemberRow): LiveMember => ({ key, user, current, told, since });
-const COLUMNS = raw('key, user_id, current, told, since');
+const memberOf = ([key, user, current, told, since, cause, changedAt]: MemberRow): LiveMember => {
+  return { key, user, current, told, since, cause, changedAt };
+};
+const COLUMNS = raw('key, user_id, current, told, since, cause, changed_at');
+const NO_ORIGIN: LiveOrigin = { cause: null, changedAt: null };
 
 export async function membersOf(
   { rows, dialect }: Session,
@@ -69,9 +80,10 @@ async function change(session: Session, { changes, at }: LiveCommit): Promise<vo
     SELECT m.key, m.user_id, m.told, m.since, v.version, ${at}
     FROM ${given} JOIN rollcall.live_member AS m ON m.key = v.name AND m.user_id = v.who
     WHERE m.told IS NOT NULL AND v.version IS NOT NULL`);
-  await run(sql`INSERT INTO rollcall.live_cause (key, user_id, version, at, change, cause)
+  await run(sql`INSERT INTO rollcall.live_cause (key, user_id, version, at, change, cause, changed_at)
     SELECT v.name, v.who, v.version, ${at},
-      CASE WHEN v.next IS NULL THEN 'exited' WHEN m.told IS NULL THEN 'entered' ELSE 'changed' END, v.cause
+      CASE WHEN v.next IS NULL THEN 'exited' WHEN m.told IS NULL THEN 'entered' ELSE 'changed' END, v.cause,
+      coalesce(v.changed_at, ${at})
     FROM ${given} LEFT JOIN rollcall.live_member AS m ON m.key = v.name AND m.user_id = v.who
     WHERE v.version IS NOT NULL`);
   await saveMembers(session, given);
@@ -141,11 +153,10 @@ export async function memberPage(
   return found.map(memberOf);
 }
 
-export async function changesBehind({ rows }: Session, key: string, limit: number): Promise<LivePending[]> {
-  const found = await rows<[string, string | null, string | null, string | null]>(sql`
-    SELECT user_id, current, told, cause FROM rollcall.live_member WHERE key = ${key} AND behind = 1
-    ORDER BY user_id LIMIT ${limit}`);
-  return found.map(([user, current, told, cause]) => ({ key, user, current, told, cause }));
+export async function changesBehind({ rows }: Session, key: string, limit: number): Promise<LiveMember[]> {
+  const found = await rows<MemberRow>(sql`
+    SELECT ${COLUMNS} FROM rollcall.live_member WHERE key = ${key} AND behind = 1 ORDER BY user_id LIMIT ${limit}`);
+  return found.map(memberOf);
 }
 
 export async function pastValues({ rows, dialect }: Session, key: string, user: string): Promise<LivePast[]> {
@@ -155,9 +166,9 @@ export async function pastValues({ rows, dialect }: Session, key: string, user: 
 }
 
 export async function causesOf({ rows }: Session, key: string, user: string): Promise<LiveCause[]> {
-  const found = await rows<[number, number, string | null]>(sql`SELECT version, at, cause FROM rollcall.live_cause
-    WHERE key = ${key} AND user_id = ${user} ORDER BY version`);
-  return found.map(([version, at, cause]) => ({ version, at, cause }));
+  const found = await rows<[number, number, ...OriginRow]>(sql`SELECT version, at, cause, changed_at
+    FROM rollcall.live_cause WHERE key = ${key} AND user_id = ${user} ORDER BY version`);
+  return found.map(([version, at, cause, changedAt]) => ({ version, at, cause, changedAt }));
 }
 
 export async function changedBy({ rows }: Session, key: string, version: number, after: string, limit: number) {
@@ -171,7 +182,7 @@ export async function changedBy({ rows }: Session, key: string, version: number,
       UNION ALL ${part('value, NULL', 'live_past', 'since')}
       UNION ALL ${part('NULL, value', 'live_past', 'until')}
     ) AS changed GROUP BY user_id ORDER BY user_id LIMIT ${limit}`);
-  return found.map(([user, current, told]): LiveMember => ({ key, user, current, told, since: version }));
+  return found.map(([user, current, told]): LiveMember => ({ key, user, current, told, since: version, ...NO_ORIGIN }));
 }
 
 export async function pruneChanges({ run }: Session, before: number): Promise<void> {

@@ -22,18 +22,20 @@ export async function plansOf({ rows }: Session, key: string): Promise<string[]>
 export async function addToPlan({ run, dialect }: Session, plan: string, rows: readonly LivePlanRow[]): Promise<void> {
   const { from, text, number } = listed(
     dialect,
-    rows.map(({ position, user, value, told }) => [position, user, value, told]),
+    rows.map(({ position, user, value, told, cause, changedAt }) => [position, user, value, told, cause, changedAt]),
   );
-  await run(sql`INSERT INTO rollcall.live_plan_row (plan, position, user_id, value, told)
-    SELECT ${plan}, ${number(0)}, ${text(1)}, ${text(2)}, ${text(3)} FROM ${from}`);
+  await run(sql`INSERT INTO rollcall.live_plan_row (plan, position, user_id, value, told, cause, changed_at)
+    SELECT ${plan}, ${number(0)}, ${text(1)}, ${text(2)}, ${text(3)}, ${text(4)}, ${number(5)} FROM ${from}`);
 }
 
 export async function planRows({ rows }: Session, plan: string, after: number, limit: number): Promise<LivePlanRow[]> {
-  const found = await rows<[number, string, string | null, string | null]>(
-    sql`SELECT position, user_id, value, told FROM rollcall.live_plan_row
+  const found = await rows<[number, string, string | null, string | null, string | null, number | null]>(
+    sql`SELECT position, user_id, value, told, cause, changed_at FROM rollcall.live_plan_row
       WHERE plan = ${plan} AND position > ${after} ORDER BY position LIMIT ${limit}`,
   );
-  return found.map(([position, user, value, told]) => ({ position, user, value, told }));
+  return found.map(([position, user, value, told, cause, changedAt]) => {
+    return { position, user, value, told, cause, changedAt };
+  });
 }
 
 export async function cutPlan({ run }: Session, plan: string, after: number): Promise<void> {
@@ -57,14 +59,16 @@ export function tellPlan(session: Session, plan: string, after: number, upTo: nu
       FROM ${rows} JOIN rollcall.live_member AS m ON m.key = l.key AND m.user_id = p.user_id
       WHERE ${these} AND m.told IS NOT NULL AND m.since < l.to_version AND m.told IS DISTINCT FROM p.value`);
     // The guard counts changes of runs too. A first sync is no change.
-    await run(sql`INSERT INTO rollcall.live_cause (key, user_id, version, at, change, cause)
+    await run(sql`INSERT INTO rollcall.live_cause (key, user_id, version, at, change, cause, changed_at)
       SELECT m.key, m.user_id, l.to_version, ${at},
-        CASE WHEN p.value IS NULL THEN 'exited' WHEN m.told IS NULL THEN 'entered' ELSE 'changed' END,
-        CASE WHEN m.current IS NOT DISTINCT FROM p.value THEN m.cause END
+        CASE WHEN p.value IS NULL THEN 'exited' WHEN m.told IS NULL THEN 'entered' ELSE 'changed' END, p.cause,
+        coalesce(p.changed_at, ${at})
       FROM ${rows} JOIN rollcall.live_member AS m ON m.key = l.key AND m.user_id = p.user_id
       JOIN rollcall.live_audience AS a ON a.key = l.key AND a.version > 0
       WHERE ${these} AND m.since < l.to_version AND m.told IS DISTINCT FROM p.value`);
     await run(sql`UPDATE rollcall.live_member SET told = v.value, since = v.to_version,
+        cause = CASE WHEN current IS NOT DISTINCT FROM v.value THEN NULL ELSE cause END,
+        changed_at = CASE WHEN current IS NOT DISTINCT FROM v.value THEN NULL ELSE changed_at END,
         behind = CASE WHEN current IS NOT DISTINCT FROM v.value THEN 0 ELSE 1 END
       FROM (SELECT l.key AS name, l.to_version, p.user_id AS who, p.value FROM ${rows} WHERE ${these}) AS v
       WHERE key = v.name AND user_id = v.who AND since < v.to_version AND told IS DISTINCT FROM v.value`);

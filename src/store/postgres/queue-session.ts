@@ -40,12 +40,13 @@ export function queueSessionOf(
       ];
     },
     newIds: (count) => newIds(on, count),
-    takeBack: (destination, conflicts, changes) =>
-      takeBack(
+    takeBack: async (destination, conflicts, changes) => {
+      await takeBack(
         on,
         conflicts.map((conflict) => ({ conflict, destination: String(destination) })),
         changes as CounterChanges<string>,
-      ),
+      );
+    },
     write: (changes) => writeChanges(db.now, on, parts.settle, changes as CounterChanges<string>),
     leaveNoTrace: () => undefined,
     transaction: (work) =>

@@ -373,6 +373,7 @@ CREATE TABLE rollcall.live_member (
   since bigint NOT NULL,
   behind bigint NOT NULL,
   cause text,
+  changed_at bigint,
   PRIMARY KEY (key, user_id)
 );
 CREATE INDEX live_member_user ON rollcall.live_member (user_id);
@@ -397,7 +398,8 @@ CREATE TABLE rollcall.live_cause (
   version bigint NOT NULL,
   at bigint NOT NULL,
   change text NOT NULL,
-  cause text
+  cause text,
+  changed_at bigint NOT NULL
 );
 CREATE INDEX live_cause_user ON rollcall.live_cause (user_id, key);
 CREATE INDEX live_cause_at ON rollcall.live_cause (key, at);
@@ -410,6 +412,8 @@ CREATE TABLE rollcall.live_plan_row (
   user_id text COLLATE "C" NOT NULL,
   value text,
   told text,
+  cause text,
+  changed_at bigint,
   PRIMARY KEY (plan, position)
 );
 CREATE INDEX live_plan_row_user ON rollcall.live_plan_row (user_id);

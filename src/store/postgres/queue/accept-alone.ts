@@ -1,5 +1,6 @@
 import type { DeadReason } from '../../../kernel/dead-reasons.ts';
 import { failpoint } from '../../../kernel/failpoint.ts';
+import { inPlaceOf } from '../../../membership-change.ts';
 import { MESSAGE_TYPES } from '../../../message-types.ts';
 import { CounterChanges } from '../../changes.ts';
 import { commitStep } from '../../live/members.ts';
@@ -85,7 +86,8 @@ function passes(messages: readonly NewMessage[]): NewMessage[][] {
 }
 
 const DROP_DEAD = `
-  DELETE FROM rollcall.dead_letter d WHERE ${hasOneOf('d', '$1', '$2')} RETURNING d.destination, d.run, d.reason`;
+  DELETE FROM rollcall.dead_letter d WHERE ${hasOneOf('d', '$1', '$2')} 
+  RETURNING d.destination, d.run, d.reason, d.conflict, d.body`;
 
 /** Sorted by an expression that has no index: to avoid a sort, the planner would scan the whole primary key. */
 const TAKE_BACK = `
@@ -94,7 +96,7 @@ const TAKE_BACK = `
   )
   DELETE FROM rollcall.delivery
   WHERE id = ANY (ARRAY(SELECT id FROM older WHERE state <> ${CLAIMED})) AND state <> ${CLAIMED}
-  RETURNING destination, run, tries`;
+  RETURNING destination, run, tries, conflict, body`;
 
 const COLUMNS = {
   ...{ destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
@@ -124,13 +126,17 @@ async function insert(
   changes: CounterChanges<string>,
   queues: Queues,
 ): Promise<void> {
-  const rows = messages.flatMap((message) => message.destinations.map((destination) => ({ ...message, destination })));
+  let rows: readonly DeliveryRow[] = messages.flatMap((message) =>
+    message.destinations.map((destination) => ({ ...message, destination })),
+  );
   const keyed = rows.filter(({ conflict }) => conflict !== null);
   if (keyed.length > 0) {
-    await takeBack(session, keyed, changes);
+    const older = await takeBack(session, keyed, changes);
     // Last: a delivery in flight may have died while this transaction waited for its row.
-    const dropped = await session.rows<[string, string | null, DeadReason]>(DROP_DEAD, keysOf(keyed));
-    for (const letter of dropped) changes.letterGone(...letter, 'superseded');
+    const dropped = await session.rows<[string, string | null, DeadReason, ...Replaced]>(DROP_DEAD, keysOf(keyed));
+    for (const [destination, run, reason] of dropped) changes.letterGone(destination, run, reason, 'superseded');
+    const letters = dropped.map(([destination, , , conflict, body]) => [destination, conflict, body] as const);
+    rows = inPlaceOfThese([...letters, ...older], rows);
   }
   const queued: DeliveryRow[] = [];
   const heldOut: DeliveryRow[] = [];
@@ -143,6 +149,20 @@ async function insert(
   }
   await session.run(insertSql(db.now), valuesOf(queued, run));
   if (heldOut.length > 0) await session.run(holdOutSql(db.now), valuesOf(heldOut, run));
+}
+
+/** Explains changes as those that they replace, the last of which counts. */
+function inPlaceOfThese(
+  replaced: readonly (readonly [destination: string, ...Replaced])[],
+  rows: readonly DeliveryRow[],
+): readonly DeliveryRow[] {
+  if (replaced.length === 0) return rows;
+  const keyOf = (destination: string, conflict: string | null) => `${destination} ${conflict}`;
+  const bodies = new Map(replaced.map(([destination, conflict, body]) => [keyOf(destination, conflict), body]));
+  return rows.map((row) => {
+    const older = bodies.get(keyOf(row.destination, row.conflict));
+    return older === undefined ? row : { ...row, body: inPlaceOf(older, row.body) };
+  });
 }
 
 type DeliveryRow = NewMessage & { readonly destination: string };
@@ -161,6 +181,9 @@ function valuesOf(rows: readonly DeliveryRow[], run: string | null) {
   ];
 }
 
+/** A change that a newer one replaces. */
+type Replaced = readonly [conflict: string, body: string];
+
 interface Key {
   readonly conflict: string | null;
   readonly destination: string;
@@ -171,14 +194,15 @@ const keysOf = (keys: readonly Key[]) => [
   text(keys, ({ destination }) => destination),
 ];
 
-/** Remove changes that newer ones supersede, unless they are in flight. */
+/** Remove changes that newer ones supersede, unless they are in flight. Resolve to those. */
 export async function takeBack(
   session: DatabaseSession,
   keys: readonly Key[],
   changes: CounterChanges<string>,
-): Promise<void> {
-  const older = await session.rows<[string, string | null, number]>(TAKE_BACK, keysOf(keys));
-  for (const delivery of older) changes.takenBack(...delivery);
+): Promise<readonly (readonly [destination: string, ...Replaced])[]> {
+  const older = await session.rows<[string, string | null, number, ...Replaced]>(TAKE_BACK, keysOf(keys));
+  for (const [destination, run, tries] of older) changes.takenBack(destination, run, tries);
+  return older.map(([destination, , , conflict, body]) => [destination, conflict, body]);
 }
 
 /** Sizes of queues while a transaction adds to them. Deletion notices are not checked: they always fit. */

@@ -1,4 +1,5 @@
 import { failpoint } from '../../../kernel/failpoint.ts';
+import { inPlaceOf } from '../../../membership-change.ts';
 import type { Claim, Settlement } from '../../port.ts';
 import { CLAIMED, READY, WAITING } from '../../states.ts';
 import { takenOf } from '../../taken.ts';
@@ -185,5 +186,25 @@ async function outlived(
     ],
   );
   const keys = new Set(freed.map((key) => JSON.stringify(key)));
-  return new Set(keyed.filter(([, ...key]) => keys.has(JSON.stringify(key))).map(([id]) => id));
+  const outlived = keyed.filter(([, ...key]) => keys.has(JSON.stringify(key))).map(([id]) => id);
+  await passOnExplanations(session, outlived.filter(isLeft));
+  return new Set(outlived);
+}
+
+/** Explain changes that take the place of these claims, queued or held out, as the claims do. */
+async function passOnExplanations(session: DatabaseSession, claims: readonly number[]): Promise<void> {
+  if (claims.length === 0) return;
+  const newer = (table: string, condition: string) => `
+    SELECT '${table}', n.id, o.body, n.body FROM rollcall.delivery o JOIN rollcall.${table} n
+      ON n.conflict = o.conflict AND n.destination = o.destination AND ${condition} WHERE o.id = ANY ($1::bigint[])`;
+  const rows = await session.rows<[table: string, id: number, older: string, newer: string]>(
+    `${newer('delivery', 'n.id <> o.id')} UNION ALL ${newer('dead_letter', "n.reason = 'queue_full'")}`,
+    [int8(claims)],
+  );
+  for (const [table, theirs] of Map.groupBy(rows, ([table]) => table)) {
+    await session.run(
+      `UPDATE rollcall.${table} d SET body = v.body FROM unnest($1::bigint[], $2::text[]) AS v (id, body) WHERE d.id = v.id`,
+      [int8(theirs, ([, id]) => id), text(theirs, ([, , older, newer]) => inPlaceOf(older, newer))],
+    );
+  }
 }

@@ -370,7 +370,7 @@ CREATE TABLE live_audience (
   judged_from INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 -- What is computed and what was told; null for who is not in it. Those who left stay, as others may have to be told so.
--- cause: of what is yet to be told.
+-- cause, changed_at: of what is yet to be told.
 CREATE TABLE live_member (
   key TEXT NOT NULL,
   user_id TEXT NOT NULL,
@@ -379,6 +379,7 @@ CREATE TABLE live_member (
   since INTEGER NOT NULL,
   behind INTEGER NOT NULL,
   cause TEXT,
+  changed_at INTEGER,
   PRIMARY KEY (key, user_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX live_member_user ON live_member (user_id);
@@ -403,7 +404,8 @@ CREATE TABLE live_cause (
   version INTEGER NOT NULL,
   at INTEGER NOT NULL,
   change TEXT NOT NULL,
-  cause TEXT
+  cause TEXT,
+  changed_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX live_cause_user ON live_cause (user_id, key);
 CREATE INDEX live_cause_at ON live_cause (key, at);
@@ -416,6 +418,8 @@ CREATE TABLE live_plan_row (
   user_id TEXT NOT NULL,
   value TEXT,
   told TEXT,
+  cause TEXT,
+  changed_at INTEGER,
   PRIMARY KEY (plan, position)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX live_plan_row_user ON live_plan_row (user_id);

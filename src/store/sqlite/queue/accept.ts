@@ -1,4 +1,5 @@
 import { failpoint } from '../../../kernel/failpoint.ts';
+import { inPlaceOf } from '../../../membership-change.ts';
 import { MESSAGE_TYPES } from '../../../message-types.ts';
 import { CounterChanges } from '../../changes.ts';
 import { commitStep } from '../../live/members.ts';
@@ -123,7 +124,7 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
   let duplicates = 0;
   let suppressed = 0;
   for (const [index, message] of messages.entries()) {
-    const { source, messageId, userId, body, conflict } = message;
+    const { source, messageId, userId, conflict } = message;
     if (isSuppressed?.(message)) {
       suppressed += 1;
       continue;
@@ -135,17 +136,21 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
       duplicates += 1;
       continue;
     }
-    log?.add(sourceId, body);
+    log?.add(sourceId, message.body);
     const isFirst = conflict === null || gap?.holds(conflict) === true;
     for (const name of message.destinations) {
       const destination = db.nameId(name);
       let state = READY;
+      let { body } = message;
       if (conflict !== null) {
+        let older: string | null = null;
         if (!isFirst) {
           deliveries.writeIfChanged(destination, conflict);
-          state = supersede(db, conflict, destination, changes);
+          ({ state, body: older } = supersede(db, conflict, destination, changes));
         }
-        if (shared.hasDeadConflicts) dropDeadChange(db, conflict, destination, changes);
+        const dead = shared.hasDeadConflicts ? dropDeadChange(db, conflict, destination, changes) : null;
+        const replaced = older ?? dead;
+        if (replaced !== null) body = inPlaceOf(replaced, body);
       }
       // A full queue must not keep a user's data alive: deletion notices always fit.
       const isNotice = lane === DELETION_LANE;

@@ -1,45 +1,71 @@
 import type { DeadReason } from '../../../kernel/dead-reasons.ts';
+import { inPlaceOf } from '../../../membership-change.ts';
 import type { CounterChanges } from '../../changes.ts';
 import { CLAIMED, READY, WAITING } from '../../states.ts';
 import type { Connection } from '../connection.ts';
 
-/** Remove older changes. Return `WAITING` if one is in flight, so that the new change waits for it. */
+interface Superseded {
+  /** `WAITING` if an older change is in flight, so that the new change waits for it. */
+  readonly state: number;
+  /** Body of a removed change; null for none. */
+  readonly body: string | null;
+}
+
+/** Remove older changes that are not in flight. */
 export function supersede(
   db: Connection,
   conflict: string,
   destination: number,
   changes: CounterChanges<number>,
-): number {
+): Superseded {
   let state = READY;
-  const older = db.tuples<[number, number, number | null, number]>(
-    'SELECT id, state, run, tries FROM delivery WHERE conflict = ? AND destination = ?',
+  let body: string | null = null;
+  const older = db.tuples<[number, number, number | null, number, string]>(
+    'SELECT id, state, run, tries, body FROM delivery WHERE conflict = ? AND destination = ?',
     conflict,
     destination,
   );
-  for (const [id, olderState, run, tries] of older) {
+  for (const [id, olderState, run, tries, olderBody] of older) {
     if (olderState === CLAIMED) {
       state = WAITING;
       continue;
     }
     db.run('DELETE FROM delivery WHERE id = ?', id);
+    body = olderBody;
     changes.takenBack(destination, run, tries);
   }
-  return state;
+  return { state, body };
 }
 
-/** Drop dead letters of a key: a newer change has replaced them. */
+/** Drop dead letters of a key: a newer change has replaced them. Return the body of one; null for none. */
 export function dropDeadChange(
   db: Connection,
   conflict: string,
   destination: number,
   changes: CounterChanges<number>,
-): void {
-  const dropped = db.tuples<[DeadReason, number | null]>(
-    'DELETE FROM dead_letter WHERE conflict = ? AND destination = ? RETURNING reason, run',
+): string | null {
+  const dropped = db.tuples<[DeadReason, number | null, string]>(
+    'DELETE FROM dead_letter WHERE conflict = ? AND destination = ? RETURNING reason, run, body',
     conflict,
     destination,
   );
   for (const [reason, run] of dropped) changes.letterGone(destination, run, reason, 'superseded');
+  return dropped.at(-1)?.[2] ?? null;
+}
+
+/** Explain the change that takes the place of a delivery, queued or held out, as the delivery does. */
+export function passOnExplanation(db: Connection, id: number, conflict: string, destination: number): void {
+  const key = 'conflict = ? AND destination = ?';
+  const [[older] = ['']] = db.tuples<[string]>('SELECT body FROM delivery WHERE id = ?', id);
+  for (const [table, isNewer] of [
+    ['delivery', `id <> ${id}`],
+    ['dead_letter', "reason = 'queue_full'"],
+  ]) {
+    const newer = `SELECT id, body FROM ${table} WHERE ${key} AND ${isNewer}`;
+    for (const [newerId, body] of db.tuples<[number, string]>(newer, conflict, destination)) {
+      db.run(`UPDATE ${table} SET body = ? WHERE id = ?`, inPlaceOf(older, body), newerId);
+    }
+  }
 }
 
 /** Half a surrogate pair. JavaScript and SQLite sort text with characters beyond the first 65,536 differently. */

@@ -14,6 +14,7 @@ import {
   UnpackedAttempts,
   type VerdictTuple,
 } from '../thread/packed-settlements.ts';
+import { passOnExplanation } from './conflicts.ts';
 import { isHeldOut } from './held-out.ts';
 
 /** A claim that ends without being delivered. */
@@ -116,6 +117,7 @@ function settleOne(db: Connection, now: number, owner: number, ending: Ending, c
   // If a newer change waits for this one, or is held out of a full queue, this one is not retried.
   const isReplaced = (key: string) => freeWaiting(db, key, destination) || isHeldOut(db, key, destination);
   const newerWaits = conflict !== null && isReplaced(conflict);
+  if (newerWaits) passOnExplanation(db, id, conflict, destination);
   if (newerWaits && (verdict[0] === 'retry' || verdict[0] === 'release')) {
     if (db.run('DELETE FROM delivery WHERE id = ? AND owner = ?', id, owner) === 0) return;
     changes.takenBack(destination, run, tries);
@@ -247,6 +249,7 @@ export function freeClaims(db: Connection, owner: number, isCrashed: boolean): n
     const isReplaced =
       conflict !== null && (freeWaiting(db, conflict, destination) || isHeldOut(db, conflict, destination));
     if (isReplaced) {
+      passOnExplanation(db, id, conflict, destination);
       db.run('DELETE FROM delivery WHERE id = ?', id);
       changes.takenBack(destination, run, tries);
     } else release(db, id, owner, null, isCrashed);

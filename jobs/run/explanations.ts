@@ -1,0 +1,87 @@
+import { type ChangeReason, type Explanation, explanationOf, type ReasonCounts } from '../../src/membership-change.ts';
+import type { AudienceRecord, Run } from '../../src/store/port.ts';
+import type { ChangeBatch, ChangeOrigin, Engine, Staged } from '../engines/port.ts';
+
+interface Direction {
+  readonly present: boolean;
+  readonly was: boolean;
+}
+
+export function directionOf({ present, was }: Direction): 'entered' | 'exited' | 'changed' {
+  if (!present) return 'exited';
+  return was ? 'changed' : 'entered';
+}
+
+/** A live change without an origin was found because state was built again, after a loss or a restore. */
+export function liveExplanation(direction: Direction, origin: ChangeOrigin | null, now: number): Explanation {
+  if (origin === null) return { reason: 'resync', changedAt: now, cause: null };
+  return { reason: directionOf(direction), ...origin };
+}
+
+/** The reason for the end of an audience, for one destination or all. */
+export function endReason({ endedAt, renamedTo }: Pick<AudienceRecord, 'endedAt' | 'renamedTo'>): ChangeReason {
+  if (endedAt === null) return 'withdrawn';
+  return renamedTo === undefined ? 'retired' : 'renamed';
+}
+
+/**
+ * The explanation of a change that is sent again: that of its body, unless the user is no longer as it says.
+ *
+ * @param ended - why the audience has ended for the destination; null if it hasn't
+ */
+export function explainAgain(body: string, present: boolean, ended: ChangeReason | null, now: number): Explanation {
+  const said = explanationOf(body);
+  if (said?.present === present) return { reason: said.reason, changedAt: said.changedAt, cause: said.cause };
+  return { reason: ended ?? directionOf({ present, was: false }), changedAt: now, cause: null };
+}
+
+/** What the explanations of a run depend on. */
+export type Explained = Pick<Run, 'key' | 'kind' | 'first' | 'asOf' | 'isEdited' | 'changeReason'>;
+type PlanCounts = Pick<Staged, 'entered' | 'exited' | 'changed' | 'total' | 'reasons'>;
+
+/** A run that an earlier version of Rollcall left unfinished has no reason of its own. */
+function sharedReason({ first, changeReason = first ? 'first_sync' : null }: Pick<Run, 'first' | 'changeReason'>) {
+  return changeReason;
+}
+
+/** Numbers of a plan's changes by reason. */
+export function reasonsOf({ isEdited, ...run }: Explained, staged: PlanCounts): ReasonCounts {
+  const { entered, exited, changed, total, reasons = { entered, exited, changed } } = staged;
+  const changeReason = sharedReason(run);
+  const moved = entered + exited + changed;
+  if (changeReason === null) return present(reasons);
+  if (changeReason !== 'resync') return present({ [changeReason]: total });
+  const { resync = 0, ...others } = reasons;
+  return present({ ...(isEdited ? { definition: moved } : others), resync: total - moved + (isEdited ? 0 : resync) });
+}
+
+function present(counts: ReasonCounts): ReasonCounts {
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
+}
+
+export type Explanations = (row: number) => Explanation;
+
+/** Explains the rows of a plan. */
+export type Explain = (rows: ChangeBatch) => Promise<Explanations>;
+
+export function explainer(engine: Pick<Engine, 'lookup'>, run: Explained): Explain {
+  const { isEdited, asOf } = run;
+  const changeReason = sharedReason(run);
+  const of = (reason: ChangeReason): Explanation => ({ reason, changedAt: asOf, cause: null });
+  const ownReason = ({ present, was, origins }: ChangeBatch, row: number): Explanation => {
+    const direction = { present: present[row] as boolean, was: was[row] as boolean };
+    return origins ? liveExplanation(direction, origins[row] ?? null, asOf) : of(directionOf(direction));
+  };
+  if (changeReason === null) return async (rows) => (row) => ownReason(rows, row);
+  const shared = of(changeReason);
+  if (changeReason !== 'resync') return async () => () => shared;
+  const definition = of('definition');
+  return async (rows) => {
+    // Only a lookup shows which members of a trait have another value than before.
+    const before = run.kind === 'trait' ? await engine.lookup(run.key, rows.userIds) : null;
+    const isSame = (row: number) =>
+      rows.present[row] === rows.was[row] &&
+      (!rows.present[row] || before === null || before.get(rows.userIds[row] ?? '')?.value === rows.values[row]);
+    return (row) => (isSame(row) ? shared : isEdited ? definition : ownReason(rows, row));
+  };
+}

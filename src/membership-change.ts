@@ -1,0 +1,92 @@
+import { isoTime } from './kernel/timestamp.ts';
+
+/** The reasons for which a membership change is sent (docs/wire.md). */
+export const CHANGE_REASONS = [
+  'first_sync',
+  'entered',
+  'exited',
+  'changed',
+  'definition',
+  'resync',
+  'backfill',
+  'returning',
+  'withdrawn',
+  'retired',
+  'renamed',
+] as const;
+
+export type ChangeReason = (typeof CHANGE_REASONS)[number];
+
+/** Numbers of changes, by reason. */
+export type ReasonCounts = Readonly<Partial<Record<ChangeReason, number>>>;
+
+/** What made a live change: an event, time (ISO 8601), a synced audience, a computed trait, or a deletion. */
+export type ChangeCause =
+  | { readonly messageId: string }
+  | { readonly time: string }
+  | { readonly audience: string }
+  | { readonly computed: string }
+  | { readonly deletion: true };
+
+/** What a change says of itself in `context.personas`. */
+export interface Explanation {
+  readonly reason: ChangeReason;
+  /** Milliseconds since 1970. */
+  readonly changedAt: number;
+  /** Null for changes that are not live, and for reasons that have none. */
+  readonly cause: ChangeCause | null;
+}
+
+/** The members of `context.personas` as JSON text, without braces. */
+export function explanationText({ reason, changedAt, cause }: Explanation): string {
+  const text = `"reason":"${reason}","changedAt":"${isoTime(changedAt)}"`;
+  return cause === null ? text : `${text},"cause":${JSON.stringify(cause)}`;
+}
+
+interface ChangeBody {
+  readonly traits?: Readonly<Record<string, unknown>>;
+  readonly properties?: Readonly<Record<string, unknown>>;
+  readonly context?: { readonly personas?: Personas };
+}
+
+interface Personas {
+  readonly computation_class?: string;
+  readonly computation_key?: string;
+  readonly reason?: ChangeReason;
+  readonly changedAt?: string;
+  readonly cause?: ChangeCause;
+}
+
+/** Properties of events that are no values. */
+const NAMES = new Set(['trait_key', 'trait_name']);
+
+/** True if the body says that its user is a member, or has a value. */
+function isPresent({ traits, properties = {}, context }: ChangeBody): boolean {
+  const { computation_class: kind, computation_key: key = '' } = context?.personas ?? {};
+  const values = traits ?? properties;
+  if (kind === 'audience') return values[key] === true;
+  return Object.entries(values).some(([name, value]) => value !== null && !NAMES.has(name));
+}
+
+/** The explanation in the body of a change; null if it has none. */
+export function explanationOf(body: string): (Explanation & { readonly present: boolean }) | null {
+  const change = JSON.parse(body) as ChangeBody;
+  const { reason, changedAt, cause = null } = change.context?.personas ?? {};
+  if (reason === undefined || changedAt === undefined) return null;
+  return { present: isPresent(change), reason, changedAt: Date.parse(changedAt), cause };
+}
+
+/**
+ * The body of a change that takes the place of an undelivered one: in the same direction it has that one's explanation,
+ * with its own values.
+ */
+export function inPlaceOf(older: string, newer: string): string {
+  // Bodies of earlier versions explain nothing.
+  if (!older.includes('"changedAt":')) return newer;
+  const said = explanationOf(older);
+  const change = JSON.parse(newer) as ChangeBody;
+  const { reason, changedAt, cause, ...others } = change.context?.personas ?? {};
+  if (said === null || reason === undefined || isPresent(change) !== said.present) return newer;
+  const personas = { ...others, ...(JSON.parse(`{${explanationText(said)}}`) as Personas) };
+  return JSON.stringify({ ...change, context: { ...change.context, personas } });
+}
