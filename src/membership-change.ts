@@ -1,5 +1,3 @@
-import { isoTime } from './kernel/timestamp.ts';
-
 /** The reasons for which a membership change is sent (docs/wire.md). */
 export const CHANGE_REASONS = [
   'first_sync',
@@ -29,7 +27,7 @@ export type ChangeCause =
   | { readonly deletion: true };
 
 /** What a change says of itself in `context.personas`. */
-export interface Explanation {
+export interface ChangeExplanation {
   readonly reason: ChangeReason;
   /** Milliseconds since 1970. */
   readonly changedAt: number;
@@ -37,24 +35,18 @@ export interface Explanation {
   readonly cause: ChangeCause | null;
 }
 
-/** The members of `context.personas` as JSON text, without braces. */
-export function explanationText({ reason, changedAt, cause }: Explanation): string {
-  const text = `"reason":"${reason}","changedAt":"${isoTime(changedAt)}"`;
-  return cause === null ? text : `${text},"cause":${JSON.stringify(cause)}`;
-}
-
 interface ChangeBody {
   readonly traits?: Readonly<Record<string, unknown>>;
   readonly properties?: Readonly<Record<string, unknown>>;
-  readonly context?: { readonly personas?: Personas };
-}
-
-interface Personas {
-  readonly computation_class?: string;
-  readonly computation_key?: string;
-  readonly reason?: ChangeReason;
-  readonly changedAt?: string;
-  readonly cause?: ChangeCause;
+  readonly context?: {
+    readonly personas?: {
+      readonly computation_class?: string;
+      readonly computation_key?: string;
+      readonly reason?: ChangeReason;
+      readonly changedAt?: string;
+      readonly cause?: ChangeCause;
+    };
+  };
 }
 
 /** Properties of events that are no values. */
@@ -69,7 +61,7 @@ function isPresent({ traits, properties = {}, context }: ChangeBody): boolean {
 }
 
 /** The explanation in the body of a change; null if it has none. */
-export function explanationOf(body: string): (Explanation & { readonly present: boolean }) | null {
+export function explanationOf(body: string): (ChangeExplanation & { readonly present: boolean }) | null {
   const change = JSON.parse(body) as ChangeBody;
   const { reason, changedAt, cause = null } = change.context?.personas ?? {};
   if (reason === undefined || changedAt === undefined) return null;
@@ -83,10 +75,10 @@ export function explanationOf(body: string): (Explanation & { readonly present: 
 export function inPlaceOf(older: string, newer: string): string {
   // Bodies of earlier versions explain nothing.
   if (!older.includes('"changedAt":')) return newer;
-  const said = explanationOf(older);
-  const change = JSON.parse(newer) as ChangeBody;
-  const { reason, changedAt, cause, ...others } = change.context?.personas ?? {};
-  if (said === null || reason === undefined || isPresent(change) !== said.present) return newer;
-  const personas = { ...others, ...(JSON.parse(`{${explanationText(said)}}`) as Personas) };
-  return JSON.stringify({ ...change, context: { ...change.context, personas } });
+  const [was, is] = [JSON.parse(older) as ChangeBody, JSON.parse(newer) as ChangeBody];
+  const { reason, changedAt, cause } = was.context?.personas ?? {};
+  if (reason === undefined || isPresent(was) !== isPresent(is)) return newer;
+  const { reason: _reason, changedAt: _changedAt, cause: _cause, ...others } = is.context?.personas ?? {};
+  // An absent cause is left out of the text.
+  return JSON.stringify({ ...is, context: { ...is.context, personas: { ...others, reason, changedAt, cause } } });
 }

@@ -1,5 +1,5 @@
 import type { Remark } from '../../src/kernel/remark.ts';
-import type { Explanation, ReasonCounts } from '../../src/membership-change.ts';
+import type { ChangeExplanation, ReasonCounts } from '../../src/membership-change.ts';
 
 /**
  * An audience engine keeps each snapshot (membership as last synced) next to the data, computes the changes there,
@@ -175,7 +175,7 @@ export interface Staged {
 }
 
 /** The cause of a live change, and when it happened, in milliseconds since 1970. */
-export type ChangeOrigin = Pick<Explanation, 'cause' | 'changedAt'>;
+export type ChangeOrigin = Pick<ChangeExplanation, 'cause' | 'changedAt'>;
 
 /** Rows of a plan, by column. */
 export interface ChangeBatch {

@@ -1,5 +1,7 @@
+import type { ChangeCause } from '../../src/membership-change.ts';
 import type { LiveMember, LiveOrigin } from '../../src/store/live.ts';
 import type { Deletions, Records } from '../../src/store/port.ts';
+import type { ChangeOrigin } from '../engines/port.ts';
 import type { EvaluationCause, Standings } from './people.ts';
 
 /** A value that has changed since it was last computed. */
@@ -41,6 +43,13 @@ function causeText(cause: EvaluationCause | null): string | null {
   if ('audience' in cause) return JSON.stringify({ audience: cause.audience });
   const { messageId, type, event: name, timestamp } = cause;
   return JSON.stringify({ messageId, type, event: name, timestamp });
+}
+
+/** What made a change, as its body says it; null if nothing is known. An event is named by its message id alone. */
+export function originOf({ cause, changedAt }: LiveOrigin): ChangeOrigin | null {
+  if (cause === null || changedAt === null) return null;
+  const known = JSON.parse(cause) as ChangeCause;
+  return { cause: 'messageId' in known ? { messageId: known.messageId } : known, changedAt };
 }
 
 /** Milliseconds until users whom an open deletion keeps out are evaluated again. */

@@ -7,11 +7,10 @@ import { bodyBuilder } from '../run/identify-body.ts';
 import { messageIds } from '../run/message-ids.ts';
 import type { AcceptChanges } from '../run/run-context.ts';
 import type { LiveComputation } from './definitions.ts';
-import { type Difference, differences, withoutExcluded } from './differences.ts';
+import { type Difference, differences, originOf, withoutExcluded } from './differences.ts';
 import type { AskedOfAll } from './facts.ts';
 import { whyFrozen } from './guard.ts';
 import { liveRun, traitsText } from './message-ids.ts';
-import { originOf } from './origins.ts';
 import { type News, step } from './people.ts';
 import { rowsOf, written } from './state-rows.ts';
 

@@ -1,4 +1,9 @@
-import { type ChangeReason, type Explanation, explanationOf, type ReasonCounts } from '../../src/membership-change.ts';
+import {
+  type ChangeExplanation,
+  type ChangeReason,
+  explanationOf,
+  type ReasonCounts,
+} from '../../src/membership-change.ts';
 import type { AudienceRecord, Run } from '../../src/store/port.ts';
 import type { ChangeBatch, ChangeOrigin, Engine, Staged } from '../engines/port.ts';
 
@@ -13,7 +18,7 @@ export function directionOf({ present, was }: Direction): 'entered' | 'exited' |
 }
 
 /** A live change without an origin was found because state was built again, after a loss or a restore. */
-export function liveExplanation(direction: Direction, origin: ChangeOrigin | null, now: number): Explanation {
+export function liveExplanation(direction: Direction, origin: ChangeOrigin | null, now: number): ChangeExplanation {
   if (origin === null) return { reason: 'resync', changedAt: now, cause: null };
   return { reason: directionOf(direction), ...origin };
 }
@@ -29,7 +34,12 @@ export function endReason({ endedAt, renamedTo }: Pick<AudienceRecord, 'endedAt'
  *
  * @param ended - why the audience has ended for the destination; null if it hasn't
  */
-export function explainAgain(body: string, present: boolean, ended: ChangeReason | null, now: number): Explanation {
+export function explainAgain(
+  body: string,
+  present: boolean,
+  ended: ChangeReason | null,
+  now: number,
+): ChangeExplanation {
   const said = explanationOf(body);
   if (said?.present === present) return { reason: said.reason, changedAt: said.changedAt, cause: said.cause };
   return { reason: ended ?? directionOf({ present, was: false }), changedAt: now, cause: null };
@@ -59,7 +69,7 @@ function present(counts: ReasonCounts): ReasonCounts {
   return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
 }
 
-export type Explanations = (row: number) => Explanation;
+export type Explanations = (row: number) => ChangeExplanation;
 
 /** Explains the rows of a plan. */
 export type Explain = (rows: ChangeBatch) => Promise<Explanations>;
@@ -67,8 +77,8 @@ export type Explain = (rows: ChangeBatch) => Promise<Explanations>;
 export function explainer(engine: Pick<Engine, 'lookup'>, run: Explained): Explain {
   const { isEdited, asOf } = run;
   const changeReason = sharedReason(run);
-  const of = (reason: ChangeReason): Explanation => ({ reason, changedAt: asOf, cause: null });
-  const ownReason = ({ present, was, origins }: ChangeBatch, row: number): Explanation => {
+  const of = (reason: ChangeReason): ChangeExplanation => ({ reason, changedAt: asOf, cause: null });
+  const ownReason = ({ present, was, origins }: ChangeBatch, row: number): ChangeExplanation => {
     const direction = { present: present[row] as boolean, was: was[row] as boolean };
     return origins ? liveExplanation(direction, origins[row] ?? null, asOf) : of(directionOf(direction));
   };

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isoTime } from '../../src/kernel/timestamp.ts';
-import { type Explanation, explanationText } from '../../src/membership-change.ts';
+import type { ChangeExplanation } from '../../src/membership-change.ts';
 import { withoutTraps } from '../../src/message.ts';
 import type { ComputedKind } from '../engines/port.ts';
 
@@ -18,7 +18,7 @@ interface BodySpec {
 }
 
 /** A user's change on its way into the queue. */
-export interface MembershipChange extends Explanation {
+export interface MembershipChange extends ChangeExplanation {
   readonly userId: string;
   readonly present: boolean;
   /** JSON text of the traits object of a computed trait. */
@@ -51,6 +51,12 @@ export function bodyBuilder(spec: BodySpec): BodyBuilder {
     }
     return `{"version":1,"type":"identify","messageId":${JSON.stringify(messageId)},"userId":${JSON.stringify(userId)},"traits":${traits(present, value)}${times}${sequence},${explanationText(change)}}}}`;
   };
+}
+
+/** The members of `context.personas` that explain a change, as JSON text. */
+function explanationText({ reason, changedAt, cause }: ChangeExplanation): string {
+  const text = `"reason":"${reason}","changedAt":"${isoTime(changedAt)}"`;
+  return cause === null ? text : `${text},"cause":${JSON.stringify(cause)}`;
 }
 
 type TraitsText = (present: boolean, value: string | null) => string;

@@ -1,6 +1,6 @@
 import type { ChangeReason } from '../../../src/membership-change.ts';
 import type { LivePlanRow, LiveState } from '../../../src/store/live.ts';
-import { originOf } from '../../live/origins.ts';
+import { originOf } from '../../live/differences.ts';
 import { directionOf, liveExplanation } from '../../run/explanations.ts';
 import type { ChangeBatch, Staged } from '../port.ts';
 import { type LiveContext, PAGE, shown } from './context.ts';
