@@ -46,6 +46,10 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
 export const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
 type SigningScheme = (typeof SIGNINGS)[number];
 
+/** What a destination gets of an audience that is new to it: the members, or nothing. */
+export const BACKFILL_MODES = ['send', 'skip'] as const;
+type BackfillMode = (typeof BACKFILL_MODES)[number];
+
 /** The filters of a destination. An absent one lets everything pass. */
 export interface Wants {
   readonly types?: readonly MessageType[];
@@ -62,6 +66,8 @@ export interface Destination {
   readonly sources: readonly string[];
   /** Ignored by deletion notices. */
   readonly wants?: Wants;
+  /** `skip` if it takes only later changes of an audience that is new to it; `send` unless given. */
+  readonly backfill?: BackfillMode;
   /** The first one signs; with Standard Webhooks, each of them does. Empty if requests are unsigned. */
   readonly secrets: readonly string[];
   /** `x-signature` unless given. */

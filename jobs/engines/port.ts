@@ -136,6 +136,13 @@ export interface StageRequest extends Definition {
   readonly toVersion: number;
   /** True if a backfill or withdrawal includes users who left. */
   readonly leavers: boolean;
+  /** True if a backfill is for them alone. */
+  readonly onlyLeavers?: boolean;
+  /**
+   * A membership to compare with instead of the snapshot, of a past version. A backfill sends what has changed since, a
+   * withdrawal ends this one. Users who changed in versions after it, up to `upTo`, are sent in any case.
+   */
+  readonly known?: { readonly version: number; readonly upTo: number } | null;
   /** Start of the run's lease: older plans of this key are leftovers of crashed runs and are removed. */
   readonly leasedAt: number;
 }

@@ -1,11 +1,13 @@
 import type { Message } from '../../src/message.ts';
 import type { LiveAudience, LiveChange, LiveCommit, LiveMember } from '../../src/store/live.ts';
 import type { AudienceRecord, Deletions, Fence, Store } from '../../src/store/port.ts';
-import { conflictKey, connectedTo, type SyncConfig } from '../audience-or-trait.ts';
+import { conflictKey, type SyncConfig } from '../audience-or-trait.ts';
 import { liveExplanation } from '../run/explanations.ts';
 import { bodyBuilder } from '../run/identify-body.ts';
 import { messageIds } from '../run/message-ids.ts';
+import { inStep, lapse } from '../run/owed-membership.ts';
 import type { AcceptChanges } from '../run/run-context.ts';
+import { scopeOf } from '../run/run-record.ts';
 import type { LiveComputation } from './definitions.ts';
 import { type Difference, differences, originOf, withoutExcluded } from './differences.ts';
 import type { AskedOfAll } from './facts.ts';
@@ -194,9 +196,9 @@ class Draft {
     const { config, computations, hashKey } = this.place;
     const { kind, source } = (computations.get(key) as LiveComputation).computation;
     const next = version + 1;
-    const connected = connectedTo({ key, source }, config().destinations);
-    const scope = record.destinations.filter((name) => connected.includes(name) && !record.lapsed.includes(name));
-    const lapsed = new Set([...record.lapsed, ...record.destinations.filter((name) => !scope.includes(name))]);
+    const { destinations } = config();
+    const scope = scopeOf('sync', record, { key, source }, destinations);
+    const behind = record.destinations.filter((name) => !scope.includes(name) && !record.lapsed.includes(name));
     const first = Math.max(record.sequence, this.now * 1000);
     const columns = kind === 'trait' ? [key] : [];
     const body = bodyBuilder({ key, kind, columns, removed: record.formerColumns, at: this.now, now: () => this.now });
@@ -223,7 +225,8 @@ class Draft {
       members: entered - exited,
       record: JSON.stringify({
         ...record,
-        ...{ version: next, sequence: first + news.length, destinations: scope, lapsed: [...lapsed] },
+        ...{ version: next, sequence: first + news.length, destinations: scope },
+        ...lapse(record, behind, () => inStep(version, this.now)),
       } satisfies AudienceRecord),
     });
     this.changes.push(...all.map((change) => changeOf(change, next)));

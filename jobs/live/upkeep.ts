@@ -62,7 +62,10 @@ export class Upkeep {
     const { recordRetention } = this.place.config();
     if (!recordRetention || clock.monotonic() - this.prunedAt < PRUNE_EVERY) return;
     this.prunedAt = clock.monotonic();
-    if (await store.trustsClocks(clock.now())) await store.live.pruneChanges(clock.now() - recordRetention.runs);
+    if (!(await store.trustsClocks(clock.now()))) return;
+    const before = clock.now() - recordRetention.runs;
+    await store.forgetHistory(before);
+    await store.live.pruneChanges(before);
   }
 
   private async settleHolds(): Promise<void> {

@@ -13,7 +13,8 @@ export async function endedFor(context: EndedParts, record: AudienceRecord, dest
   if (record.endedAt === null || !isReached || !(await areBack(context))(destination)) return null;
   const filter = { destination, conflictPrefix: conflictKey(record.key, ''), limit: 1 };
   const letters = (await store.deadLetters(filter)).filter(({ reason }) => reason !== 'queue_full');
-  return letters.length > 0 ? { destination, action: 'withdraw', leavers: record.lapsed.includes(destination) } : null;
+  if (letters.length === 0) return null;
+  return { destination, action: 'withdraw', isReturn: record.lapsed.includes(destination), known: null, skips: false };
 }
 
 /** Forgets a retired audience once its end has reached every destination that had it, or none is left. */

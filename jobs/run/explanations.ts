@@ -4,8 +4,9 @@ import {
   explanationOf,
   type ReasonCounts,
 } from '../../src/membership-change.ts';
-import type { AudienceRecord, Run } from '../../src/store/port.ts';
+import type { AudienceRecord, Records, Run } from '../../src/store/port.ts';
 import type { ChangeBatch, ChangeOrigin, Engine, Staged } from '../engines/port.ts';
+import { changesMembership } from './run-changes.ts';
 
 interface Direction {
   readonly present: boolean;
@@ -74,7 +75,12 @@ export type Explanations = (row: number) => ChangeExplanation;
 /** Explains the rows of a plan. */
 export type Explain = (rows: ChangeBatch) => Promise<Explanations>;
 
-export function explainer(engine: Pick<Engine, 'lookup'>, run: Explained): Explain {
+interface ExplainerParts {
+  readonly engine: Pick<Engine, 'lookup'>;
+  readonly store: Pick<Records, 'runs'>;
+}
+
+export function explainer({ engine, store }: ExplainerParts, run: Explained): Explain {
   const { isEdited, asOf } = run;
   const changeReason = sharedReason(run);
   const of = (reason: ChangeReason): ChangeExplanation => ({ reason, changedAt: asOf, cause: null });
@@ -84,6 +90,7 @@ export function explainer(engine: Pick<Engine, 'lookup'>, run: Explained): Expla
   };
   if (changeReason === null) return async (rows) => (row) => ownReason(rows, row);
   const shared = of(changeReason);
+  if (changeReason === 'returning') return returns(engine, () => timesOf(store, run.key), shared, run.key);
   if (changeReason !== 'resync') return async () => () => shared;
   const definition = of('definition');
   return async (rows) => {
@@ -94,4 +101,33 @@ export function explainer(engine: Pick<Engine, 'lookup'>, run: Explained): Expla
       (!rows.present[row] || before === null || before.get(rows.userIds[row] ?? '')?.value === rows.values[row]);
     return (row) => (isSame(row) ? shared : isEdited ? definition : ownReason(rows, row));
   };
+}
+
+/** Says of each user when the change happened that the destination missed. */
+function returns(
+  engine: Pick<Engine, 'lookup'>,
+  times: () => Promise<ReadonlyMap<number, number>>,
+  shared: ChangeExplanation,
+  key: string,
+): Explain {
+  let known: ReadonlyMap<number, number> | null = null;
+  return async ({ userIds, origins }) => {
+    known ??= await times();
+    const at = known;
+    const standings = await engine.lookup(key, userIds);
+    return (row) => {
+      const origin = origins?.[row];
+      const since = standings.get(userIds[row] ?? '')?.since ?? 0;
+      return { ...shared, changedAt: at.get(since) ?? shared.changedAt, ...origin };
+    };
+  };
+}
+
+/** More than one run a minute makes in the time for which runs are kept. */
+const ALL_RUNS = 200_000;
+
+/** The times of an audience's versions that runs made. */
+async function timesOf(store: Pick<Records, 'runs'>, key: string): Promise<ReadonlyMap<number, number>> {
+  const runs = await store.runs({ key, states: ['done'], limit: ALL_RUNS });
+  return new Map(runs.flatMap((run) => (changesMembership(run) ? [[run.toVersion, run.asOf] as const] : [])));
 }

@@ -1,28 +1,79 @@
 import type { Destination } from '../../src/destination.ts';
-import type { AudienceRecord } from '../../src/store/port.ts';
+import type { AudienceRecord, KnownMembership, Run } from '../../src/store/port.ts';
 import { reachedBy, wants } from '../audience-or-trait.ts';
 
 /** Membership that a destination is owed in addition to changes. */
 export interface Debt {
   readonly destination: string;
-  /** The whole membership, or its end. */
+  /** The membership, or its end. */
   readonly action: 'backfill' | 'withdraw';
-  /** True if it missed changes and therefore also gets users who left. */
-  readonly leavers: boolean;
+  /** True if it missed changes, the exits of users who left among them. */
+  readonly isReturn: boolean;
+  /** What it has, so that it is owed only the difference; null if it is owed everything. */
+  readonly known: KnownMembership | null;
+  /** True if it takes no past members (`backfill: skip`). */
+  readonly skips: boolean;
 }
 
 /**
  * Debts to destinations in reach that lack the membership, or still have one that has ended for them. Others that are
  * behind stay in `lapsed` until they are in reach.
+ *
+ * @param historySince - past membership is known from this time on
  */
-export function debtsOf(record: AudienceRecord, source: string, destinations: readonly Destination[]): readonly Debt[] {
+export function debtsOf(
+  record: AudienceRecord,
+  source: string,
+  destinations: readonly Destination[],
+  historySince = 0,
+): readonly Debt[] {
   if (record.version === 0) return [];
   return reachedBy(source, destinations).flatMap((destination): Debt[] => {
     const { name } = destination;
     const isLapsed = record.lapsed.includes(name);
     const isInStep = record.destinations.includes(name) && !isLapsed;
     const isOver = record.endedAt !== null || !wants(destination, record.key);
-    if (isOver ? !isInStep && !isLapsed : isInStep) return [];
-    return [{ destination: name, action: isOver ? 'withdraw' : 'backfill', leavers: isLapsed }];
+    const skips = skipsPast(destination);
+    if (isOver ? !isInStep && !isLapsed : isInStep || (skips && !isLapsed)) return [];
+    const kept = isLapsed ? knownTo(record, name) : null;
+    const known = kept !== null && kept.at >= historySince ? kept : null;
+    return [{ destination: name, action: isOver ? 'withdraw' : 'backfill', isReturn: isLapsed, known, skips }];
   });
+}
+
+export const skipsPast = ({ backfill }: Destination): boolean => backfill === 'skip';
+
+const knownTo = ({ known = [] }: AudienceRecord, name: string): KnownMembership | null =>
+  known.find(({ destination }) => destination === name) ?? null;
+
+/** The record with more destinations that missed changes, and what each of them has. */
+export function lapse(
+  record: AudienceRecord,
+  names: readonly string[],
+  knowledge: (name: string) => Omit<KnownMembership, 'destination'> | null,
+): Pick<AudienceRecord, 'lapsed' | 'known'> {
+  const kept = (record.known ?? []).filter(({ destination }) => !names.includes(destination));
+  const added = names.flatMap((destination) => {
+    const known = knowledge(destination);
+    return known === null ? [] : { ...known, destination };
+  });
+  return { lapsed: [...new Set([...record.lapsed, ...names])], known: [...kept, ...added] };
+}
+
+/** What a destination in step has, if it misses changes that are computed from `at` on. */
+export const inStep = (version: number, at: number) => ({ version, upTo: version, at });
+
+/**
+ * What a destination has that leaves a run; null if that can't be said.
+ *
+ * @param isBegun - true if it may have a part of the run
+ */
+export function knownAfterLeaving(run: Run, record: AudienceRecord, name: string, isBegun: boolean) {
+  const at = run.leasedAt ?? run.startedAt;
+  const nothing = run.first ? inStep(run.toVersion - 1, at) : null;
+  const isInStep = record.destinations.includes(name) && !record.lapsed.includes(name);
+  const before = isInStep ? inStep(record.version, at) : (knownTo(record, name) ?? nothing);
+  if (before === null || !isBegun) return before;
+  if (run.action === 'withdraw' || run.action === 'retire') return null;
+  return { ...before, upTo: run.action === 'backfill' ? run.fromVersion : run.toVersion };
 }

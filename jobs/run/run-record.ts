@@ -5,6 +5,7 @@ import { connectedTo, reachedBy, wants } from '../audience-or-trait.ts';
 import { asRollcallError } from '../engine-errors.ts';
 import type { Action, ComputedKind, Staged } from '../engines/port.ts';
 import { endReason, reasonsOf } from './explanations.ts';
+import { knownAfterLeaving, lapse, skipsPast } from './owed-membership.ts';
 import type { RunPlace, Subject } from './run-context.ts';
 
 /** True if the next sync is a first one: the audience is new, or was retired before. */
@@ -19,14 +20,24 @@ export function isFirst({ version, endedAt }: AudienceRecord): boolean {
 export function scopeOf(
   action: Action,
   record: AudienceRecord,
-  subject: Subject,
+  subject: Pick<Subject, 'key' | 'source'>,
   destinations: readonly Destination[],
 ): readonly string[] {
   const connected = connectedTo(subject, destinations);
-  const isInStep = (name: string) => record.destinations.includes(name) && !record.lapsed.includes(name);
+  const isLapsed = (name: string) => record.lapsed.includes(name);
+  const hasIt = (name: string) => record.destinations.includes(name) && !isLapsed(name);
   if (action === 'resync') return connected;
-  if (action === 'retire') return namesOf(reachedBy(subject.source, destinations)).filter(isInStep);
-  return isFirst(record) ? connected.filter((name) => !record.lapsed.includes(name)) : connected.filter(isInStep);
+  if (action === 'retire') return namesOf(reachedBy(subject.source, destinations)).filter(hasIt);
+  if (isFirst(record)) return connected.filter((name) => !isLapsed(name));
+  // Who skips past members counts as told of them.
+  const skipping = namesOf(destinations.filter(skipsPast));
+  return connected.filter((name) => hasIt(name) || (skipping.includes(name) && !isLapsed(name)));
+}
+
+/** The destinations of a run that get none of it, and count as told. */
+export function skippedBy(run: Pick<Run, 'first' | 'destinations'>, destinations: readonly Destination[]) {
+  const skipping = namesOf(destinations.filter(skipsPast));
+  return run.first ? skipping.filter((name) => run.destinations?.includes(name)) : [];
 }
 
 /** The destinations that may stay in a run that has begun. */
@@ -55,7 +66,7 @@ export function reasonOf(
   action: Action,
   record: AudienceRecord,
   edited: boolean,
-  { isReturn = false, renamedTo }: { readonly isReturn?: boolean; readonly renamedTo?: string | undefined },
+  { isReturn = false, renamedTo }: { readonly isReturn?: boolean | undefined; readonly renamedTo?: string | undefined },
 ): ChangeReason | null {
   switch (action) {
     case 'retire':
@@ -81,7 +92,12 @@ interface RunOrder {
   readonly changeReason: ChangeReason | null;
 }
 
-export function newRun({ clock, subject }: RunPlace, order: RunOrder, record: AudienceRecord, startedAt: number): Run {
+export function newRun(
+  { clock, subject, lease }: RunPlace,
+  order: RunOrder,
+  record: AudienceRecord,
+  startedAt: number,
+): Run {
   return {
     id: `${startedAt.toString(36)}-${clock.token(4)}`,
     key: subject.key,
@@ -106,6 +122,7 @@ export function newRun({ clock, subject }: RunPlace, order: RunOrder, record: Au
     definitionHash: subject.definition?.hash ?? record.definitionHash,
     contentHash: subject.definition?.contentHash,
     startedAt,
+    leasedAt: lease.since,
     finishedAt: null,
   };
 }
@@ -132,7 +149,15 @@ export function recordAfter(
   const once = new Set([...before.lapsed, ...before.destinations, ...(run.destinations ?? [])]);
   const lapsed = [...once].filter((name) => !destinations.includes(name) && !told.includes(name));
   const sequence = before.sequence + staged.total;
-  const after = { ...before, sequence, destinations, lapsed };
+  const news = lapsed.filter((name) => !before.lapsed.includes(name));
+  const { known = [] } = lapse(before, news, (name) => knownAfterLeaving(run, before, name, false));
+  // Without its snapshot an engine has no history either.
+  const isLost = action === 'resync' && staged.fromVersion !== before.version;
+  const after = {
+    ...before,
+    ...{ sequence, destinations, lapsed },
+    known: isLost ? [] : known.filter(({ destination }) => lapsed.includes(destination)),
+  };
   if (action === 'retire') {
     // Without its snapshot nothing more can be sent.
     const left = staged.fromVersion === 0 ? [] : lapsed;

@@ -76,12 +76,13 @@ async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only
     if (!record) return true;
     const { destinations } = config();
     const debt =
-      debtsOf(record, subject.source, destinations).find((each) => each.destination === name) ??
-      (await endedFor(context, record, name));
+      debtsOf(record, subject.source, destinations, await store.historySince()).find(
+        (each) => each.destination === name,
+      ) ?? (await endedFor(context, record, name));
     if (!debt || (only !== undefined && debt.action !== only)) continue;
     // A destination that left a run because it took nothing gets everything only once it takes messages again.
-    if (debt.leavers && !(await areBack(context))(name)) continue;
-    const run = await stageRun(context, { action: debt.action, asOf, debt }, record);
+    if (debt.isReturn && !(await areBack(context))(name)) continue;
+    const run = await stageRun(context, { action: debt.action, asOf: record.endedAt ?? asOf, debt }, record);
     onRun(run.state === 'held' ? run : await finishRun(context, run, onRun));
     if (run.state === 'held') return false;
   }
@@ -156,8 +157,10 @@ async function endFormer(context: RunContext, key: string, run: Run, onRun: OnRu
 async function pruneHistory({ engine, store, config, clock, log, subject }: RunContext): Promise<void> {
   const { recordRetention } = config();
   if (!recordRetention || !(await store.trustsClocks(clock.now()))) return;
+  const before = clock.now() - recordRetention.runs;
+  await store.forgetHistory(before);
   await engine
-    .prune(clock.now() - recordRetention.runs)
+    .prune(before)
     .catch((error) => log.warn({ err: error, key: subject.key }, 'Could not remove old membership from the engine'));
 }
 

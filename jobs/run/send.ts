@@ -11,6 +11,7 @@ import type { Exclusions } from './exclusions.ts';
 import { type Explain, type Explanations, explainer } from './explanations.ts';
 import { type BodyBuilder, bodyBuilder, type MembershipChange } from './identify-body.ts';
 import { messageIds } from './message-ids.ts';
+import { knownAfterLeaving, lapse } from './owed-membership.ts';
 import type { RunContext } from './run-context.ts';
 import { audibleTo, noLonger, toldKeys } from './run-record.ts';
 
@@ -37,25 +38,28 @@ export async function sendPlan(
   exclusions: Exclusions,
 ): Promise<readonly string[]> {
   const { engine } = context;
-  let scope = await stillAudible(context, run, record, run.destinations ?? []);
-  if (staged.total === 0) return scope;
+  const { skipped = [] } = run;
+  const getting = (run.destinations ?? []).filter((name) => !skipped.includes(name));
+  let scope = await stillAudible(context, run, record, getting, run.cursor);
+  const told = () => [...scope, ...skipped];
+  if (staged.total === 0) return told();
   const toMessage = changeMessage(run, staged, record, context.clock, await context.store.hashKey());
   const lane = laneOf(run);
   let sent = run.sent;
   let { cursor } = run;
-  const parts = messagesOf(engine, staged, Number(cursor ?? 0), explainer(engine, run), toMessage);
+  const parts = messagesOf(engine, staged, Number(cursor ?? 0), explainer(context, run), toMessage);
   let next = parts.next();
   try {
     for (let part = (await next).value; part; part = (await next).value) {
       context.signal.throwIfAborted();
       const { messages, positions } = part;
       for (let from = 0; from < messages.length; ) {
-        scope = await stillAudible(context, run, record, scope);
+        scope = await stillAudible(context, run, record, scope, cursor);
         const room = await waitForRoom(context, run, scope, messages.length - from);
-        scope = await keep(context, run, record, scope, room.scope);
+        scope = await keep(context, run, record, scope, room.scope, cursor);
         if (scope.length === 0) {
           await exclusions.purge((positions[from] ?? 1) - 1);
-          return scope;
+          return told();
         }
         const to = from + room.free;
         const step = { lane, to: scope, run: run.id, after: cursor, cursor: String(positions[to - 1]) };
@@ -70,7 +74,8 @@ export async function sendPlan(
         context.onProgress({ run: run.id, key: run.key, phase: 'send', done: sent, total: staged.total });
       }
     }
-    return await stillAudible(context, run, record, scope);
+    scope = await stillAudible(context, run, record, scope, cursor);
+    return told();
   } finally {
     await next.catch(() => {});
     await parts.return(undefined);
@@ -85,25 +90,34 @@ function whileWriting<T>(parts: AsyncGenerator<T, undefined>): Promise<IteratorR
 }
 
 /** Drops destinations from the run that have been disconnected or disabled, or whose filter has changed. */
-function stillAudible(context: RunContext, run: Run, record: AudienceRecord, scope: readonly string[]) {
+function stillAudible(
+  context: RunContext,
+  run: Run,
+  record: AudienceRecord,
+  scope: readonly string[],
+  cursor: string | null,
+) {
   const audible = audibleTo(run, record, context.subject, context.config().destinations);
-  return keep(context, run, record, scope, audible);
+  return keep(context, run, record, scope, audible, cursor);
 }
 
-/** A destination that leaves a run misses a part of it, so it gets the whole once it returns. */
+/** A destination that leaves a run misses a part of it, which it gets once it returns. */
 async function keep(
   { store, lease }: RunContext,
   run: Run,
   record: AudienceRecord,
   scope: readonly string[],
   stay: readonly string[],
+  cursor: string | null,
 ): Promise<readonly string[]> {
   const staying = scope.filter((name) => stay.includes(name));
   if (staying.length < scope.length) {
-    const gone = (run.destinations ?? []).filter((name) => !staying.includes(name));
-    const lapsed = [...new Set([...record.lapsed, ...gone])];
+    const { skipped = [] } = run;
+    const left = [...staying, ...skipped];
+    const gone = (run.destinations ?? []).filter((name) => !left.includes(name));
     const destinations = record.destinations.filter((name) => !gone.includes(name));
-    await store.saveRun({ ...run, destinations: staying }, lease.fence, { ...record, destinations, lapsed });
+    const behind = lapse(record, gone, (name) => knownAfterLeaving(run, record, name, cursor !== null));
+    await store.saveRun({ ...run, destinations: left }, lease.fence, { ...record, destinations, ...behind });
   }
   return staying;
 }

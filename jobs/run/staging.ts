@@ -11,7 +11,7 @@ import { whyHeld } from './hold-reason.ts';
 import type { Debt } from './owed-membership.ts';
 import { failingSince } from './retry-times.ts';
 import { newRecord, type RunContext, type RunPlace, type Subject, type SyncOrder } from './run-context.ts';
-import { failed, isEdited, isFirst, newRun, reasonOf, scopeOf, withCounts } from './run-record.ts';
+import { failed, isEdited, isFirst, newRun, reasonOf, scopeOf, skippedBy, withCounts } from './run-record.ts';
 import { lastVersion, nextVersion } from './snapshot-version.ts';
 
 /** The time limit of a subject without a definition, which has no SQL to run. */
@@ -56,7 +56,7 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
   const edited = isEdited(subject, known) && (action === 'sync' || action === 'resync');
   const { renamedTo } = order;
-  const changeReason = reasonOf(action, known, edited, { isReturn: debt?.leavers ?? false, renamedTo });
+  const changeReason = reasonOf(action, known, edited, { isReturn: debt?.isReturn, renamedTo });
   const of = { action, asOf, destinations, epoch: settled, changeReason };
   let run: Run = {
     ...newRun(context, of, known, startedAt),
@@ -64,6 +64,8 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
     ...(edited && { isEdited: true }),
     ...(renamedTo !== undefined && { renamedTo }),
   };
+  const skipped = skippedBy(run, context.config().destinations);
+  if (skipped.length > 0) run = { ...run, skipped };
   // Saved first, so that people see it computing, and so that it counts as failed if the process dies.
   await store.saveRun(run, lease.fence, { ...known, definitionHash: record.definitionHash });
   try {
@@ -126,7 +128,9 @@ async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, kno
   return withinTime(clock, timeout, context.signal, (signal) =>
     engine.stage({
       ...{ plan: run.id, key: subject.key, kind: subject.kind, action, sql, asOf, toVersion, signal },
-      leavers: debt?.leavers ?? false,
+      leavers: debt?.isReturn ?? false,
+      onlyLeavers: debt?.action === 'backfill' && debt.skips && debt.known === null,
+      known: debt?.known ?? null,
       leasedAt: lease.since,
       freshness: expect?.freshness?.column,
       allowPlaceholders,

@@ -1,6 +1,7 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { AudienceRecord, Run } from '../../src/store/port.ts';
 import type { Staged } from '../engines/port.ts';
+import { knownAfterLeaving, lapse } from './owed-membership.ts';
 import { failingSince } from './retry-times.ts';
 import type { RunContext, RunPlace } from './run-context.ts';
 import { failed, recordAfter } from './run-record.ts';
@@ -62,7 +63,7 @@ async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): P
   }
   // An end can't be half sent: a destination that got a part of it gets everything again.
   const destinations = before.destinations.filter((name) => !told.includes(name));
-  return { ...before, destinations, lapsed: [...new Set([...before.lapsed, ...told])] };
+  return { ...before, destinations, ...lapse(before, told, (name) => knownAfterLeaving(run, before, name, true)) };
 }
 
 /** Removes the plan of a finished run. If that fails, the next run does it. */

@@ -86,6 +86,6 @@ function isDue(
   if (!hasEngine(engine, config)) return false;
   if (own ? own.paused || endedAt !== null : endedAt === null) return false;
   const debts = debtsOf(record, own?.source ?? source, config.destinations);
-  if (debts.some(({ destination, leavers }) => !leavers || isBack(destination))) return true;
+  if (debts.some(({ destination, isReturn }) => !isReturn || isBack(destination))) return true;
   return endedAt !== null && now - (lastRunAt ?? endedAt) >= SELDOM;
 }

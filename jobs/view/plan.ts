@@ -10,7 +10,7 @@ import { type Explained, explainer, reasonsOf } from '../run/explanations.ts';
 import { asRename } from '../run/guard.ts';
 import { whyHeld } from '../run/hold-reason.ts';
 import { bodyBuilder } from '../run/identify-body.ts';
-import { debtsOf } from '../run/owed-membership.ts';
+import { type Debt, debtsOf, skipsPast } from '../run/owed-membership.ts';
 import { newRecord, type Subject } from '../run/run-context.ts';
 import { isEdited, isFirst, reasonOf, scopeOf } from '../run/run-record.ts';
 import { missing, moved } from '../run/snapshot-version.ts';
@@ -31,11 +31,15 @@ export interface SyncPlan extends RunCounts {
   readonly before: number;
   /** Members who leave because their ids mean nobody. */
   readonly placeholders: readonly string[];
-  /** Messages to `destinations`; newcomers get the whole membership in addition. */
+  /** Messages to `destinations`. */
   readonly messages: number;
   readonly destinations: readonly string[];
   readonly newcomers: readonly string[];
-  /** Those of `newcomers` that had it before and missed changes. They also get users who left. */
+  /** Those of `destinations` that skip past members, and get nothing of a first sync. */
+  readonly skipped: readonly string[];
+  /** Messages that single destinations get in addition. */
+  readonly owed: readonly Owed[];
+  /** Those of `newcomers` that had it before and missed changes. They get these, or everything if they are unknown. */
   readonly returning: readonly string[];
   /** Destinations whose filters now exclude it. They get its end for each member. */
   readonly withdrawn: readonly string[];
@@ -66,8 +70,19 @@ export interface SyncPlan extends RunCounts {
   readonly sample: readonly string[];
 }
 
+export interface Owed {
+  readonly destination: string;
+  readonly reason: 'backfill' | 'returning' | 'withdrawn';
+  readonly messages: number;
+  /** True if history shows what it has, so that it gets only what is different. */
+  readonly isDifference: boolean;
+}
+
 interface PlanRequest {
-  readonly store: Pick<Records, 'audience' | 'runs' | 'attempts' | 'pausedAudiences' | 'deletions' | 'excluded'>;
+  readonly store: Pick<
+    Records,
+    'audience' | 'runs' | 'attempts' | 'pausedAudiences' | 'deletions' | 'excluded' | 'historySince'
+  >;
   readonly engine: Engine;
   readonly clock: Clock;
   readonly subject: Subject;
@@ -98,7 +113,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const asFormer = (counts: Preview) => (request.former ? asRename(counts, retired) : counts);
   // Live audiences were judged by their engine.
   const heldBy = returned.frozen === undefined ? whyHeld : () => returned.frozen ?? null;
-  const { posts, ...reach } = reachOf(request, preview, known, retired);
+  const { posts, ...reach } = await reachOf(request, preview, known, retired);
   const rate = await measuredRate(request);
   const { before, members, entered, exited, changed, invalid, duplicates } = preview;
   const first = isFirst(known);
@@ -140,33 +155,65 @@ interface Posts {
 }
 
 /** The destinations that would be notified, and what would be posted to them. */
-function reachOf(
-  { config, subject }: PlanRequest,
+async function reachOf(
+  request: PlanRequest,
   preview: Preview,
   known: AudienceRecord,
   retired: number,
-): Pick<SyncPlan, 'destinations' | 'newcomers' | 'returning' | 'withdrawn' | 'filtered' | 'away'> & {
-  readonly posts: readonly Posts[];
-} {
+): Promise<
+  Pick<
+    SyncPlan,
+    'destinations' | 'newcomers' | 'skipped' | 'owed' | 'returning' | 'withdrawn' | 'filtered' | 'away'
+  > & {
+    readonly posts: readonly Posts[];
+  }
+> {
+  const { config, subject, store } = request;
   const all = config().destinations;
   const destinations = scopeOf('sync', known, subject, all);
   const newcomers = connectedTo(subject, all).filter((name) => !destinations.includes(name));
-  const withdrawn = debtsOf(known, subject.source, all).flatMap(({ action, destination }) =>
-    action === 'withdraw' && known.endedAt === null ? destination : [],
-  );
+  const owed: Owed[] = [];
+  for (const debt of debtsOf(known, subject.source, all, await store.historySince())) {
+    if (known.endedAt === null) owed.push(await owedTo(request, debt, preview, known));
+  }
+  for (const name of newcomers.filter((name) => !owed.some(({ destination }) => destination === name))) {
+    owed.push({ destination: name, reason: 'backfill', messages: preview.members, isDifference: false });
+  }
+  const of = (...reasons: Owed['reason'][]) =>
+    owed.filter(({ reason }) => reasons.includes(reason)).map(({ destination }) => destination);
   const reached = reachedBy(subject.source, all).map(({ name }) => name);
+  const skipping = all.filter(skipsPast).map(({ name }) => name);
+  const skipped = isFirst(known) ? destinations.filter((name) => skipping.includes(name)) : [];
+  const told = destinations.filter((name) => !skipped.includes(name));
   return {
-    ...{ destinations, newcomers },
-    returning: newcomers.filter((name) => known.lapsed.includes(name)),
-    withdrawn,
+    ...{ destinations, newcomers, skipped, owed },
+    returning: of('returning'),
+    withdrawn: of('withdrawn'),
     filtered: filteredOut(subject, all),
     away: [...known.destinations, ...known.lapsed].filter((name) => !reached.includes(name)),
     posts: [
-      ...postsTo(destinations, all, preview.total + retired),
-      ...postsTo(newcomers, all, preview.members),
-      ...postsTo(withdrawn, all, preview.before),
+      ...postsTo(told, all, preview.total + retired),
+      ...owed.flatMap(({ destination, messages }) => postsTo([destination], all, messages)),
     ],
   };
+}
+
+/** What a destination would get in addition, before the changes of the sync or after them. */
+async function owedTo(
+  request: PlanRequest,
+  { destination, action, isReturn, known, skips }: Debt,
+  preview: Preview,
+  record: AudienceRecord,
+): Promise<Owed> {
+  const isEnd = action === 'withdraw';
+  const reason = isEnd ? 'withdrawn' : isReturn ? 'returning' : 'backfill';
+  const owed = { destination, reason, isDifference: known !== null } as const;
+  if (!isEnd && !isReturn) return { ...owed, messages: preview.members };
+  // The difference to what the sync would make of the membership.
+  const asked =
+    known && !isEnd ? { action: 'sync' as const } : { action, leavers: isReturn, onlyLeavers: skips && !isEnd };
+  const { total } = await request.engine.preview({ ...stageRequest(request, record), ...asked, known }, 0);
+  return { ...owed, messages: known || isEnd ? total : total + (skips ? preview.exited : preview.entered) };
 }
 
 function filteredOut(subject: Subject, all: readonly Destination[]): readonly string[] {
@@ -251,7 +298,7 @@ function fewOf(
 }
 
 async function sampleBodies(
-  { subject, engine, asOf: at }: PlanRequest,
+  { subject, engine, store, asOf: at }: PlanRequest,
   { sample, columns }: Preview,
   record: AudienceRecord | null,
   run: Explained,
@@ -260,7 +307,7 @@ async function sampleBodies(
   const removed = (record?.columns ?? []).filter((name) => !columns.includes(name));
   const body = bodyBuilder({ key, kind, columns, removed, at, now: () => at });
   const sequence = Math.max(record?.sequence ?? 0, at * 1000);
-  const explanation = await explainer(engine, run)(sample);
+  const explanation = await explainer({ engine, store }, run)(sample);
   return sample.userIds.map((userId, index) =>
     body('preview', {
       ...explanation(index),

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { SIGNINGS } from '../destination.ts';
+import { BACKFILL_MODES, SIGNINGS } from '../destination.ts';
 import { suggestion } from '../kernel/spelling.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
 import {
@@ -91,6 +91,12 @@ const destinationShape = {
       description: 'The audiences and traits that it gets; all unless given, `[]` for none.',
       examples: [['big_spenders']],
     }),
+  backfill: z
+    .enum(BACKFILL_MODES, `must be one of ${BACKFILL_MODES.join(', ')}`)
+    .default('send')
+    .describe(
+      'What it gets of an audience that is new, or new to it: `send` every member, or `skip` them, so that it gets later changes only.',
+    ),
   sharedSecret: oneOrMore(signingSecret, 'must be a secret, or a list of secrets while rotating')
     .optional()
     .meta({

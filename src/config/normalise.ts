@@ -102,6 +102,7 @@ function destinationOf(destination: ConfigFile['destinations'][number]): Destina
     enabled,
     sources: [...new Set(sources)],
     ...(types || events || audiences ? { wants: wantsOf(destination) } : {}),
+    ...(destination.backfill === 'skip' && { backfill: destination.backfill }),
     secrets: destination.sharedSecret ?? [],
     signing: destination.signing,
     endpoints: webhooks.map(({ url, headers, batch }) => {

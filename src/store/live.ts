@@ -140,6 +140,9 @@ export interface LivePast {
   readonly until: number;
 }
 
+export type UserPast = LivePast & { readonly user: string };
+export type UserCause = Omit<LiveCause, 'at'> & { readonly user: string };
+
 /** A plan of live membership; its counts are the engine's. */
 export interface LivePlan {
   readonly key: string;
@@ -258,6 +261,10 @@ export interface LiveState {
   dropAudience(key: string): Promise<void>;
   pastValues(key: string, user: string): Promise<readonly LivePast[]>;
   causesOf(key: string, user: string): Promise<readonly LiveCause[]>;
+  /** Past values of these users that ended after a version. */
+  pastSince(key: string, version: number, users: readonly string[]): Promise<readonly UserPast[]>;
+  /** Causes of what these users were told after a version. */
+  causesSince(key: string, version: number, users: readonly string[]): Promise<readonly UserCause[]>;
   changedBy(key: string, version: number, after: string, limit: number): Promise<readonly LiveMember[]>;
   pruneChanges(before: number): Promise<void>;
   /** Removes users from membership, plans and pasts of these keys, or of all. */

@@ -54,6 +54,8 @@ export interface Run extends RunCounts {
   readonly reasons?: ReasonCounts;
   /** Only these destinations; null for all that are connected to the source. */
   readonly destinations: readonly string[] | null;
+  /** Those of `destinations` that count as told, although they get none of it (`backfill: skip`). */
+  readonly skipped?: readonly string[];
   /** The new key, if it ends a renamed audience. */
   readonly renamedTo?: string;
   /** Former key of a renamed audience, which the first sync under the new name ends. */
@@ -62,6 +64,8 @@ export interface Run extends RunCounts {
   /** Deletions up to this epoch were complete at the start; users deleted later are excluded from its result. */
   readonly epoch: number;
   readonly startedAt: number;
+  /** When its process got the lease, which the engine keeps as the time of its changes. */
+  readonly leasedAt?: number;
   readonly finishedAt: number | null;
   /** Milliseconds on hold until a person approved it. */
   readonly waited?: number;
@@ -85,6 +89,17 @@ export interface LastSuccess {
   readonly at: number;
 }
 
+/** The membership that a destination has, although it missed changes. */
+export interface KnownMembership {
+  readonly destination: string;
+  /** The last version of which it has everything. */
+  readonly version: number;
+  /** It may have parts of versions up to this one. */
+  readonly upTo: number;
+  /** The changes that it lacks were computed at this time or later. */
+  readonly at: number;
+}
+
 /** Record of an audience or computed trait. */
 export interface AudienceRecord {
   readonly key: string;
@@ -104,6 +119,8 @@ export interface AudienceRecord {
   readonly destinations: readonly string[];
   /** Destinations that had it once and missed changes, possibly its end: on return they also get the exits. */
   readonly lapsed: readonly string[];
+  /** What those have, as far as that is known; on return they get the difference. */
+  readonly known?: readonly KnownMembership[];
   /** Trait keys sent to members, for `retire`. */
   readonly columns: readonly string[];
   /** Keys removed from the definition: null in all bodies while somebody may still have their values. */
@@ -177,6 +194,10 @@ export interface RunRecords {
   runs(filter: RunFilter): Promise<readonly Run[]>;
   /** The newest runs of each key, at most `limit`, newest first; keys without runs are missing. */
   newestRuns(keys: readonly string[], limit: number): Promise<ReadonlyMap<string, readonly Run[]>>;
+  /** The time from which on past membership is known; 0 if nothing was removed yet. */
+  historySince(): Promise<number>;
+  /** Notes that membership that ended before this time is being removed from the engines. */
+  forgetHistory(before: number): Promise<void>;
   runProgress(run: string): Promise<RunProgress>;
   lastSuccesses(): Promise<readonly LastSuccess[]>;
   /**

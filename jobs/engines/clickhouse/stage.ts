@@ -14,7 +14,7 @@ import {
 import { idAdvice } from '../sql/describe.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { type ClickHouse, isIncomplete } from './session.ts';
-import { readSnapshot, tablesOf } from './tables.ts';
+import { latestStates, readSnapshot, tablesOf } from './tables.ts';
 import { bare, idText, isIdType, isReordered, jsonText, jsonType, literal, moment, name, whole } from './types.ts';
 
 /** The rows of a definition, once its columns are known. */
@@ -64,7 +64,7 @@ export async function previewPlan(
     const groups = await session.rows(groupsOf(`(${query})`, `, ${rows}`), request.signal);
     const sample = groups
       .filter(([was, now, folded]) => (was || now) && !folded)
-      .flatMap((group) => (group[5] as object[]).slice(0, size))
+      .flatMap((group) => (group[6] as object[]).slice(0, size))
       // Some servers name the fields of a tuple, which then arrives as an object.
       .map((row) => Object.values(row) as [unknown, string, boolean, boolean, string | null])
       .map(([n, ...rest]) => [whole(n), ...rest] as const)
@@ -195,11 +195,50 @@ function newestQuery(statement: string, column: StagedColumn, latest: number): s
  * into one row without an id, and so are rows without a usable id.
  */
 function planQuery(request: StageRequest, fresh: string | null, { version }: Snapshot, session: ClickHouse): string {
-  const { action, kind, key } = request;
-  const known = `SELECT toNullable(user_id) AS id, value, 0 AS fresh, present, version
-    FROM ${tablesOf(session).states(key)} WHERE version <= ${version}`;
+  const states = tablesOf(session).states(request.key);
+  const known = `SELECT user_id, value, present, version FROM ${states} WHERE version <= ${version}`;
+  const compared = version === 0 ? null : known;
+  if (!request.known) return comparison(request, fresh, compared, null);
+  const { known: past, touched } = pastStates(request, request.known, version, session);
+  if (request.action === 'withdraw' || fresh !== null) return comparison(request, fresh, past, touched);
+  const members = `SELECT user_id AS id, value FROM (${latestStates(states, version)}) WHERE present`;
+  return comparison({ ...request, action: 'sync' }, members, past, touched);
+}
+
+/** The members in a past version, and users who changed in versions of which a destination may have a part. */
+function pastStates(
+  { key }: StageRequest,
+  { version, upTo }: NonNullable<StageRequest['known']>,
+  current: number,
+  session: ClickHouse,
+) {
+  const tables = tablesOf(session);
+  const states = tables.states(key);
+  const ended = `FROM ${tables.history} WHERE key = ${literal(key)}`;
+  const members = `SELECT user_id, any(value) AS value, true AS present, 1 AS version FROM (
+      SELECT user_id, value ${ended} AND since <= ${version} AND until > ${version}
+      UNION ALL SELECT user_id, value FROM (${latestStates(states, current)}) WHERE present AND since <= ${version})
+    GROUP BY user_id`;
+  if (upTo === version) return { known: members, touched: null };
+  const within = (edge: string) => `${edge} > ${version} AND ${edge} <= ${upTo}`;
+  const touched = `SELECT user_id ${ended} AND (${within('since')} OR ${within('until')})
+    UNION DISTINCT SELECT user_id FROM ${states} WHERE ${within('version')}`;
+  return { known: `${members} UNION ALL SELECT user_id, NULL, false, 0 FROM (${touched})`, touched };
+}
+
+/**
+ * @param states - (user_id, value, present, version) of what it is compared with; null for nothing
+ * @param touched - users who are named even if nothing has changed
+ */
+function comparison(
+  { action, kind, leavers, onlyLeavers }: StageRequest,
+  fresh: string | null,
+  states: string | null,
+  touched: string | null,
+): string {
   const seen = `SELECT toNullable(id) AS id, CAST(value AS Nullable(String)) AS value, 1 AS fresh, 0 AS present, 0 AS version FROM (${fresh})`;
-  const rows = [...(fresh === null ? [] : [seen]), ...(version === 0 ? [] : [known])];
+  const known = `SELECT toNullable(user_id) AS id, value, 0 AS fresh, present, version FROM (${states})`;
+  const rows = [...(fresh === null ? [] : [seen]), ...(states === null ? [] : [known])];
   const nobody = `SELECT CAST(NULL AS Nullable(String)) AS id, CAST(NULL AS Nullable(String)) AS value, 0 AS fresh, 0 AS present, 0 AS version WHERE false`;
   const users = `SELECT id, sum(fresh) AS seen, maxIf(value, fresh = 1) AS new_value,
       argMaxIf((value, present), version, fresh = 0) AS latest, tupleElement(latest, 1) AS old_value,
@@ -209,20 +248,21 @@ function planQuery(request: StageRequest, fresh: string | null, { version }: Sna
   const now = fresh !== null ? `id IS NOT NULL AND seen > 0 AND ${present}` : action === 'backfill' ? 'was' : 'false';
   const value =
     fresh !== null ? `if(now, new_value, NULL)` : action === 'backfill' ? 'if(was, old_value, NULL)' : 'NULL';
-  const leavers = action === 'resync' || (fresh === null && request.leavers);
-  const stays = action === 'sync' ? 'was AND now AND same' : 'false';
+  const isNamed = touched === null ? '' : ` AND id NOT IN (${touched})`;
+  const stays = action === 'sync' ? `was AND now AND same${isNamed}` : 'false';
+  const all = action === 'resync' || touched !== null || (fresh === null && leavers);
   return `SELECT row_number() OVER (ORDER BY user_id ASC NULLS LAST) AS n, user_id, value, was, now, same, rows FROM (
     SELECT if(stays, NULL, id) AS user_id, if(stays, NULL, told) AS value, was, now, same, sum(greatest(seen, 1)) AS rows FROM (
       SELECT id, seen, CAST(${value} AS Nullable(String)) AS told, was, ${now} AS now,
         was AND now AND (told = old_value OR (told IS NULL AND old_value IS NULL) OR ${isReordered('told', 'old_value')}) AS is_same,
         ifNull(is_same, false) AS same, ${stays} AS stays
       FROM (${users}))
-    WHERE was OR now OR id IS NULL${leavers ? ' OR true' : ''}
+    WHERE ${onlyLeavers ? 'NOT was' : `was OR now OR id IS NULL${all ? ' OR true' : ''}`}
     GROUP BY user_id, value, was, now, same)`;
 }
 
 function groupsOf(table: string, more = ''): string {
-  return `SELECT was, now, user_id IS NULL AS folded, count(), sum(rows)${more} FROM ${table} GROUP BY was, now, folded`;
+  return `SELECT was, now, user_id IS NULL AS folded, count(), sum(rows), countIf(NOT same)${more} FROM ${table} GROUP BY was, now, folded`;
 }
 
 function counted(
@@ -232,7 +272,9 @@ function counted(
   described: DescribedStage | null,
   newest: object,
 ): Staged {
-  const found = new Map(groups.map(([was, now, folded, users, rows]) => [group(was, now, folded), { users, rows }]));
+  const found = new Map(
+    groups.map(([was, now, folded, users, rows, other]) => [group(was, now, folded), { users, rows, other }]),
+  );
   const users = (of: string) => whole(found.get(of)?.users ?? 0);
   const rows = (of: string) => whole(found.get(of)?.rows ?? 0);
   const [entered, exited, kept, leavers] = [users('010'), users('100'), users('110'), users('000')];
@@ -242,7 +284,7 @@ function counted(
   return {
     ...{ plan: request.plan, key: request.key, kind: request.kind, action: request.action },
     ...{ fromVersion: snapshot.version, toVersion: request.toVersion, before, members, entered, exited },
-    changed: request.action === 'sync' ? kept : 0,
+    changed: runsDefinition(request) ? whole(found.get('110')?.other ?? 0) : 0,
     invalid: rows('001'),
     duplicates: runsDefinition(request) ? rows('111') + rows('110') + rows('010') - members : 0,
     total: entered + exited + kept + leavers,

@@ -1,5 +1,5 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
-import type { LiveAudience, LiveMember, LivePlanRow, LiveWhich } from '../../../src/store/live.ts';
+import type { LiveAudience, LiveMember, LivePlanRow, LiveState, LiveWhich } from '../../../src/store/live.ts';
 import type { Preview, StageRequest } from '../port.ts';
 import type { LiveContext } from './context.ts';
 import { memberPages, readAudience } from './members.ts';
@@ -62,7 +62,38 @@ async function readyAudience({ store, hashOf }: LiveContext, key: string): Promi
   );
 }
 
-async function* rowsToTell({ store }: LiveContext, request: StageRequest): AsyncGenerator<readonly LivePlanRow[]> {
+async function* rowsToTell(live: LiveContext, request: StageRequest): AsyncGenerator<readonly LivePlanRow[]> {
+  const { store } = live;
+  if (request.known) yield* rowsSince(store, request, request.known);
+  else yield* rowsOfAll(store, request);
+}
+
+/** Compares the members with those of a past version. */
+async function* rowsSince(
+  store: LiveState,
+  { key, action }: StageRequest,
+  { version, upTo }: NonNullable<StageRequest['known']>,
+): AsyncGenerator<readonly LivePlanRow[]> {
+  const isWithin = (at: number) => at > version && at <= upTo;
+  let position = 0;
+  for await (const page of memberPages(store, key, 'all')) {
+    const users = page.flatMap(({ user, since }) => (since > version ? user : []));
+    const past = Map.groupBy(await store.pastSince(key, version, users), ({ user }) => user);
+    const causes = Map.groupBy(await store.causesSince(key, version, users), ({ user }) => user);
+    yield page.flatMap(({ user, current, told, since }): LivePlanRow[] => {
+      const theirs = past.get(user) ?? [];
+      const before = since > version ? (theirs.find((each) => each.since <= version)?.value ?? null) : told;
+      const value = action === 'withdraw' ? null : action === 'sync' ? current : told;
+      const isTouched = isWithin(since) || theirs.some((each) => isWithin(each.since) || isWithin(each.until));
+      if (value === before && !isTouched) return [];
+      position += 1;
+      const { cause = null, changedAt = null } = causes.get(user)?.find((each) => each.version === since) ?? {};
+      return [{ position, user, told: before, value, cause, changedAt }];
+    });
+  }
+}
+
+async function* rowsOfAll(store: LiveState, request: StageRequest): AsyncGenerator<readonly LivePlanRow[]> {
   let position = 0;
   for await (const page of memberPages(store, request.key, whichOf(request))) {
     yield page.flatMap((member): LivePlanRow[] => {
@@ -83,11 +114,14 @@ function whichOf({ action, leavers }: StageRequest): LiveWhich {
 }
 
 /** The value that a plan sends for a user: null if the user leaves, undefined if nothing is sent. */
-function valueToTell({ current, told, since }: LiveMember, { action }: StageRequest): string | null | undefined {
+function valueToTell(
+  { current, told, since }: LiveMember,
+  { action, onlyLeavers }: StageRequest,
+): string | null | undefined {
   const isKnown = told !== null || since > 0;
   if (action === 'sync') return current;
   if (action === 'resync') return current !== null || isKnown ? current : undefined;
-  if (!isKnown) return undefined;
+  if (!isKnown || (onlyLeavers && told !== null)) return undefined;
   return action === 'backfill' ? told : null;
 }
 

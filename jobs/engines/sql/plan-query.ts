@@ -53,6 +53,8 @@ export interface KeyTables {
   readonly members: string | null;
   /** (user_id, since): users who left and have not returned. */
   readonly leavers: string | null;
+  /** (key, user_id, value, since, until): past states of members. */
+  readonly history: string;
 }
 
 /** From here on, fifteen digits round to a number that JSON readers take for infinity. */
@@ -91,7 +93,8 @@ export function hasPlaces(action: Action, fromVersion: number): boolean {
  * all counts.
  */
 export function planQuery(request: StageRequest, fresh: string, tables: KeyTables, dialect: SqlDialect): string {
-  const isFirst = tables.members === null && (request.action === 'sync' || request.action === 'resync');
+  const isFirst =
+    tables.members === null && !request.known && (request.action === 'sync' || request.action === 'resync');
   return isFirst ? firstRows(request, fresh, dialect) : dialect.numbered(planRows(request, fresh, tables, dialect));
 }
 
@@ -114,14 +117,17 @@ function firstRows({ kind }: StageRequest, fresh: string, dialect: SqlDialect): 
 }
 
 function planRows(request: StageRequest, fresh: string, tables: KeyTables, dialect: SqlDialect): string {
-  const members = tables.members ?? NO_ROWS;
+  const now = tables.members ?? NO_ROWS;
+  const members = request.known ? membersAt(request.known.version, request, tables, dialect) : now;
   const leavers = tables.leavers ?? NO_ROWS;
   switch (request.action) {
     case 'retire':
     case 'withdraw':
     case 'backfill': {
-      const [value, now] = request.action === 'backfill' ? ['value', 'TRUE'] : ['NULL::varchar', 'FALSE'];
-      const whole = `SELECT user_id, ${value} AS value, TRUE AS was, ${now} AS now, 1 AS rows FROM ${members} AS members`;
+      if (request.known) return sinceKnown(request, request.known, { ...tables, members: now }, members, dialect);
+      const isBackfill = request.action === 'backfill';
+      const [value, isMember] = isBackfill ? ['value', 'TRUE'] : ['NULL::varchar', 'FALSE'];
+      const whole = `SELECT user_id, ${value} AS value, TRUE AS was, ${isMember} AS now, 1 AS rows FROM ${members} AS members${request.onlyLeavers ? ' WHERE FALSE' : ''}`;
       if (!request.leavers) return whole;
       return `${whole} UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1 FROM ${leavers} AS leavers`;
     }
@@ -133,6 +139,48 @@ function planRows(request: StageRequest, fresh: string, tables: KeyTables, diale
     case 'sync':
       return difference(request, fresh, members, dialect);
   }
+}
+
+type Known = NonNullable<StageRequest['known']>;
+
+/** The members in a past version, as the table of members. */
+function membersAt(version: number, { key }: StageRequest, tables: KeyTables, { binary }: SqlDialect): string {
+  const past = `SELECT user_id${binary} AS user_id, value, since FROM ${tables.history}
+    WHERE key = ${literal(key)} AND since <= ${version} AND until > ${version}`;
+  if (tables.members === null) return `(${past})`;
+  return `(SELECT user_id, value, since FROM ${tables.members} WHERE since <= ${version} UNION ALL ${past})`;
+}
+
+/**
+ * What a destination lacks that has the membership of a past version, and users who changed in versions of which it may
+ * have a part.
+ *
+ * @param before - the members in that version
+ */
+function sinceKnown(
+  request: StageRequest,
+  { version, upTo }: Known,
+  tables: KeyTables,
+  before: string,
+  dialect: SqlDialect,
+): string {
+  const { members, history } = tables;
+  const isEnd = request.action !== 'backfill';
+  const current = request.kind === 'trait' ? 'user_id AS id, value, 1 AS rows' : 'user_id AS id';
+  const lacking = isEnd
+    ? `SELECT user_id, NULL::varchar AS value, TRUE AS was, FALSE AS now, 1 AS rows FROM ${before} AS members`
+    : difference({ ...request, action: 'sync' }, `SELECT ${current} FROM ${members} AS members`, before, dialect);
+  if (upTo === version) return lacking;
+  const within = (edge: string) => `${edge} > ${version} AND ${edge} <= ${upTo}`;
+  const touched = `SELECT user_id FROM ${members} AS members WHERE ${within('since')}
+    UNION SELECT user_id${dialect.binary} FROM ${history} AS history
+      WHERE key = ${literal(request.key)} AND (${within('since')} OR ${within('until')})`;
+  const isMember = isEnd ? 'FALSE' : 'members.user_id IS NOT NULL';
+  return `WITH lacking AS (${lacking})
+    SELECT * FROM lacking
+    UNION ALL SELECT touched.user_id, ${isEnd ? 'NULL' : 'members.value'}, ${isMember}, ${isMember}, 1
+      FROM (${touched}) AS touched LEFT JOIN ${members} AS members ON members.user_id = touched.user_id
+      WHERE NOT EXISTS (SELECT 1 FROM lacking WHERE lacking.user_id = touched.user_id)`;
 }
 
 function difference(request: StageRequest, fresh: string, members: string, dialect: SqlDialect): string {

@@ -43,11 +43,11 @@ export function stagePlan(database: SqlDatabase, request: StageRequest, table: s
 async function computePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
   const { session, dialect } = database;
   const snapshot = await readSnapshot(database, request.key);
-  const { members, leavers } = tablesOf(session);
+  const { members, leavers, history } = tablesOf(session);
   const tables: KeyTables =
     snapshot.version === 0
-      ? { members: null, leavers: null }
-      : { members: members(request.key), leavers: leavers(request.key) };
+      ? { members: null, leavers: null, history }
+      : { members: members(request.key), leavers: leavers(request.key), history };
   const isKept = table.includes('.');
   const { fresh, traits, newest } = await freshRows(database, request);
   // Queried first: rows written in the meantime make the result newer than reported, never older.
@@ -149,11 +149,25 @@ async function count(session: SqlSession, request: StageRequest, table: string, 
     members,
     entered,
     exited,
-    changed: request.action === 'sync' ? kept : 0,
+    changed: request.action === 'sync' ? kept : await changedByResync(session, request, table, snapshot),
     invalid,
     duplicates: runsDefinition(request) ? usable - members : 0,
     total: entered + exited + kept + leavers,
   };
+}
+
+/** A resync's plan doesn't tell members with another value from the others. */
+async function changedByResync(
+  session: SqlSession,
+  { action, kind, key }: StageRequest,
+  table: string,
+  { version }: Snapshot,
+): Promise<number> {
+  if (action !== 'resync' || kind === 'audience' || version === 0) return 0;
+  const [[changed] = []] = await session.rows(`SELECT count(*) FROM ${table} AS planned
+    JOIN ${membersTable(key)} AS members ON members.user_id = planned.user_id
+    WHERE planned.was AND planned.now AND planned.value IS DISTINCT FROM members.value`);
+  return Number(changed);
 }
 
 /** At most `limit` rows of a plan after position `after`; fewer if values are long. */

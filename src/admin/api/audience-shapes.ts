@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { listPaging } from './list.ts';
-import { instant, paging, pagingByUser, time } from './shapes.ts';
+import { instant, paging, pagingByUser, reason, reasonCounts, time } from './shapes.ts';
 
 const todo = z.discriminatedUnion('do', [
   z.object({ do: z.literal('decide'), run: z.string(), reason: z.string() }),
@@ -88,6 +88,10 @@ export const plan = z.object({
   messages: z.int(),
   destinations: z.array(z.string()),
   newcomers: z.array(z.string()),
+  skipped: z.array(z.string()).describe('Those of `destinations` that get nothing of a first sync.'),
+  owed: z
+    .array(z.object({ destination: z.string(), reason, messages: z.int(), isDifference: z.boolean() }))
+    .describe('Messages that single destinations get in addition.'),
   returning: z.array(z.string()),
   withdrawn: z.array(z.string()),
   filtered: z.array(z.string()),
@@ -99,6 +103,7 @@ export const plan = z.object({
   retired: z.int(),
   paused: pause.describe('By a person: until they resume it, a sync passes over it.'),
   unfinished: z.array(z.object({ run: z.string(), state: z.string(), reason: z.string().nullable() })),
+  reasons: reasonCounts,
   sample: z.array(z.unknown()).describe('Bodies as they would be sent.'),
 });
 

@@ -106,13 +106,8 @@ function describePlan(plan: SyncPlan, paused: string | null, options: PlanOption
       `${changed > 0 ? `, ${changed} change` : ''}`,
     `${count(plan.messages, 'message')} to ${plan.destinations.join(', ') || 'no destination'}, ${count(plan.calls, 'call')} in all`,
   ];
-  const fresh = plan.newcomers.filter((name) => !plan.returning.includes(name));
-  const gone = kind === 'trait' ? 'null' : 'false';
-  if (fresh.length > 0) lines.push(`the whole membership to ${fresh.join(', ')}, new since`);
-  if (plan.returning.length > 0)
-    lines.push(`the whole membership and who left to ${plan.returning.join(', ')}, back since`);
-  if (plan.withdrawn.length > 0)
-    lines.push(`${gone} for each member to ${plan.withdrawn.join(', ')}, which no longer wants it`);
+  if (plan.skipped.length > 0) lines.push(`none of them to ${plan.skipped.join(', ')}, by backfill: skip`);
+  lines.push(...plan.owed.map((owed) => owedLine(owed, kind)));
   const kept = plan.filtered.filter((name) => !plan.withdrawn.includes(name));
   if (kept.length > 0) lines.push(`nothing to ${kept.join(', ')}, by the filters of the destination`);
   if (plan.away.length > 0) lines.push(`what it missed, once it is back, to ${plan.away.join(', ')}`);
@@ -131,6 +126,18 @@ function describePlan(plan: SyncPlan, paused: string | null, options: PlanOption
   lines.push(...plan.unfinished.map((run) => unfinishedLine(run, options)));
   const samples = plan.sample.map(sampleLine);
   return [...lines, ...samples].join('\n  ');
+}
+
+function owedLine(
+  { destination, reason, messages, isDifference }: SyncPlan['owed'][number],
+  kind: SyncPlan['kind'],
+): string {
+  const begun = `${count(messages, 'message')} to ${destination}`;
+  if (reason === 'backfill') return `${begun}, new since: every member`;
+  if (reason === 'withdrawn')
+    return `${begun}, which no longer wants it: ${kind === 'trait' ? 'null' : 'false'} for each member`;
+  if (isDifference) return `${begun}, back since: what it missed`;
+  return `${begun}, back since: everything, and who left, since history does not show what it missed`;
 }
 
 function unfinishedLine({ run, state, reason }: SyncPlan['unfinished'][number], options: PlanOptions): string {

@@ -1,5 +1,15 @@
 import type { Fence } from '../fleet.ts';
-import type { LiveAudience, LiveCause, LiveCommit, LiveMember, LiveOrigin, LivePast, LiveWhich } from '../live.ts';
+import type {
+  LiveAudience,
+  LiveCause,
+  LiveCommit,
+  LiveMember,
+  LiveOrigin,
+  LivePast,
+  LiveWhich,
+  UserCause,
+  UserPast,
+} from '../live.ts';
 import { checkEpoch } from '../records/deletions.ts';
 import { checkFence } from '../records/fence.ts';
 import { listed } from '../records/listed.ts';
@@ -169,6 +179,20 @@ export async function causesOf({ rows }: Session, key: string, user: string): Pr
   const found = await rows<[number, number, ...OriginRow]>(sql`SELECT version, at, cause, changed_at
     FROM rollcall.live_cause WHERE key = ${key} AND user_id = ${user} ORDER BY version`);
   return found.map(([version, at, cause, changedAt]) => ({ version, at, cause, changedAt }));
+}
+
+export async function pastSince({ rows, dialect }: Session, key: string, version: number, users: readonly string[]) {
+  const found = await rows<[string, string, number, number]>(sql`SELECT user_id, value, since, until
+    FROM rollcall.live_past ${dialect.using('live_past_user')}
+    WHERE ${dialect.oneOf(raw('user_id'), 'text', users)} AND key = ${key} AND until > ${version}`);
+  return found.map(([user, value, since, until]): UserPast => ({ user, value, since, until }));
+}
+
+export async function causesSince({ rows, dialect }: Session, key: string, after: number, users: readonly string[]) {
+  const found = await rows<[string, number, ...OriginRow]>(sql`SELECT user_id, version, cause, changed_at
+    FROM rollcall.live_cause ${dialect.using('live_cause_user')}
+    WHERE ${dialect.oneOf(raw('user_id'), 'text', users)} AND key = ${key} AND version > ${after}`);
+  return found.map(([user, version, cause, changedAt]): UserCause => ({ user, version, cause, changedAt }));
 }
 
 export async function changedBy({ rows }: Session, key: string, version: number, after: string, limit: number) {

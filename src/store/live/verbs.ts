@@ -5,6 +5,7 @@ import {
   audiences,
   audiencesBehind,
   causesOf,
+  causesSince,
   changedBy,
   changesBehind,
   commitStep,
@@ -12,6 +13,7 @@ import {
   holdAudience,
   memberPage,
   membersOf,
+  pastSince,
   pastValues,
   pruneChanges,
 } from './members.ts';
@@ -72,7 +74,7 @@ export const LIVE_VERBS = {
     memberPage,
     changesBehind,
   },
-  ...{ pastValues, causesOf, changedBy, pruneChanges },
+  ...{ pastValues, pastSince, causesOf, causesSince, changedBy, pruneChanges },
   ...{ savePlan, findPlan, plansOf, addToPlan, planRows, cutPlan, dropPlan, tellPlan, advanceAudience, dropAudience },
   ...{ forgetUsers },
 } satisfies OverSession<LiveState>;

@@ -34,7 +34,7 @@ import {
   stripRegulation,
   told,
 } from './regulations.ts';
-import { lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
+import { forgetHistory, historySince, lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
 import type { OverSession } from './session.ts';
 import { isSpent, spendPass } from './spent-passes.ts';
 import { forgetTexts } from './texts.ts';
@@ -44,7 +44,7 @@ export const RECORDS = {
   ...{ takeLease, renewLease, releaseLease, trustsClocks },
   ...{ pausedAudiences, pauseAudience, resumeAudience },
   ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
-  ...{ saveRun, run, runs, newestRuns, runProgress },
+  ...{ saveRun, run, runs, newestRuns, runProgress, historySince, forgetHistory },
   ...{ regulations, confirmNotices, confirmed },
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told },
   ...{ suppress, saidIds },
@@ -88,5 +88,5 @@ export const READING_RECORDS: ReadonlySet<string> = new Set<keyof Records>([
     'confirmed',
     'pausedAudiences',
   ] as const),
-  ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs', 'newestRuns'] as const),
+  ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs', 'newestRuns', 'historySince'] as const),
 ]);

@@ -61,6 +61,20 @@ export async function newestRuns(
   return Map.groupBy(found.map(runOf), ({ key }) => key);
 }
 
+export async function historySince({ rows }: Session): Promise<number> {
+  const [row] = await rows<[string]>(sql`SELECT value FROM rollcall.meta WHERE key = 'history_since'`);
+  return Number(row?.[0] ?? 0);
+}
+
+/** Never goes back: what was removed once is gone, even if more is kept from now on. */
+export function forgetHistory(session: Session, before: number): Promise<void> {
+  return session.transaction(async (session) => {
+    if (before <= (await historySince(session))) return;
+    await session.run(sql`INSERT INTO rollcall.meta (key, value) VALUES ('history_since', ${String(before)})
+      ON CONFLICT (key) DO UPDATE SET value = excluded.value`);
+  });
+}
+
 const SUMS = raw(
   ['deliveries', 'untried', 'delivered', 'dead', 'superseded']
     .map((name) => `CAST(coalesce(sum(${name}), 0) AS bigint)`)
