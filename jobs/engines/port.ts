@@ -232,6 +232,8 @@ export interface Cause {
   readonly version: number;
   /** Milliseconds since 1970. */
   readonly at: number;
+  /** When it changed: before `at` if it was on hold. */
+  readonly changedAt: number;
   /** Null if the cause is not an event. */
   readonly event: CausingEvent | null;
   /** The SQL audience whose sync caused it; null for other causes. */

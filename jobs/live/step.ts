@@ -1,3 +1,4 @@
+import type { ChangeReason, ReasonCounts } from '../../src/membership-change.ts';
 import type { Message } from '../../src/message.ts';
 import type { LiveAudience, LiveChange, LiveCommit, LiveMember } from '../../src/store/live.ts';
 import type { AudienceRecord, Deletions, Fence, Store } from '../../src/store/port.ts';
@@ -63,6 +64,7 @@ export interface LiveMoved {
   readonly key: string;
   readonly entered: number;
   readonly exited: number;
+  readonly reasons: ReasonCounts;
 }
 
 /** The most changes that a flush sends at once. */
@@ -203,12 +205,16 @@ class Draft {
     const columns = kind === 'trait' ? [key] : [];
     const body = bodyBuilder({ key, kind, columns, removed: record.formerColumns, at: this.now, now: () => this.now });
     const idOf = messageIds(hashKey, liveRun(key, next), '*');
+    const reasons: Partial<Record<ChangeReason, number>> = {};
     for (const [index, difference] of news.entries()) {
       const { user, current, told } = difference;
       const messageId = idOf(user);
       const value = kind === 'trait' ? traitsText(key, current) : null;
+      const direction = { present: current !== null, was: told !== null };
+      const explanation = liveExplanation(direction, originOf(difference), this.now);
+      reasons[explanation.reason] = (reasons[explanation.reason] ?? 0) + 1;
       const text = body(messageId, {
-        ...liveExplanation({ present: current !== null, was: told !== null }, originOf(difference), this.now),
+        ...explanation,
         ...{ userId: user, present: current !== null, value, sequence: first + index + 1 },
       });
       const conflict = conflictKey(key, user);
@@ -217,7 +223,7 @@ class Draft {
       this.scopes.set(message, scope);
     }
     const { entered, exited } = turnoverOf(news);
-    this.moved.push({ key, entered, exited });
+    this.moved.push({ key, entered, exited, reasons });
     this.told.push({
       key,
       from: version,

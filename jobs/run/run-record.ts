@@ -151,8 +151,8 @@ export function recordAfter(
   const sequence = before.sequence + staged.total;
   const news = lapsed.filter((name) => !before.lapsed.includes(name));
   const { known = [] } = lapse(before, news, (name) => knownAfterLeaving(run, before, name, false));
-  // Without its snapshot an engine has no history either.
-  const isLost = action === 'resync' && staged.fromVersion !== before.version;
+  // Without its snapshot an engine has no history either; of another kind, values can't be compared.
+  const isLost = action === 'resync' && (staged.fromVersion !== before.version || run.kind !== before.kind);
   const after = {
     ...before,
     ...{ sequence, destinations, lapsed },

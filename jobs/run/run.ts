@@ -167,7 +167,7 @@ async function pruneHistory({ engine, store, config, clock, log, subject }: RunC
 /** Continues a held run to its end, as if no guard had stopped it. */
 export async function approveRun(context: RunContext, run: Run, onRun: OnRun): Promise<void> {
   const waited = context.clock.now() - (run.finishedAt ?? context.clock.now());
-  const approved: Run = { ...run, state: 'sending', held: false, finishedAt: null, waited };
+  const approved: Run = { ...run, state: 'sending', held: false, code: null, finishedAt: null, waited };
   await context.store.saveRun(approved, context.lease.fence);
   onRun(await finishRun(context, approved, onRun));
   await settleDebts(context, run.asOf, onRun);

@@ -7,7 +7,7 @@ import { checkColumns } from './column-conflicts.ts';
 import { isAllDelivered } from './ended-audiences.ts';
 import { Exclusions } from './exclusions.ts';
 import { asRename, renameReason, withdrawalReason } from './guard.ts';
-import { whyHeld } from './hold-reason.ts';
+import { columnsChanged, whyHeld } from './hold-reason.ts';
 import type { Debt } from './owed-membership.ts';
 import { failingSince } from './retry-times.ts';
 import { newRecord, type RunContext, type RunPlace, type Subject, type SyncOrder } from './run-context.ts';
@@ -75,11 +75,14 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
     const staged = await stage(context, run, order, known);
     failpoint('sync_stage');
     await checkColumns(context, staged.columns);
-    const { counts, reason } =
-      action === 'sync' || action === 'resync'
-        ? await judge(context, run, staged, order, former)
-        : { counts: staged, reason: action === 'withdraw' ? withdrawalReason(debt?.destination ?? '', staged) : null };
-    return await saveStaged(context, withCounts(run, counts), reason, record);
+    const {
+      counts,
+      reason,
+      code = null,
+    } = action === 'sync' || action === 'resync'
+      ? await judge(context, run, staged, order, former, known)
+      : { counts: staged, reason: action === 'withdraw' ? withdrawalReason(debt?.destination ?? '', staged) : null };
+    return await saveStaged(context, { ...withCounts(run, counts), code }, reason, record);
   } catch (cause) {
     const error = endOf(cause, 'had computed what to send; the next sync computes anew');
     const since = await failingSince(store, run).catch(() => run.startedAt);
@@ -162,6 +165,7 @@ interface Judgement {
   readonly counts: Staged;
   /** The reason why a person must decide first; null if nobody has to. */
   readonly reason: string | null;
+  readonly code?: 'columns_changed' | null;
 }
 
 /**
@@ -174,15 +178,18 @@ async function judge(
   staged: Staged,
   { asOf, renames }: Staging,
   former: Subject | null,
+  before: AudienceRecord,
 ): Promise<Judgement> {
   const { definition } = context.subject;
   if (!definition) return { counts: staged, reason: null };
   if (staged.frozen) return { counts: staged, reason: staged.frozen };
   // Live audiences were judged by their engine, which knows the changes of the last hour.
   const judged = staged.frozen === undefined ? whyHeld : () => null;
+  const drift = columnsChanged(run, staged.columns, before);
   const members = former ? (await context.engine.snapshot(former.key)).members : 0;
   const asFormer = (counts: Staged) => (former ? asRename(counts, members) : counts);
   const reasonOf = (counts: Staged) =>
+    drift ??
     judged(asFormer(staged), asFormer(counts), definition, asOf) ??
     (former && !renames ? renameReason(former.key, members, counts) : null);
   const ifNoneEnters = { ...staged, members: staged.members - staged.entered, entered: 0 };
@@ -191,5 +198,5 @@ async function judge(
   await exclusions.purge(0);
   await exclusions.scrub();
   const counts = { ...staged, ...exclusions.countsOf(staged) };
-  return { counts, reason: reasonOf(counts) };
+  return { counts, reason: reasonOf(counts), code: drift === null ? null : 'columns_changed' };
 }

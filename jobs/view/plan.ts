@@ -8,7 +8,7 @@ import { connectedTo, reachedBy, type SyncConfig } from '../audience-or-trait.ts
 import type { ChangeBatch, ComputedKind, Engine, Preview, StageRequest } from '../engines/port.ts';
 import { type Explained, explainer, reasonsOf } from '../run/explanations.ts';
 import { asRename } from '../run/guard.ts';
-import { whyHeld } from '../run/hold-reason.ts';
+import { columnsChanged, whyHeld } from '../run/hold-reason.ts';
 import { bodyBuilder } from '../run/identify-body.ts';
 import { type Debt, debtsOf, skipsPast } from '../run/owed-membership.ts';
 import { newRecord, type Subject } from '../run/run-context.ts';
@@ -129,7 +129,9 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     calls: sumBy(posts, ({ messages, size }) => Math.ceil(messages / size)),
     // The attempt log has one entry per message, also for batches.
     estimatedMs: rate === null ? null : Math.ceil(sumBy(posts, 'messages') / rate),
-    held: definition ? heldBy(asFormer(returned), asFormer(preview), definition, asOf) : null,
+    held: definition
+      ? (columnsChanged(run, preview.columns, known) ?? heldBy(asFormer(returned), asFormer(preview), definition, asOf))
+      : null,
     renamedFrom: request.former?.key ?? null,
     retired,
     paused: (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null,

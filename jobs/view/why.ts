@@ -1,3 +1,4 @@
+import type { ChangeReason } from '../../src/membership-change.ts';
 import type { AttemptRecord, DeadLetter, Records, Run } from '../../src/store/port.ts';
 import { conflictKey, type SyncConfig } from '../audience-or-trait.ts';
 import type { Cause, Engine, Interval, Standing } from '../engines/port.ts';
@@ -35,6 +36,10 @@ export interface Story {
 
 export interface StoryChange {
   readonly change: 'entered' | 'left' | 'changed' | 'sent again';
+  /** As receivers are told it (docs/wire.md); null if that is not known. */
+  readonly reason: ChangeReason | null;
+  /** Milliseconds since 1970. */
+  readonly changedAt: number | null;
   /** JSON text of the traits object that the user had from then on (traits only). */
   readonly value: string | null;
   /** The run that made the change; null if none did, or the run is no longer kept. */
@@ -184,18 +189,19 @@ function changesFrom(
   const changes = edges.map(({ change, value, version }): StoryChange => {
     const run = byVersion.get(version) ?? null;
     const known = causes.get(version) ?? null;
-    const cause = run === null || (known !== null && isNamed(known)) ? known : null;
+    // Of what a run sent, only changes that it had held have causes.
+    const cause = run === null || (known !== null && hasOrigin(known)) ? known : null;
     const told = run ? toldBy(run, log) : cause ? toldBy({ id: liveRun(key, version), destinations: [] }, log) : [];
-    return { change, value, run, cause, told };
+    return { change, value, ...explained(change, run, cause), run, cause, told };
   });
-  const explained = new Set(changes.map(({ run }) => run?.id));
+  const told = new Set(changes.map(({ run }) => run?.id));
   const spoken = new Set([...log.attempts, ...log.letters].map(({ messageId }) => runOf(messageId)));
   const again = runs
-    .filter(({ id }) => spoken.has(id) && !explained.has(id))
+    .filter(({ id }) => spoken.has(id) && !told.has(id))
     .map(
       (run): StoryChange => ({
         change: 'sent again',
-        ...{ value: null, run, cause: null },
+        ...{ value: null, reason: run.changeReason ?? null, changedAt: run.asOf, run, cause: null },
         told: toldBy(run, log).filter(isTold),
       }),
     );
@@ -203,18 +209,36 @@ function changesFrom(
   return [...changes, ...again].toSorted((a, b) => timeOf(a) - timeOf(b));
 }
 
-/** False if a run computed everybody. */
-const isNamed = ({ event, audience, deletion, time }: Cause) =>
-  deletion || [event, audience, time].some((each) => each !== null);
+const hasOrigin = ({ event, audience, deletion, time }: Cause) =>
+  event !== null || audience !== null || deletion || time !== null;
+
+/** The reason and time that a change was sent with. */
+function explained(
+  change: Edge['change'],
+  run: Run | null,
+  cause: Cause | null,
+): Pick<StoryChange, 'reason' | 'changedAt'> {
+  if (run === null && cause === null) return { reason: null, changedAt: null };
+  const own = change === 'left' ? 'exited' : change;
+  const changedAt = cause?.changedAt ?? run?.asOf ?? null;
+  if (run === null) return { reason: cause && hasOrigin(cause) ? own : 'resync', changedAt };
+  const { isEdited, first, changeReason = first ? 'first_sync' : null } = run;
+  if (changeReason !== null && changeReason !== 'resync') return { reason: changeReason, changedAt: run.asOf };
+  return isEdited ? { reason: 'definition', changedAt: run.asOf } : { reason: own, changedAt };
+}
 
 const timeOf = ({ run, cause }: StoryChange) => run?.startedAt ?? cause?.at ?? 0;
 
 const isTold = ({ attempt, deadLetter }: ToldDestination) => attempt !== null || deadLetter !== null;
 
-function toldBy(run: Pick<Run, 'id' | 'destinations'>, { attempts, letters }: UserLog): readonly ToldDestination[] {
+function toldBy(
+  run: Pick<Run, 'id' | 'destinations' | 'skipped'>,
+  { attempts, letters }: UserLog,
+): readonly ToldDestination[] {
   const posted = attempts.filter(({ messageId }) => runOf(messageId) === run.id);
   const dead = letters.filter(({ messageId }) => runOf(messageId) === run.id);
-  const names = new Set([...(run.destinations ?? []), ...posted.map(nameOf), ...dead.map(nameOf)]);
+  const getting = (run.destinations ?? []).filter((name) => !run.skipped?.includes(name));
+  const names = new Set([...getting, ...posted.map(nameOf), ...dead.map(nameOf)]);
   return [...names].map((destination) => {
     const theirs = posted.filter((attempt) => attempt.destination === destination);
     return {

@@ -149,9 +149,11 @@ function causeLine({ event, audience, deletion, time }: NonNullable<StoryChange[
   return time === null ? null : { time };
 }
 
-function changeLine({ change, value, run, cause, told }: StoryChange) {
+function changeLine({ change, reason, changedAt, value, run, cause, told }: StoryChange) {
   return {
     change,
+    reason,
+    changedAt: isoOrNull(changedAt),
     at: run ? iso(run.startedAt) : cause && iso(cause.at),
     run: run?.id ?? null,
     action: run?.action ?? null,

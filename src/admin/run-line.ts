@@ -13,7 +13,7 @@ const PHASES: Readonly<Record<RunState, RunPhase>> = {
 /** The JSON line of a run. `ms` is the time until it ended or was held. */
 export function runLine(run: Run) {
   const { key, kind, first, members, entered, exited, invalid, duplicates, held, sent, startedAt } = run;
-  const { action, state, changed, reason, code, definitionHash, asOf } = run;
+  const { action, state, changed, reason, code, definitionHash, asOf, reasons = {}, skipped = [] } = run;
   return {
     run: run.id,
     key,
@@ -34,6 +34,8 @@ export function runLine(run: Run) {
     code,
     reason,
     changed,
+    reasons,
+    skipped: [...skipped],
     before: membersBefore(run),
     definitionHash,
     asOf: new Date(asOf).toISOString(),

@@ -216,6 +216,12 @@ export const SYNC_CODES = {
     'Cast it in the SQL.',
     '`rollcall plan KEY`',
   ),
+  columns_changed: code(
+    409,
+    'The columns of a trait changed although its definition did not.',
+    'Name the columns in the SQL, or decide: `rollcall approve RUN`, `rollcall reject RUN`.',
+    '`rollcall plan KEY`, `rollcall runs --held`',
+  ),
   column_taken: code(
     500,
     'A column of a trait query has the key of another audience or trait.',

@@ -118,7 +118,15 @@ export const story = z.looseObject({
     .object({ reason: z.string(), user: z.string().nullable(), failing: z.array(z.string()) })
     .nullable()
     .describe('Why the user is not in it, for a short definition.'),
-  changes: z.array(z.looseObject({ change: z.string(), at: time.nullable(), run: z.string().nullable() })),
+  changes: z.array(
+    z.looseObject({
+      change: z.string(),
+      reason: reason.nullable(),
+      changedAt: time.nullable(),
+      at: time.nullable(),
+      run: z.string().nullable(),
+    }),
+  ),
   unfinished: z.array(z.unknown()),
   attempts: z.array(z.unknown()),
   deadLetters: z.array(z.unknown()),

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { RUN_STATES } from '../../store/port.ts';
-import { time } from './shapes.ts';
+import { reasonCounts, time } from './shapes.ts';
 
 export const run = z.object({
   run: z.string(),
@@ -22,6 +22,8 @@ export const run = z.object({
   code: z.string().nullable(),
   reason: z.string().nullable().describe('Why it was held, or what failed.'),
   changed: z.int(),
+  reasons: reasonCounts,
+  skipped: z.array(z.string()).describe('Destinations that got none of it, by `backfill: skip`.'),
   before: z.int().nullable().describe('Members before it.'),
   definitionHash: z.string(),
   asOf: time,

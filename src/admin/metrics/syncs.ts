@@ -1,4 +1,5 @@
 import type { LiveStep, SyncReport } from '../../../jobs/index.ts';
+import { CHANGE_REASONS, type ReasonCounts } from '../../membership-change.ts';
 import { tookMs } from '../run-line.ts';
 import type { Instruments } from './instruments.ts';
 
@@ -25,10 +26,21 @@ export interface SyncParts {
 }
 
 export function syncMetrics(make: Instruments, parts: SyncParts): SyncMetrics {
-  return { reported: runMetrics(make, parts), liveStep: liveMetrics(make) };
+  const counter = make.counter(
+    'changes_total',
+    'Membership changes by reason (docs/wire.md), once for all destinations.',
+    ['key', 'reason'],
+    () => parts.keys().flatMap((key) => CHANGE_REASONS.map((reason) => ({ key, reason }))),
+  );
+  const changes = (key: string, reasons: ReasonCounts = {}) => {
+    for (const [reason, count] of Object.entries(reasons)) counter.inc({ key, reason }, count);
+  };
+  return { reported: runMetrics(make, parts, changes), liveStep: liveMetrics(make, changes) };
 }
 
-function runMetrics(make: Instruments, { keys }: SyncParts): SyncMetrics['reported'] {
+type CountChanges = (key: string, reasons?: ReasonCounts) => void;
+
+function runMetrics(make: Instruments, { keys }: SyncParts, changes: CountChanges): SyncMetrics['reported'] {
   const runs = make.counter(
     'runs_total',
     'Sync runs by outcome: done, held, failed or rejected.',
@@ -45,6 +57,7 @@ function runMetrics(make: Instruments, { keys }: SyncParts): SyncMetrics['report
   return ({ key, runs: named, isStillHeld, error }) => {
     for (const run of isStillHeld ? named.slice(0, -1) : named) {
       runs.inc({ key: run.key, outcome: run.state });
+      if (run.state === 'done' && run.sent > 0) changes(run.key, run.reasons);
       const ms = tookMs(run);
       if (ms !== null) seconds.observe({ key: run.key }, ms / 1_000);
     }
@@ -54,7 +67,7 @@ function runMetrics(make: Instruments, { keys }: SyncParts): SyncMetrics['report
   };
 }
 
-function liveMetrics(make: Instruments): SyncMetrics['liveStep'] {
+function liveMetrics(make: Instruments, count: CountChanges): SyncMetrics['liveStep'] {
   const events = make.counter('live_events_total', 'Events that live audiences were computed from.', ['source']);
   const people = make.counter('live_people_total', 'People evaluated, because of events or time.', ['source']);
   const changes = make.counter('live_changes_total', 'Changes of live audiences and traits that were accepted.', [
@@ -71,5 +84,6 @@ function liveMetrics(make: Instruments): SyncMetrics['liveStep'] {
     people.inc({ source }, step.touched);
     changes.inc({ source }, step.sent);
     lag.observe({ source }, step.lag / 1_000);
+    for (const { key, reasons } of step.moved) count(key, reasons);
   };
 }

@@ -24,13 +24,13 @@ For a short definition it names the parts that do not hold. It also says if the 
 user under another id.
 
 With --json it is {"key","user","asOf","member","value","since","changes","absence","unfinished","attempts",
-"deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a
-change is {"change","at","run","action","definitionHash","cause","event","audience","value","told"}. change is
-entered, left, changed or "sent again". cause is what changed a live audience, also if a run sent it:
-{"messageId"}, {"time"}, {"audience"} or {"deletion":true}; null if everybody was computed again. event is the
-{"messageId","type","event","timestamp"} of the message, or null; audience is the key of the one by SQL whose
-sync changed it, or null; told is a list of {"destination","reached","attempt","deadLetter"}. member is null if
-it is no longer known.`;
+"deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a change is
+{"change","reason","changedAt","at","run","action","definitionHash","cause","event","audience","value","told"}. change
+is entered, left, changed or "sent again"; reason and changedAt are what receivers are sent (docs/wire.md). cause is
+what changed a live audience, also if a run sent it: {"messageId"}, {"time"}, {"audience"} or {"deletion":true}; null
+if everybody was computed again. event is the {"messageId","type","event","timestamp"} of the message, or null;
+audience is the key of the one by SQL whose sync changed it, or null; told is a list of
+{"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
 
 export function addWhy(program: Command, context: CliContext): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
@@ -79,8 +79,10 @@ function absent({ absence, key, user }: Story): readonly string[] {
   return [`Of the condition, this does not hold: ${failing.join(', ')}.`];
 }
 
-function changeText({ change, value, run, cause, told }: StoryChange, terminal: Terminal): readonly string[] {
-  const what = value === null ? change : `${change} ${change === 'changed' ? 'to' : 'with'} ${value}`;
+function changeText({ change, reason, value, run, cause, told }: StoryChange, terminal: Terminal): readonly string[] {
+  const said = value === null ? change : `${change} ${change === 'changed' ? 'to' : 'with'} ${value}`;
+  const own = change === 'left' ? 'exited' : change;
+  const what = reason === null || reason === own ? said : `${said} (reason ${reason})`;
   const tail = told.map((destination) => `    ${toldText(destination, terminal)}`);
   if (run === null) {
     const [at, by] = cause === null ? ['', 'a run that is no longer kept'] : [`${iso(cause.at)} `, causeText(cause)];

@@ -49,9 +49,20 @@ function memberCell({ state, members }: Run, before: number | null): string {
 function notesOn({ reason, code, state, ...run }: Run): readonly string[] {
   const isEmpty = isEmptyAtFirst({ ...run, state });
   return [
+    ...reasonNote(run),
     ...oddRows(run),
     ...(isEmpty ? [`warning: ${EMPTY_AT_FIRST}`] : []),
     ...(reason === null ? [] : [reasonLine(reason, state, code)]),
+  ];
+}
+
+/** The reasons that the columns do not show. */
+function reasonNote({ reasons = {}, skipped = [] }: Pick<Run, 'reasons' | 'skipped'>): readonly string[] {
+  const own = new Set(['entered', 'exited', 'changed']);
+  const others = Object.entries(reasons).filter(([reason]) => !own.has(reason));
+  return [
+    ...others.map(([reason, counted]) => `${counted} by reason ${reason}`),
+    ...(skipped.length > 0 ? [`nothing to ${skipped.join(', ')}, by backfill: skip`] : []),
   ];
 }
 

@@ -26,6 +26,12 @@ export function changesOf({ entered, exited, changed }) {
   ].join(', ');
 }
 
+/** The reasons that its changes give to receivers. @param {any} run */
+const reasonsOf = ({ reasons }) =>
+  Object.entries(reasons)
+    .map(([reason, counted]) => `${reason.replaceAll('_', ' ')} (${number(counted)})`)
+    .join(', ');
+
 /** @param {{ name: string, run: string, may: string[] }} props */
 export default function Run({ name, run: id, may }) {
   const path = `/runs/${encodeURIComponent(id)}`;
@@ -53,6 +59,7 @@ export default function Run({ name, run: id, may }) {
         { title: 'Sent', value: number(run.sent), note: run.ms === null ? '' : `in ${duration(run.ms)}` },
       ]} />`
     }
+    ${reasonsOf(run) && html`<p class="soft">Sent for the reason: ${reasonsOf(run)}</p>`}
     <${Delivered} run=${run} />
     ${run.before !== null && html`<${Changes} run=${run} />`}
     <${Section} title="More"><${Facts} items=${[

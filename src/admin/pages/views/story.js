@@ -55,9 +55,9 @@ function absenceText({ reason, user, failing }) {
 }
 
 /** @param {{ name: string, user: string, change: any }} props */
-function Change({ name, user, change: { change, at, run, action, cause, event, value, told } }) {
+function Change({ name, user, change: { change, reason, at, run, action, cause, event, value, told } }) {
   return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
-    <p><strong>${change}</strong> ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
+    <p><strong>${change}</strong>${reason && reason !== (change === 'left' ? 'exited' : change) ? ` (${reason.replaceAll('_', ' ')})` : ''} ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
       ${cause || !run ? html`<${Cause} cause=${cause} event=${event} at=${at} />` : null}
       ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : null}</p>
     ${value === null ? null : html`<p><code>${JSON.stringify(value)}</code></p>`}
