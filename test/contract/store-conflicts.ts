@@ -32,6 +32,26 @@ async function olderInFlight(store: Store) {
   return { owner, old };
 }
 
+/** The body of a change of `k`, at an hour. */
+const told = (value: boolean, reason: string, hour: number, key = 'k') =>
+  JSON.stringify({
+    type: 'identify',
+    traits: { [key]: value },
+    context: {
+      personas: {
+        ...{ computation_class: 'audience', computation_key: key, sequence: hour, reason },
+        ...{ changedAt: new Date(hour * 3_600_000).toISOString(), cause: { messageId: `m-${hour}` } },
+      },
+    },
+  });
+
+/** Sequence, and hour of the explanation, of each body. */
+const hours = (all: readonly string[]) =>
+  all.map((body) => {
+    const { sequence, changedAt } = JSON.parse(body).context.personas;
+    return [sequence, Date.parse(changedAt) / 3_600_000];
+  });
+
 const remaining = async (store: Store, owner: number) => bodies(await claim(store, owner));
 
 export const conflictCases: Cases = {
@@ -168,6 +188,43 @@ export const conflictCases: Cases = {
       ['j'],
     );
     t.same(await backlogOf(store), { pending: 1, dead: 1 });
+  },
+  'explains a change as the undelivered one that it takes the place of, in the same direction': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const owner = await store.join(TTL);
+    const left = async () => hours(bodies(await claim(store, owner)));
+    await accept(store, change('k', { body: told(true, 'entered', 1), destinations: ['crm', 'lake'] }));
+    await accept(store, change('k', { body: told(true, 'resync', 2) }));
+    t.same(hours(bodies(await claim(store, owner, { destination: 'lake' }))), [[1, 1]]);
+    const [waiting] = await claim(store, owner);
+    if (!waiting) throw new Error('one waits');
+    t.same(hours([waiting.body]), [[2, 1]], 'of one that waits');
+    await accept(store, change('k', { body: told(true, 'resync', 3) }));
+    await settle(store, owner, [waiting], retryAt(START));
+    t.same(await left(), [[3, 1]], 'of one in flight that is tried again');
+    await accept(store, change('d', { body: told(true, 'entered', 1, 'd') }));
+    await settle(store, owner, await claim(store, owner), REFUSED);
+    await accept(store, change('d', { body: told(true, 'resync', 2, 'd') }));
+    t.same(await left(), [[2, 1]], 'of a dead letter');
+    await accept(store, change('e', { body: told(true, 'entered', 1, 'e') }));
+    await accept(store, change('e', { body: told(false, 'exited', 2, 'e') }));
+    t.same(await left(), [[2, 2]], 'not in the other direction');
+    await accept(store, change('f', { body: told(true, 'entered', 1, 'f') }));
+    const [delivered] = await claim(store, owner);
+    await accept(store, change('f', { body: told(true, 'resync', 2, 'f') }));
+    await settle(store, owner, delivered ? [delivered] : [], DELIVERED);
+    t.same(await left(), [[2, 2]], 'nor of a delivered one');
+    const full = await fixture.open({ maxQueued: 1 });
+    await accept(full, change('g', { destinations: ['full'], body: told(true, 'entered', 1, 'g') }));
+    const held = await claim(full, owner, { destination: 'full' });
+    await accept(full, message({ destinations: ['full'], body: '"other"' }));
+    await accept(full, change('g', { destinations: ['full'], body: told(true, 'resync', 2, 'g') }));
+    await settle(full, owner, held, RELEASE);
+    const [letter] = await heldOut(full, 'full');
+    t.same(hours([letter?.body ?? '']), [[2, 1]], 'of one that was released, by one that is held out');
   },
   'keeps one of two changes of a key accepted by two processes at once': async (t, store, fixture) => {
     const other = await fixture.open();

@@ -34,6 +34,16 @@ interface Definition {
   rows: Map<string, number>;
 }
 
+type Personas = { readonly reason: string; readonly changedAt: string; readonly cause?: unknown };
+
+interface ChangeBody {
+  readonly traits: object;
+  readonly context: { readonly personas: Personas };
+}
+
+const BEGINNINGS = ['first_sync', 'entered', 'changed', 'definition', 'resync', 'backfill', 'returning', 'renamed'];
+const ENDS = ['exited', 'definition', 'resync', 'returning', 'withdrawn', 'retired', 'renamed'];
+
 class Crash extends Error {}
 
 /** Counts of what was done, for the test to tell. */
@@ -66,6 +76,7 @@ export class ToldModel {
   private readonly skipped = new Set<string>();
   private readonly regulations: Regulations;
   private time: number;
+  private latest: number;
   private marks = 0;
 
   constructor(rig: Rig, engine: Engine, random: Random) {
@@ -74,6 +85,7 @@ export class ToldModel {
     this.clock = { ...rig.clock, sleep: (ms, signal) => this.sleep(ms, signal) };
     this.random = random;
     this.time = rig.time();
+    this.latest = this.time;
     this.regulations = deleter(rig, this.process());
     rig.config.destinations = NAMES.map((name) => destination(name, SOURCES));
     this.define('club', 'audience');
@@ -461,8 +473,18 @@ export class ToldModel {
       for (const fact of state.keys()) if (fact.slice(fact.indexOf(' ') + 1) === userId) state.delete(fact);
       return;
     }
-    const { traits } = JSON.parse(body) as { readonly traits: object };
+    const { traits, context } = JSON.parse(body) as ChangeBody;
+    this.weigh(context.personas, traits, body);
     for (const [key, value] of Object.entries(traits)) state.set(`${key} ${userId}`, value);
+  }
+
+  /** A reason fits the direction of its change, and is no later than now. */
+  private weigh({ reason, changedAt, cause }: Personas, traits: object, body: string): void {
+    const isGone = Object.values(traits).every((value) => value === false || value === null);
+    assert.ok((isGone ? ENDS : BEGINNINGS).includes(reason), body);
+    assert.ok(Date.parse(changedAt) <= this.latest, body);
+    assert.equal(cause, undefined, body);
+    this.counts[reason] = (this.counts[reason] ?? 0) + 1;
   }
 
   private configure(): void {
@@ -499,6 +521,7 @@ export class ToldModel {
 
   private pass(ms: number): void {
     this.time += ms;
+    this.latest = Math.max(this.latest, this.time);
     this.rig.setTime(new Date(this.time).toISOString());
   }
 

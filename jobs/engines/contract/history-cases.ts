@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Engine, RunChange } from '../port.ts';
 import type { EngineCase } from './case.ts';
-import { request, settle, usersSql } from './fixture.ts';
+import { request, settle, told, usersSql } from './fixture.ts';
 
 async function changesAt(engine: Engine, version: number, key = 'club'): Promise<readonly RunChange[]> {
   const batches: RunChange[] = [];
@@ -152,6 +152,88 @@ export const historyCases: readonly EngineCase[] = [
       assert.deepEqual([JSON.parse(past?.value ?? ''), past?.since, past?.until], [{ score: 1 }, 1, 2]);
       assert.equal((await engine.lookup('score', ['b'])).get('b')?.since, 1);
       assert.deepEqual(await engine.snapshot('score'), { version: 3, members: 3 });
+    },
+  },
+
+  {
+    name: 'who knows the membership of a past version lacks only the difference',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b', 'c') });
+      await settle(engine, { sql: usersSql('b', 'c', 'd', 'x') });
+      await settle(engine, { sql: usersSql('b', 'd', 'e', 'a') });
+      const lacking = async (changes: Parameters<typeof request>[0]) => {
+        const staged = await engine.stage(request({ action: 'backfill', leavers: true, toVersion: 9, ...changes }));
+        const rows = await engine.changes(staged.plan, 0, 100);
+        assert.equal(staged.total, rows.positions.length);
+        await engine.discard(staged.plan);
+        return told(rows);
+      };
+      const known = { version: 1, upTo: 1 };
+      assert.deepEqual(await lacking({ known }), [
+        ['c', false],
+        ['d', true],
+        ['e', true],
+      ]);
+      assert.deepEqual(
+        await lacking({ known: { version: 1, upTo: 2 } }),
+        [
+          ['a', true],
+          ['c', false],
+          ['d', true],
+          ['e', true],
+          ['x', false],
+        ],
+        'and whoever changed in a version of which it may have a part',
+      );
+      assert.deepEqual(await lacking({ known: { version: 3, upTo: 3 } }), []);
+      assert.deepEqual(await lacking({ known, action: 'withdraw' }), [
+        ['a', false],
+        ['b', false],
+        ['c', false],
+      ]);
+      assert.deepEqual(await lacking({ onlyLeavers: true }), [
+        ['c', false],
+        ['x', false],
+      ]);
+      const preview = await engine.preview(request({ sql: usersSql('a', 'f'), known }), 0);
+      assert.equal(preview.total, 3, 'b and c leave, f enters');
+      await settle(engine, { action: 'retire' });
+      assert.deepEqual(await lacking({ known, action: 'withdraw' }), [
+        ['a', false],
+        ['b', false],
+        ['c', false],
+      ]);
+    },
+  },
+
+  {
+    name: 'who knows past values lacks those that differ',
+    async run(open) {
+      const { engine } = await open();
+      const trait = { key: 'score', kind: 'trait' } as const;
+      await settle(engine, { ...trait, sql: scores(['a', 1], ['b', 2], ['c', 3]) });
+      await settle(engine, { ...trait, sql: scores(['a', 5], ['b', 9], ['d', 4]) });
+      await settle(engine, { ...trait, sql: scores(['a', 6], ['b', 2], ['d', 4]) });
+      const known = { version: 1, upTo: 1 };
+      const { plan } = await engine.stage(
+        request({ ...trait, action: 'backfill', leavers: true, toVersion: 9, known }),
+      );
+      assert.deepEqual(told(await engine.changes(plan, 0, 100)), [
+        ['a', { score: 6 }],
+        ['c', false],
+        ['d', { score: 4 }],
+      ]);
+      const resync = await engine.stage(
+        request({ ...trait, action: 'resync', toVersion: 4, sql: scores(['a', 6], ['b', 3], ['e', 1]) }),
+      );
+      assert.deepEqual([resync.entered, resync.exited, resync.changed], [1, 1, 1]);
+      const rows = await engine.changes(resync.plan, 0, 100);
+      const was = new Map(rows.userIds.map((user, row) => [user, rows.was[row]]));
+      assert.deepEqual(
+        ['a', 'b', 'c', 'd', 'e'].map((user) => was.get(user)),
+        [true, true, false, true, false],
+      );
     },
   },
 

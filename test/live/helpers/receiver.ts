@@ -4,10 +4,20 @@ import type { Test } from 'tap';
 
 const isGone = (value: unknown) => value === false || value === null;
 
+interface Heard {
+  readonly key: string;
+  readonly userId: string;
+  readonly value: unknown;
+  readonly reason: string;
+  readonly changedAt: string;
+  readonly cause?: object;
+}
+
 /** Keeps of each audience and user the value with the highest sequence, as a receiver should. */
 export async function startReceiver(t: Test) {
   const told = new Map<string, { readonly sequence: number; readonly value: unknown }>();
   const faults: string[] = [];
+  const heard: Heard[] = [];
   const counts = { changes: 0, leavers: 0 };
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
@@ -18,7 +28,10 @@ export async function startReceiver(t: Test) {
       const place = `${key} ${body.userId}`;
       if (body.type === 'delete')
         for (const each of told.keys()) if (each.endsWith(` ${body.userId}`)) told.delete(each);
-      if (key !== undefined) take(place, sequence, body.traits[key]);
+      if (key !== undefined) {
+        take(place, sequence, body.traits[key]);
+        heard.push({ key, userId: body.userId, value: body.traits[key], ...body.context.personas });
+      }
       response.end('{}');
     });
   });
@@ -39,6 +52,8 @@ export async function startReceiver(t: Test) {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     /** Values that went backwards, or came with the same sequence and another value. */
     faults: faults as readonly string[],
+    /** Every change, in the order of arrival. */
+    heard: heard as readonly Heard[],
     counts: counts as Readonly<typeof counts>,
     state(key: string): Readonly<Record<string, unknown>> {
       const own = [...told].flatMap(([place, { value }]) => {
