@@ -29,7 +29,7 @@ export const liveCases: Cases = {
     t.match(await store.live.currentState('personas'), { isBuilding: false, at: 40, ids: 3, due: 1 });
     t.equal(await store.live.nextState('personas'), null);
     t.same(await store.live.membersOf(['ann', 'bob'], ['vips']), [
-      { key: 'vips', user: 'ann', current: 'true', told: null, since: 0 },
+      { key: 'vips', user: 'ann', current: 'true', told: null, since: 0, cause: null, changedAt: null },
     ]);
     const strays = () => store.live.strayMembers(state, 'vips', '', 10);
     await store.live.rewriteRows(state, [row('u:bob', 'bob', 60)], ['u:ann']);
