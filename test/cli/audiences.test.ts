@@ -111,7 +111,7 @@ t.test('shows audiences, members, changes and stories to people and to scripts',
   t.match(story.stdout, new RegExp(`^cyd is not in big_spenders, since the run ${second?.run} of .*Z\\.$`, 'm'));
   t.match(
     story.stdout,
-    /^- .*Z entered, by the first sync \S+, definition [0-9a-f]{16}\n {4}crm: success 200 at .*, delivery /m,
+    /^- .*Z entered \(reason first_sync\), by the first sync \S+, definition [0-9a-f]{16}\n {4}crm: success 200 at .*, delivery /m,
   );
   t.match(story.stdout, new RegExp(`^- .*Z left, by the sync ${second?.run}, `, 'm'));
   const [told] = await json<{ changes: object[] }>('why', 'big_spenders', 'cyd');
@@ -131,7 +131,7 @@ t.test('shows audiences, members, changes and stories to people and to scripts',
   t.match(await run('retire', 'big_spenders', '--yes'), { code: 0 });
   t.match(await run('why', 'big_spenders', 'ada'), {
     code: 0,
-    stdout: /ada is not in big_spenders.*\n.*entered[\s\S]*\n.* left, by the retire/,
+    stdout: /ada is not in big_spenders.*\n.*entered[\s\S]*\n.* left \(reason retired\), by the retire/,
   });
   await listener.stop();
 });

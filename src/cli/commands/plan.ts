@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { SyncPlan } from '../../../jobs/index.ts';
+import type { Owed, SyncPlan } from '../../../jobs/index.ts';
 import { planLine } from '../../admin/lines.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { AudienceRecord } from '../../store/port.ts';
@@ -129,7 +129,7 @@ function describePlan(plan: SyncPlan, paused: string | null, options: PlanOption
 }
 
 function owedLine(
-  { destination, reason, messages, isDifference }: SyncPlan['owed'][number],
+  { destination, reason, messages, isDifference }: Owed,
   kind: SyncPlan['kind'],
 ): string {
   const begun = `${count(messages, 'message')} to ${destination}`;
