@@ -128,10 +128,7 @@ function describePlan(plan: SyncPlan, paused: string | null, options: PlanOption
   return [...lines, ...samples].join('\n  ');
 }
 
-function owedLine(
-  { destination, reason, messages, isDifference }: Owed,
-  kind: SyncPlan['kind'],
-): string {
+function owedLine({ destination, reason, messages, isDifference }: Owed, kind: SyncPlan['kind']): string {
   const begun = `${count(messages, 'message')} to ${destination}`;
   if (reason === 'backfill') return `${begun}, new since: every member`;
   if (reason === 'withdrawn')
