@@ -165,7 +165,7 @@ async function changedByResync(
 ): Promise<number> {
   if (action !== 'resync' || kind === 'audience' || version === 0) return 0;
   const [[changed] = []] = await session.rows(`SELECT count(*) FROM ${table} AS planned
-    JOIN ${membersTable(key)} AS members ON members.user_id = planned.user_id
+    JOIN ${tablesOf(session).members(key)} AS members ON members.user_id = planned.user_id
     WHERE planned.was AND planned.now AND planned.value IS DISTINCT FROM members.value`);
   return Number(changed);
 }
