@@ -12,14 +12,43 @@ export interface Context extends JsonObject {
   personas?: Personas;
 }
 
-/** The mark of identify calls of audiences and computed traits. */
+/** The mark of changes of audiences and computed traits. */
 export interface Personas extends JsonObject {
   computation_class?: string;
   computation_id?: string;
   computation_key?: string;
   /** Rises with every change of the audience. One lower than already seen is late and stale. */
   sequence?: number;
+  reason?: Reason;
+  /** Of live changes only. */
+  cause?: Cause;
+  /** When the change happened, in the form of `timestamp`. */
+  changedAt?: string;
 }
+
+/** Why a change was sent (docs/wire.md of the service). */
+export const reasons = [
+  'first_sync',
+  'entered',
+  'exited',
+  'changed',
+  'definition',
+  'resync',
+  'backfill',
+  'returning',
+  'withdrawn',
+  'retired',
+  'renamed',
+] as const;
+export type Reason = (typeof reasons)[number];
+
+/** The event that caused a live change: a message, the passing of time, another audience or trait, or a deletion. */
+export type Cause =
+  | { messageId: string }
+  | { time: string }
+  | { audience: string }
+  | { computed: string }
+  | { deletion: true };
 
 interface CommonFields {
   version: 1;

@@ -4,7 +4,6 @@ export { createReceiver, type Receiver, type StandaloneOptions } from './handle.
 export type {
   AckOptions,
   AudienceHandlers,
-  ComputedBody,
   Failure,
   Handler,
   Handlers,
@@ -18,7 +17,7 @@ export type {
   TraitHandlers,
   VerifyOptions,
 } from './options.ts';
-export type { AliasMessage, Message, MessageOf, UnknownMessage } from './parse/messages.ts';
+export type { AliasMessage, ComputedBody, Message, MessageOf, UnknownMessage } from './parse/messages.ts';
 export { type Secret, sign, signingKey, verify } from './signature.ts';
 export {
   type Change,

@@ -1,6 +1,6 @@
-import type { JsonObject, Kind } from './bodies.ts';
+import type { JsonObject, Kind, Reason } from './bodies.ts';
 import type { Awaitable } from './core/after.ts';
-import type { Message, MessageOf, UnknownMessage } from './parse/messages.ts';
+import type { ComputedBody, Message, MessageOf, UnknownMessage } from './parse/messages.ts';
 import type { Secret } from './signature.ts';
 import type { Inbox, Opening, ReceiverStore } from './store.ts';
 
@@ -41,13 +41,21 @@ export interface ReceivedRequest {
 
 export type Handler<M> = (message: M, request: ReceivedRequest) => unknown;
 
-/** The identify call of an audience or computed trait, which always names its user. */
-export type ComputedBody = MessageOf['identify'] & { userId: string };
+/** Reasons of the changes that reach the handlers. */
+interface Wanted {
+  /**
+   * `changes` is what happened just now: users who enter or have their first value, other values and columns, and users
+   * who leave, except in a resync, backfill or rename. A list names the reasons. Others are answered 200.
+   */
+  only?: 'changes' | readonly Reason[];
+}
 
 /** Handlers for membership changes of one audience. */
-export interface AudienceHandlers {
-  entered?: Handler<ComputedBody>;
-  exited?: Handler<ComputedBody>;
+export interface AudienceHandlers<Columns = JsonObject> extends Wanted {
+  entered?: Handler<ComputedBody<Columns>>;
+  exited?: Handler<ComputedBody<Columns>>;
+  /** A member has other columns (for audiences with `sends: any`). */
+  changed?: Handler<ComputedBody<Columns>>;
 }
 
 /**
@@ -57,7 +65,7 @@ export interface AudienceHandlers {
 // biome-ignore lint/suspicious/noEmptyInterface: users extend it.
 export interface Register {}
 
-type AudienceKey = Register extends { audiences: infer Key extends string } ? Key : string;
+type Audiences = Register extends { audiences: infer Columns } ? Columns : Record<string, JsonObject>;
 type Traits = Register extends { traits: infer Values } ? Values : Record<string, JsonObject>;
 
 type ObjectMembers = typeof Object.prototype;
@@ -66,7 +74,7 @@ type ObjectMembers = typeof Object.prototype;
 type NamedLike<Key, H> = Key extends keyof ObjectMembers ? H | ObjectMembers[Key] : H;
 
 /** Handlers for changes of one computed trait. */
-export interface TraitHandlers<Values = JsonObject> {
+export interface TraitHandlers<Values = JsonObject> extends Wanted {
   /** `traits` has the new values, all columns of the trait. */
   changed?: Handler<Omit<ComputedBody, 'traits'> & { traits: Values }>;
   /** The user has no value any more: all of `traits` are null. */
@@ -93,9 +101,11 @@ export interface Invalid {
 
 /** Handlers by kind of message. The answer is 200 when they succeed and 500 when they fail. */
 export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
-  /** Handlers by the audience's key, or `*` for all others. These membership changes no longer go to `identify`. */
-  audience?: { [Key in AudienceKey | '*']?: NamedLike<Key, AudienceHandlers> };
-  /** Handlers by the trait's key, or `*` for all others. These changes of traits no longer go to `identify`. */
+  /** Handlers by the audience's key, or `*` for all others. These changes no longer go to `identify` and `track`. */
+  audience?: { [Key in keyof Audiences]?: NamedLike<Key, AudienceHandlers<Audiences[Key]>> } & {
+    '*'?: AudienceHandlers;
+  };
+  /** Handlers by the trait's key, or `*` for all others. These changes no longer go to `identify` and `track`. */
   trait?: { [Key in keyof Traits]?: NamedLike<Key, TraitHandlers<Traits[Key]>> } & { '*'?: TraitHandlers };
   /**
    * Wraps the handlers of every message, for spans, metrics and contexts. `next` runs the handlers, and rejects if they
@@ -106,6 +116,8 @@ export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
   any?: Handler<Message>;
   /** Called for messages without another handler, including unknown kinds. The answer is 200. */
   unhandled?: Handler<Message | UnknownMessage>;
+  /** Called for changes that `only` keeps from their handlers, to count them. The answer is 200. */
+  keptAway?: Handler<ComputedBody>;
   /** Called for bodies that do not parse. The answer is then 200 instead of a 400, which loses the event. */
   invalid?: (invalid: Invalid, request: ReceivedRequest) => unknown;
   /** Called with every failure, including late ones. */

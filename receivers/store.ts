@@ -9,11 +9,19 @@ export interface Change {
   readonly sequence: number;
 }
 
-/** The change that a call contains. `scope` identifies receiver and sender, so that no other sender can supersede it. */
-export function changeOf(computed: ComputedCalls | undefined, scope: string): Change | undefined {
-  if (computed?.sequence === undefined) return undefined;
-  const { kind, id, userId, sequence } = computed;
-  return { name: JSON.stringify([scope, kind, id, userId]), sequence };
+/**
+ * The change that a call contains. `scope` identifies receiver and sender, so that no other sender can supersede it.
+ *
+ * @param isHandled - true if one handler takes the change from either form, and so only once
+ */
+export function changeOf(
+  { form, kind, id, userId, sequence }: ComputedCalls,
+  scope: string,
+  isHandled: boolean,
+): Change | undefined {
+  if (sequence === undefined) return undefined;
+  const name = [scope, kind, id, userId];
+  return { name: JSON.stringify(isHandled || form === 'identify' ? name : [...name, form]), sequence };
 }
 
 /** A user who was deleted. */
@@ -63,7 +71,7 @@ export interface Opening {
  * - `new`: this holder has it now, until its lease ends
  * - `running`: another holder has the same request
  * - `busy`: another holder has a change of the same name
- * - `done`: it was handled before
+ * - `done`: it, or a change of the same name and sequence, was handled before
  * - `stale`: a change of the same name with a higher sequence was handled before
  */
 export type Opened = 'new' | 'running' | 'busy' | 'done' | 'stale';
@@ -247,7 +255,8 @@ export function memoryStore({ max = 100_000, lease = 60_000, now = Date.now }: M
       if (isTaken(request, holder, time)) return 'running';
       if (change !== undefined) {
         const state = sequences.get(change.name);
-        if (change.sequence < (known(state) ?? 0)) return 'stale';
+        const last = known(state) ?? -1;
+        if (change.sequence <= last) return change.sequence < last ? 'stale' : 'done';
         if (isTaken(state, holder, time)) return 'busy';
         sequences.take(change.name, state, holder, time, lease);
       }

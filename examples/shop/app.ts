@@ -1,6 +1,6 @@
 import Fastify, { type FastifyInstance } from 'fastify';
 // `rollcall demo` has no packages but its own: your app would import '@rollcall/receivers'.
-import { type IdentifyBody, receiver } from '../../receivers/index.ts';
+import { type ComputedBody, receiver } from '../../receivers/index.ts';
 
 export interface ShopApp {
   readonly fastify: FastifyInstance;
@@ -21,11 +21,11 @@ export function createShopApp(secret: string, audiences: readonly string[], told
     [...members].map(([key, users]) => [
       key,
       {
-        entered: ({ userId = '' }: IdentifyBody) => {
+        entered: ({ userId }: ComputedBody) => {
           users.add(userId);
           told(`entered ${key}`, userId);
         },
-        exited: ({ userId = '' }: IdentifyBody) => {
+        exited: ({ userId }: ComputedBody) => {
           users.delete(userId);
           told(`left ${key}`, userId);
         },

@@ -1,11 +1,11 @@
 import { systemClock, within } from '../clock.ts';
 import type { CoreOptions, Handlers, Log, ReceiverClock } from '../options.ts';
 import type { Batch } from '../parse/envelope.ts';
-import { computedOf, type Parsed } from '../parse/messages.ts';
+import type { Parsed } from '../parse/messages.ts';
 import { checkNumber } from '../parse/numbers.ts';
 import { isObject } from '../parse/objects.ts';
 import { type ParsedBody, parseBody } from '../parse/parse.ts';
-import { changeOf, deletedBy, type Inbox, memoryStore, type ReceiverStore } from '../store.ts';
+import { deletedBy, type Inbox, memoryStore, type ReceiverStore } from '../store.ts';
 import type { Signatures } from '../verify/signatures.ts';
 import { Verifier } from '../verify/verifier.ts';
 import { BatchRun, batchReply } from './batch.ts';
@@ -67,7 +67,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   const verifier = new Verifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
   const remembers = options.signing === 'both' ? withOtherKeys(store) : store;
   const jobs = new Jobs({ on, store: remembers, clock, stuckAfter, report, deletedScopeOf });
-  const { leases, handle } = jobs;
+  const { leases, handle, changeOf } = jobs;
   const inbox =
     options.ack === 'stored'
       ? new InboxWorker({
@@ -79,6 +79,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
           report,
           leases,
           handle,
+          changeOf,
           scopeOf,
           deletedScopeOf,
         })
@@ -204,6 +205,7 @@ interface JobsParts {
 class Jobs {
   readonly leases: HandlerLeases;
   readonly handle: Work['handle'];
+  readonly changeOf: Work['changeOf'];
   readonly #run: Work['run'];
   readonly #clock: ReceiverClock;
   readonly #deletedScopeOf: JobsParts['deletedScopeOf'];
@@ -217,8 +219,9 @@ class Jobs {
     this.#deletedScopeOf = deletedScopeOf;
     this.leases = new HandlerLeases({ open: this.#open, store, clock, stuckAfter, report });
     const ended = (job: Job, answer: reply.Reply) => this.#ended(job, answer);
-    const { handle, run } = createWork({ on, store, leases: this.leases, clock, report, ended });
+    const { handle, run, changeOf } = createWork({ on, store, leases: this.leases, clock, report, ended });
     this.handle = handle;
+    this.changeOf = changeOf;
     this.#run = run;
   }
 
@@ -232,8 +235,7 @@ class Jobs {
     const otherKey = verified.otherKey === undefined ? undefined : `${scope}|${verified.otherKey}`;
     const same = key === undefined ? undefined : this.#running.get(key);
     if (same !== undefined) return same;
-    const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
-    const change = changeOf(computed, scope);
+    const change = this.changeOf(parsed, scope);
     const deletes = deletedBy(parsed, this.#deletedScopeOf(scope));
     const request = new OpenRequest(verified);
     if (key !== undefined || change !== undefined || deletes !== undefined) {

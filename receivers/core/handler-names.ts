@@ -1,8 +1,8 @@
-import { kinds } from '../bodies.ts';
+import { kinds, reasons } from '../bodies.ts';
 import type { Handlers } from '../options.ts';
 
-const handlers = [...kinds, 'around', 'any', 'unhandled', 'invalid', 'error'];
-const groups = { audience: ['entered', 'exited'], trait: ['changed', 'gone'] } as const;
+const handlers = [...kinds, 'around', 'any', 'unhandled', 'keptAway', 'invalid', 'error'];
+const groups = { audience: ['entered', 'exited', 'changed'], trait: ['changed', 'gone'] } as const;
 
 /** Keys that the sender accepts. */
 const keyForm = /^(?!__proto__$)[\p{L}\p{N}\p{M}_-]{1,100}$/u;
@@ -35,7 +35,8 @@ export function checkHandlers(on: Handlers): void {
         const name = JSON.stringify(key);
         throw new TypeError(`on.${group}[${name}] would never be called: give the key of the ${group}, ${keyOf(key)}`);
       }
-      checkNames(`on.${group}.${key}`, each, names);
+      checkNames(`on.${group}.${key}`, each, names, ['only']);
+      checkOnly(`on.${group}.${key}.only`, (each as { only?: unknown }).only);
     }
   }
 }
@@ -52,6 +53,12 @@ function checkNames(where: string, given: object, known: readonly string[], othe
       throw new TypeError(`${where}.${name} would never be called: give ${[...known, ...others].join(', ')}`);
     }
   }
+}
+
+function checkOnly(where: string, only: unknown): void {
+  const isKnown = (each: unknown) => reasons.some((reason) => reason === each);
+  if (only === undefined || only === 'changes' || (Array.isArray(only) && only.every(isKnown))) return;
+  throw new TypeError(`${where} is 'changes', or a list of these reasons: ${reasons.join(', ')}`);
 }
 
 function checkObject(where: string, given: unknown): void {

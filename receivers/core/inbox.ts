@@ -1,8 +1,8 @@
 import { within } from '../clock.ts';
 import type { Log, ReceiverClock } from '../options.ts';
-import { computedOf, type Parsed } from '../parse/messages.ts';
+import type { Parsed } from '../parse/messages.ts';
 import { parseMessage } from '../parse/parse.ts';
-import { changeOf, deletedBy, type Inbox, type KeptRequest, type Opening, type StoredRequest } from '../store.ts';
+import { deletedBy, type Inbox, type KeptRequest, type Opening, type StoredRequest } from '../store.ts';
 import type { Awaitable } from './after.ts';
 import { keepOnce } from './both-keys.ts';
 import { Breaks } from './breaks.ts';
@@ -10,6 +10,7 @@ import type { HandlerLeases } from './leases.ts';
 import * as reply from './reply.ts';
 import type { ReportFailure } from './report.ts';
 import { OpenRequest, type VerifiedFields } from './request.ts';
+import type { Steps } from './steps.ts';
 
 /** Milliseconds between the tries of a stored message. After the last one it is given up. */
 const WAITS = [1000, 5000, 30_000, 120_000, 600_000];
@@ -34,6 +35,7 @@ export interface InboxParts {
   readonly report: ReportFailure;
   readonly leases: HandlerLeases;
   handle(parsed: Parsed, request: OpenRequest, log: Log): Awaitable<reply.Reply>;
+  changeOf: Steps['changeOf'];
   scopeOf(sender: string): string;
   /** The scope that a deletion notice of this scope deletes in. */
   deletedScopeOf(scope: string): string;
@@ -185,7 +187,7 @@ export class InboxWorker {
   }
 
   async #try(kept: KeptRequest, log: Log): Promise<void> {
-    const { store, clock, report, handle, leases, deletedScopeOf } = this.#parts;
+    const { store, clock, report, handle, changeOf, leases, deletedScopeOf } = this.#parts;
     const { key, body, url, secret, scope, crashes } = kept;
     const parsed = parseMessage(body);
     const message = parsed.ok ? parsed.message : undefined;
@@ -196,12 +198,11 @@ export class InboxWorker {
       report(new Error(reason), { stage: 'handler', late: true, gaveUp: true, message, request }, log);
       return;
     }
-    const computed = message && computedOf(message);
     const deletes = deletedBy(parsed, deletedScopeOf(scope));
-    const opening = { key, change: changeOf(computed, scope), holder: leases.newHolder(), deletes };
+    const opening = { key, change: changeOf(parsed, scope), holder: leases.newHolder(), deletes };
     request.opening = opening;
     const state = await store.begin(opening);
-    if (state === 'stale') return this.#pass({ ...opening, change: undefined });
+    if (state === 'stale' || state === 'done') return this.#pass({ ...opening, change: undefined });
     if (state !== 'new') return store.tryAgain(key, clock.now() + BUSY_WAIT);
     await this.#breaks.next();
     if (this.#closing) return store.release(opening);
@@ -221,7 +222,7 @@ export class InboxWorker {
     }
   }
 
-  /** Ends a request without handling it, because a newer change was handled. */
+  /** Ends a request without handling it, because the change or a newer one was handled. */
   async #pass(opening: Opening): Promise<void> {
     const { store } = this.#parts;
     if ((await store.begin(opening)) === 'new') await store.done(opening);

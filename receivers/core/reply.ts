@@ -54,6 +54,7 @@ export const stored = ok({ stored: true });
 export const duplicate = ok({ duplicate: true });
 export const stale = ok({ stale: true });
 export const unhandled = ok({ unhandled: true });
+export const keptAway = ok({ keptAway: true });
 export const quarantined = ok({ quarantined: true });
 
 /** A refusal. `code` is for machines, `message` for people. */

@@ -1,6 +1,16 @@
-import { type IdentifyBody, kinds } from '../bodies.ts';
+import { type IdentifyBody, kinds, type TrackBody } from '../bodies.ts';
 import type { AudienceHandlers, Handler, Handlers, Log, TraitHandlers } from '../options.ts';
-import { type ComputedCalls, computedOf, type Message, type UnknownMessage } from '../parse/messages.ts';
+import {
+  type ComputedBody,
+  type ComputedCalls,
+  changeIn,
+  computedOf,
+  type Message,
+  type Parsed,
+  traitsIn,
+  type UnknownMessage,
+} from '../parse/messages.ts';
+import { type Change, changeOf } from '../store.ts';
 import { after } from './after.ts';
 import * as reply from './reply.ts';
 
@@ -13,14 +23,26 @@ export interface HandlerStep {
 /** Finds the step of a message; `known` is true if its kind is one of the seven. */
 export type StepOf = (message: Message | UnknownMessage, known: boolean, log: Log) => HandlerStep;
 
-interface AudienceSteps {
-  readonly entered: HandlerStep;
-  readonly exited: HandlerStep;
+export interface Steps {
+  readonly stepOf: StepOf;
+  /** The change that a call contains, in the scope of a receiver and a sender. */
+  changeOf(parsed: Parsed, scope: string): Change | undefined;
 }
 
-interface TraitSteps {
-  readonly changed: HandlerStep;
-  readonly gone: HandlerStep;
+/** What a change does: a user enters or has a first value, has another value or column, or leaves. */
+type Move = 'entered' | 'changed' | 'exited';
+
+interface ComputedSteps extends Readonly<Record<Move, HandlerStep>> {
+  readonly only: AudienceHandlers['only'];
+}
+
+/** Reasons of which `only: 'changes'` keeps `false` and `null` away. */
+const REPEATED: readonly unknown[] = ['resync', 'backfill', 'renamed'];
+
+function isWanted(only: ComputedSteps['only'], move: Move, reason: unknown): boolean {
+  if (only !== 'changes') return only === undefined || only.some((each) => each === reason);
+  if (move === 'exited') return !REPEATED.includes(reason);
+  return reason === 'changed' || reason === 'entered';
 }
 
 /** The most keys without a handler that are logged. */
@@ -30,7 +52,7 @@ const MISSED_LIMIT = 100;
 const nothing = () => {};
 
 /** Prepares a step for each handler, so that nothing is built per message. */
-export function createSteps(on: Handlers): StepOf {
+export function createSteps(on: Handlers): Steps {
   const first: Handler<never> | undefined = on.any && ((message, request) => on.any?.(message, request));
 
   const handling = (handler: Handler<never>): HandlerStep => ({
@@ -40,14 +62,24 @@ export function createSteps(on: Handlers): StepOf {
   const left: HandlerStep = { call: (message, request) => on.unhandled?.(message, request), answer: reply.unhandled };
   const unnamed: HandlerStep = first ? { call: first, answer: reply.handled } : left;
 
-  const audienceSteps = ({ entered = nothing, exited = nothing }: AudienceHandlers): AudienceSteps => ({
-    entered: handling(entered),
-    exited: handling(exited),
+  const changing = (handler: Handler<ComputedBody>, answer?: reply.Reply): HandlerStep => ({
+    ...handling((message, request) => {
+      const call: IdentifyBody | TrackBody = message;
+      return handler(changeIn(call, computedOf(call) as ComputedCalls), request);
+    }),
+    ...(answer && { answer }),
   });
-  const traitSteps = ({ changed = nothing, gone = nothing }: TraitHandlers): TraitSteps => ({
-    changed: handling(changed),
-    gone: handling(gone),
+  const keptAway = changing((message, request) => on.keptAway?.(message, request), reply.keptAway);
+  const audienceSteps = ({ entered, exited, changed, only }: AudienceHandlers): ComputedSteps => ({
+    entered: changing(entered ?? nothing),
+    exited: changing(exited ?? nothing),
+    changed: changing(changed ?? nothing),
+    only,
   });
+  const traitSteps = ({ changed = nothing, gone = nothing, only }: TraitHandlers): ComputedSteps => {
+    const value = changing(changed);
+    return { entered: value, exited: changing(gone), changed: value, only };
+  };
 
   // Keys are foreign text, so they are not looked up in an object.
   const audiences = mapped(on.audience, audienceSteps);
@@ -58,18 +90,17 @@ export function createSteps(on: Handlers): StepOf {
     ofKind.set(kind, handler === undefined ? unnamed : handling(handler));
   }
 
-  /** The step of this audience or trait, or of all (`*`); undefined if `identify` handles it. */
-  function computedStep({ kind, key }: ComputedCalls, { traits: values }: IdentifyBody): HandlerStep | undefined {
-    if (kind === 'audience') {
-      const steps = audiences.get(key) ?? audiences.get('*');
-      const member = Object.hasOwn(values, key) ? values[key] : undefined;
-      if (steps === undefined || typeof member !== 'boolean') return undefined;
-      return member ? steps.entered : steps.exited;
-    }
-    const steps = traits.get(key) ?? traits.get('*');
-    if (steps === undefined) return undefined;
-    const isGone = Object.values(values).every((value) => value === null);
-    return isGone ? steps.gone : steps.changed;
+  /** The steps of this audience or trait, or of all (`*`); undefined if `identify` or `track` handles it. */
+  function stepsFor({ kind, key }: ComputedCalls): ComputedSteps | undefined {
+    const named = kind === 'audience' ? audiences : traits;
+    return named.get(key) ?? named.get('*');
+  }
+
+  function computedStep(computed: ComputedCalls, message: IdentifyBody | TrackBody): HandlerStep | undefined {
+    const steps = stepsFor(computed);
+    const move = steps && moveOf(computed, message);
+    if (steps === undefined || move === undefined) return undefined;
+    return isWanted(steps.only, move, message.context.personas?.reason) ? steps[move] : keptAway;
   }
 
   const missed = new Set<string>();
@@ -83,15 +114,33 @@ export function createSteps(on: Handlers): StepOf {
     log.warn({ [kind]: key, handled: [...named.keys()] }, `webhook unhandled: on.${kind} does not name this key`);
   }
 
-  return (message, known, log) => {
+  const stepOf: StepOf = (message, known, log) => {
     if (!known) return left;
-    const computed = message.type === 'identify' ? computedOf(message) : undefined;
-    const special = computed && computedStep(computed, message as IdentifyBody);
+    const computed = computedOf(message);
+    const special = computed && computedStep(computed, message as IdentifyBody | TrackBody);
     if (special !== undefined) return special;
     const step = ofKind.get(message.type) as HandlerStep;
     if (computed !== undefined && step === left && on.unhandled === undefined) noteMissed(computed, log);
     return step;
   };
+  return {
+    stepOf,
+    changeOf(parsed, scope) {
+      const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
+      return computed && changeOf(computed, scope, stepsFor(computed) !== undefined);
+    },
+  };
+}
+
+/** Undefined for an audience's call that does not say if the user is a member. */
+function moveOf({ kind, key }: ComputedCalls, message: IdentifyBody | TrackBody): Move | undefined {
+  const traits = traitsIn(message, kind);
+  if (kind === 'audience') {
+    const value = Object.hasOwn(traits, key) ? traits[key] : undefined;
+    if (typeof value !== 'boolean') return undefined;
+    if (!value) return 'exited';
+  } else if (Object.values(traits).every((value) => value === null)) return 'exited';
+  return message.context.personas?.reason === 'changed' ? 'changed' : 'entered';
 }
 
 function mapped<H, S>(handlers: Readonly<Record<string, H | undefined>> | undefined, steps: (each: H) => S) {

@@ -7,7 +7,7 @@ import type { HandlerLeases } from './leases.ts';
 import * as reply from './reply.ts';
 import type { ReportFailure } from './report.ts';
 import type { OpenRequest } from './request.ts';
-import { createSteps, type HandlerStep, type StepOf } from './steps.ts';
+import { createSteps, type HandlerStep, type StepOf, type Steps } from './steps.ts';
 
 interface WorkParts {
   readonly on: Handlers;
@@ -24,14 +24,16 @@ export interface Work {
   handle(parsed: Parsed, request: OpenRequest, log: Log): Awaitable<reply.Reply>;
   /** Begins a job in the store, handles it if it is ours, and ends it there. Never fails. */
   run(job: Job): Answer;
+  readonly changeOf: Steps['changeOf'];
 }
 
 export function createWork(parts: WorkParts): Work {
-  const stepOf = createSteps(parts.on);
+  const { stepOf, changeOf } = createSteps(parts.on);
   const place: JobParts = { ...parts, stepOf, giveUp: (job) => goOn(place, job, settle, reply.failed) };
   return {
     handle: (parsed, request, log) => handle(place, parsed, request, log),
     run: (job) => run(place, job),
+    changeOf,
   };
 }
 

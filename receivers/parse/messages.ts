@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import {
   type AliasBody,
+  type Cause,
   type Context,
   type DeleteBody,
   type GroupBody,
@@ -9,6 +10,7 @@ import {
   type Kind,
   kinds,
   type PageBody,
+  type Reason,
   type ScreenBody,
   type TrackBody,
   type WebhookBody,
@@ -87,8 +89,9 @@ export function parseValue(value: unknown): Parsed {
   return { ok: true, known: true, message: fromWire(result.data) };
 }
 
-/** The identify calls of audiences and computed traits. */
+/** The identify or track calls of audiences and computed traits. */
 export interface ComputedCalls {
+  readonly form: 'identify' | 'track';
   readonly kind: 'audience' | 'trait';
   /** The key of the audience or trait. */
   readonly key: string;
@@ -99,11 +102,47 @@ export interface ComputedCalls {
 
 /** The audience or trait that a message is about, if it is the call of one. */
 export function computedOf(message: Message | UnknownMessage): ComputedCalls | undefined {
-  if (message.type !== 'identify') return undefined;
-  const { userId, context } = message as Extract<Message, { type: 'identify' }>;
+  const { type: form } = message;
+  if (form !== 'identify' && form !== 'track') return undefined;
+  const { userId, context } = message as IdentifyBody | TrackBody;
   const { computation_class: kind, computation_key: key, computation_id: id, sequence } = context.personas ?? {};
   if ((kind !== 'audience' && kind !== 'trait') || typeof key !== 'string' || userId === undefined) return undefined;
   // Our sequences are safe integers.
   const isSequence = Number.isSafeInteger(sequence) && (sequence as number) >= 0;
-  return { kind, key, id: typeof id === 'string' ? id : key, userId, sequence: isSequence ? sequence : undefined };
+  return {
+    form,
+    kind,
+    key,
+    id: typeof id === 'string' ? id : key,
+    userId,
+    sequence: isSequence ? sequence : undefined,
+  };
+}
+
+/** A change of an audience or computed trait, the same from an identify and from an event. */
+export interface ComputedBody<Columns = JsonObject> extends Omit<IdentifyBody, 'type'> {
+  type: 'identify' | 'track';
+  userId: string;
+  reason?: Reason | undefined;
+  /** Of live changes only. */
+  cause?: Cause | undefined;
+  /** When the change happened, in the form of `timestamp`. */
+  changedAt?: string | undefined;
+  /** The columns of an audience that came with the change. */
+  columns: Columns;
+}
+
+/** What an identify has as its traits, from either form. */
+export function traitsIn(message: IdentifyBody | TrackBody, kind: ComputedCalls['kind']): JsonObject {
+  if (message.type === 'identify') return message.traits;
+  const { [`${kind}_key`]: _key, [`${kind}_name`]: _name, ...traits } = message.properties;
+  return traits;
+}
+
+/** The change as its handler gets it. */
+export function changeIn(message: IdentifyBody | TrackBody, { kind, key, userId }: ComputedCalls): ComputedBody {
+  const { reason, cause, changedAt } = message.context.personas ?? {};
+  const traits = traitsIn(message, kind);
+  const { [key]: _value, ...columns } = traits;
+  return { ...message, userId, reason, cause, changedAt, traits, columns };
 }

@@ -173,7 +173,8 @@ function namesOf({ key, change }: Opening): string[] {
 export function stateOf(rows: Rows, { change }: Opening): Opened {
   if (rows.request && rows.request.done_at !== null) return 'done';
   if (rows.request?.held) return 'running';
-  if (rows.change && change && change.sequence < Number(rows.change.sequence)) return 'stale';
+  const last = Number(rows.change?.sequence ?? -1);
+  if (change && change.sequence <= last) return change.sequence < last ? 'stale' : 'done';
   return rows.change?.held ? 'busy' : 'new';
 }
 

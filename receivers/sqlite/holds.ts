@@ -111,7 +111,9 @@ export class Holds implements ReceiverStore {
     if (request?.state === 'done') return 'done';
     if (request && this.#isTaken(request, holder)) return 'running';
     const known = change === undefined ? undefined : this.#change(change.name);
-    if (known && change && change.sequence < known.sequence) return 'stale';
+    if (known && change && change.sequence <= known.sequence) {
+      return change.sequence < known.sequence ? 'stale' : 'done';
+    }
     return known && this.#isTaken(known, holder) ? 'busy' : undefined;
   }
 

@@ -43,7 +43,7 @@ t.test('prints types that compile, and with which a misspelt audience or trait d
   const written = await rollcall(['types', '-c', join(folder, 'rollcall.yaml'), '-o', file]);
   t.equal(written.code, 0, written.stderr);
   const text = readFileSync(file, 'utf8');
-  t.match(text, 'audiences: "big_spenders" | "vi_ps";');
+  t.match(text, 'audiences: {\n      "big_spenders": {};\n      "vi_ps": {};\n    };');
   t.match(text, '"profile": { "plan": string | null; "tags": (string | null)[] | null; "more": unknown };');
   writeFileSync(
     join(folder, 'tsconfig.json'),
@@ -112,7 +112,7 @@ t.test('prints the types, or JSON, and names a wrong definition', async (t) => {
     'wrong.yaml': `${CONFIG}  - { name: Odd, source: personas, schedule: '0 3 * * *', sql: 'select 1 as x' }\n`,
   });
   const config = join(folder, 'rollcall.yaml');
-  t.match((await rollcall(['types', '-c', config])).stdout, /^ {4}audiences: "big_spenders" \| "vi_ps";$/m);
+  t.match((await rollcall(['types', '-c', config])).stdout, /^ {4}audiences: \{\n {6}"big_spenders": \{\};$/m);
   t.same(jsonLines(await rollcall(['types', '-c', config, '--json'])), [
     { key: 'big_spenders', kind: 'audience', columns: [] },
     { key: 'vi_ps', kind: 'audience', columns: [] },
@@ -153,7 +153,7 @@ t.test('gives short definitions the types of their values', async (t) => {
   const config = join(t.testdir({ 'rollcall.yaml': SHORT }), 'rollcall.yaml');
   const { stdout, stderr, code } = await rollcall(['types', '-c', config]);
   t.equal(code, 0, stderr);
-  t.match(stdout, 'audiences: "buyers";');
+  t.match(stdout, '"buyers": {};');
   t.match(stdout, '"orders": { "orders": number | null };');
   t.match(stdout, '"revenue": { "revenue": number | null };');
   t.match(stdout, '"latest": { "latest": string | number | boolean | null };');

@@ -2,21 +2,24 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import {
+  type ComputedBody,
   createReceiver,
   type Failure,
   type Handlers,
   type Message,
   memoryStore,
+  type Reason,
   type ReceiverStore,
+  reasons,
   type StandaloneOptions,
 } from '../../receivers/index.ts';
 import { postgresStore } from '../../receivers/postgres.ts';
 import { sqliteStore } from '../../receivers/sqlite.ts';
-import { signed, webhook } from '../../receivers/testing.ts';
+import { envelope, signed, webhook } from '../../receivers/testing.ts';
 import { appPool, startFastPostgres } from '../helpers/postgres.ts';
 import { manualClock, signal } from './helpers/clock.ts';
 import { silent } from './helpers/hosts.ts';
-import { membership, secret } from './helpers/samples.ts';
+import { changeForms, membership, secret } from './helpers/samples.ts';
 
 function start(options: Partial<StandaloneOptions>) {
   const hooks = createReceiver({ secret, on: {}, log: silent, ...options } as StandaloneOptions);
@@ -130,6 +133,138 @@ t.test('keeps order for identify handlers too, and ignores an invalid sequence',
   t.match(await send(membership('vips', 'u1', false, 4)), { stale: true });
   for (const odd of [1.5, -1, 1e300]) t.match(await send(membership('vips', 'u1', false, odd)), { status: 200 });
   t.same(seen, [true, false, false, false]);
+});
+
+t.test('passes a change to one handler from either form, once for a pair', async (t) => {
+  const seen: unknown[] = [];
+  const keep =
+    (name: string) =>
+    ({ userId, reason, cause, changedAt, columns, traits }: ComputedBody) =>
+      void seen.push([name, userId, reason, cause, changedAt, columns, traits]);
+  const on: Handlers = {
+    audience: { vips: { entered: keep('entered'), exited: keep('exited'), changed: keep('changed') } },
+    trait: { ltv: { changed: keep('value'), gone: keep('gone') } },
+    identify: () => t.fail('audiences and traits have handlers'),
+    track: () => t.fail('audiences and traits have handlers'),
+  };
+  const cause = { messageId: 'm1' };
+  const changedAt = '2026-03-31T12:00:00.000Z';
+  const changes = [
+    changeForms('audience', 'vips', 'u1', { vips: true, email: 'a@b.c' }, { sequence: 0, reason: 'entered', cause }),
+    changeForms(
+      'audience',
+      'vips',
+      'u1',
+      { vips: true, email: 'd@b.c' },
+      { sequence: 1, reason: 'changed', changedAt },
+    ),
+    changeForms('audience', 'vips', 'u1', { vips: false, email: 'd@b.c' }, { sequence: 2, reason: 'exited' }),
+    changeForms('trait', 'ltv', 'u1', { ltv: 5, orders: 1 }, { sequence: 3, reason: 'entered' }),
+    changeForms('trait', 'ltv', 'u1', { ltv: null, orders: null }, { sequence: 4, reason: 'exited' }),
+  ];
+  const expected = [
+    ['entered', 'u1', 'entered', cause, undefined, { email: 'a@b.c' }, { vips: true, email: 'a@b.c' }],
+    ['changed', 'u1', 'changed', undefined, changedAt, { email: 'd@b.c' }, { vips: true, email: 'd@b.c' }],
+    ['exited', 'u1', 'exited', undefined, undefined, { email: 'd@b.c' }, { vips: false, email: 'd@b.c' }],
+    ['value', 'u1', 'entered', undefined, undefined, { orders: 1 }, { ltv: 5, orders: 1 }],
+    ['gone', 'u1', 'exited', undefined, undefined, { orders: null }, { ltv: null, orders: null }],
+  ];
+  const orders: Record<string, readonly string[]> = {
+    identify: changes.map(([identify]) => identify),
+    track: changes.map(([, track]) => track),
+    both: changes.flat(),
+    'both, the event first': changes.flatMap(([identify, track]) => [track, identify]),
+  };
+  for (const [order, bodies] of Object.entries(orders)) {
+    const single = start({ on });
+    for (const body of bodies) t.equal((await single.send(body)).status, 200);
+    t.same(seen.splice(0), expected, order);
+    const batched = start({ on });
+    t.match(await batched.send(envelope(bodies)), { status: 200, rejected: undefined });
+    t.same(seen.splice(0), expected, `${order}, in a batch`);
+    const last = signal();
+    const store = sqliteStore(`${t.testdir()}/receiver.db`);
+    const stored = start({ on: { ...on, delete: () => last.resolve() }, ack: 'stored', store });
+    for (const body of [...bodies, webhook('delete', { userId: 'u1' })]) await stored.send(body);
+    await last.promise;
+    await stored.close();
+    t.same(seen.splice(0), expected, `${order}, stored`);
+  }
+});
+
+t.test('handles a change from the other form if the first one failed', async (t) => {
+  const seen: unknown[] = [];
+  const [identify, track] = changeForms('audience', 'vips', 'u1', { vips: true }, { sequence: 7 });
+  const { send } = start({
+    on: {
+      audience: {
+        vips: {
+          entered({ type }) {
+            seen.push(type);
+            if (seen.length === 1) throw new Error('not now');
+          },
+        },
+      },
+    },
+  });
+  t.equal((await send(identify)).status, 500);
+  t.match(await send(track), { status: 200, duplicate: undefined });
+  t.match(await send(identify), { status: 200, duplicate: true });
+  t.same(seen, ['identify', 'track']);
+});
+
+t.test('passes both forms on to the handlers of their kinds where the audience has none', async (t) => {
+  const seen: unknown[] = [];
+  const { send } = start({ on: { identify: ({ type }) => seen.push(type), track: ({ event }) => seen.push(event) } });
+  for (const sequence of [2, 1]) {
+    for (const form of changeForms('audience', 'vips', 'u1', { vips: true }, { sequence })) await send(form);
+  }
+  t.same(seen, ['identify', 'Audience Entered'], 'each in the order of its own form');
+});
+
+t.test('`only` keeps changes from handlers for other reasons, and answers them with 200', async (t) => {
+  const called = new Set<string>();
+  const keptAway = new Set<string>();
+  const name = ({ reason, traits }: ComputedBody) => `${Object.values(traits)[0]} ${reason}`;
+  const handler = (change: ComputedBody) => void called.add(name(change));
+  const passed = async (only: 'changes' | Reason[]) => {
+    called.clear();
+    keptAway.clear();
+    const { send } = start({
+      on: {
+        audience: { vips: { entered: handler, exited: handler, changed: handler, only } },
+        trait: { ltv: { changed: handler, gone: handler, only } },
+        keptAway: (change) => void keptAway.add(name(change)),
+      },
+    });
+    let sequence = 0;
+    for (const reason of reasons) {
+      for (const traits of [{ vips: true }, { vips: false }, { ltv: 5 }, { ltv: null }]) {
+        sequence += 1;
+        const [key] = Object.keys(traits) as [string];
+        const kind = key === 'vips' ? 'audience' : 'trait';
+        const form = changeForms(kind, key, 'u1', traits, { sequence, reason })[sequence % 2] as string;
+        const answer = await send(form);
+        const isCalled = called.has(`${Object.values(traits)[0]} ${reason}`);
+        t.match(answer, { status: 200, keptAway: isCalled ? undefined : true });
+      }
+    }
+    t.equal(called.size + keptAway.size, reasons.length * 4);
+    return [...called];
+  };
+  const left = ['first_sync', 'entered', 'exited', 'changed', 'definition', 'returning', 'withdrawn', 'retired'];
+  const expected = [
+    ...['true entered', '5 entered', 'true changed', '5 changed'],
+    ...left.flatMap((reason) => [`false ${reason}`, `null ${reason}`]),
+  ];
+  t.same((await passed('changes')).sort(), expected.sort());
+  const named = ['backfill', 'first_sync'].flatMap((reason) =>
+    ['true', 'false', '5', 'null'].map((value) => `${value} ${reason}`),
+  );
+  t.same((await passed(['first_sync', 'backfill'])).sort(), named.sort());
+  for (const only of ['change', ['enter'], 5]) {
+    t.throws(() => start({ on: { audience: { vips: { only } } } as unknown as Handlers }), /on\.audience\.vips\.only/);
+  }
 });
 
 const stores: Record<string, (t: { testdir(): string }) => ReceiverStore> = {

@@ -14,6 +14,8 @@ const wrong = [
   "app.register(receiver, { path: '/', on: {} });",
   "app.register(receiver, { path: '/', secret: 's', on: { trak() {} } });",
   "app.register(receiver, { path: '/', secret: 's', on: { audience: { vips: { entred() {} } } } });",
+  "app.register(receiver, { path: '/', secret: 's', on: { audience: { vips: { only: ['enter'] } } } });",
+  "app.register(receiver, { path: '/', secret: 's', on: { audience: { vips: { entered: (m) => m.reasons } } } });",
   "app.register(receiver, { path: '/', secret: 's', on: { track: (m) => m.groupId } });",
   "app.register(receiver, { path: '/', secret: 's', on: { delete: (m) => m.version } });",
   "app.register(receiver, { path: '/', secret: 's', on: { alias: (m) => m['Previous ID'] } });",
@@ -31,7 +33,8 @@ app.register(receiver, {
     identify: (m) => m.traits['plan'], track: (m) => m.event.length, page: (m) => m.properties.url?.length,
     screen: (m) => m.context.os?.version, group: (m) => m.groupId.length, alias: (m) => m.previousId + m.userId,
     delete: (m) => m.userId.length, any: (m) => m.type, unhandled: (m) => m.type,
-    audience: { vips: { entered: (m, { signal }) => signal.aborted, exited: (m) => m.userId } },
+    audience: { vips: { entered: (m, { signal }) => signal.aborted, exited: (m) => m.userId, only: 'changes' } },
+    trait: { ltv: { changed: (m) => m.reason === 'first_sync' && m.changedAt, only: ['entered', 'changed'] } },
     invalid: ({ reason }) => reason, error: (error, { late, stage }) => [error, late, stage],
   },
 });

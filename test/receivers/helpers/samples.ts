@@ -25,20 +25,26 @@ export const body = (kind: keyof typeof samples) => JSON.stringify(samples[kind]
 
 /** A membership change, as the sender writes it. */
 export const membership = (key: string, userId: string, member: boolean, sequence?: number) =>
-  JSON.stringify({
-    ...base,
-    type: 'identify',
-    userId,
-    traits: { [key]: member },
-    context: {
-      personas: {
-        computation_class: 'audience',
-        computation_id: `id-${key}`,
-        computation_key: key,
-        ...(sequence !== undefined && { sequence }),
-      },
-    },
-  });
+  changeForms('audience', key, userId, { [key]: member }, sequence === undefined ? {} : { sequence })[0];
+
+/** A change of an audience or trait in both forms: as an identify, and as an event. */
+export function changeForms(
+  kind: 'audience' | 'trait',
+  key: string,
+  userId: string,
+  traits: Record<string, unknown>,
+  personas: Record<string, unknown>,
+): [string, string] {
+  const mark = { computation_class: kind, computation_id: `id-${key}`, computation_key: key, ...personas };
+  const common = { ...base, userId, context: { personas: mark } };
+  const properties = { [`${kind}_key`]: key, [`${kind}_name`]: `The ${key}`, ...traits };
+  const isMember = traits[key] === true;
+  const event = kind === 'trait' ? 'Trait Computed' : isMember ? 'Audience Entered' : 'Audience Exited';
+  return [
+    JSON.stringify({ ...common, type: 'identify', traits }),
+    JSON.stringify({ ...common, type: 'track', event, properties }),
+  ];
+}
 
 export interface Answer {
   status: number;
