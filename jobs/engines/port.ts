@@ -16,7 +16,8 @@ export interface Engine {
    */
   stage(request: StageRequest): Promise<Staged>;
   /**
-   * The traits that a computed trait's definition gives; none for an audience. The definition is checked, not run.
+   * The traits that a computed trait's definition gives, or the columns that go with an audience's changes. The
+   * definition is checked, not run.
    *
    * @throws RollcallError `sql_failed`, `column_missing`, `column_repeated`, `column_type`
    */
@@ -112,8 +113,16 @@ export interface Definition {
   readonly freshness?: string | undefined;
   /** True if ids that mean nobody may be members; such rows are invalid otherwise. */
   readonly allowPlaceholders?: boolean | undefined;
+  /** Columns that go with the changes of an audience. */
+  readonly with?: ColumnsOf | undefined;
   /** Interrupts the engine's work, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
+}
+
+export interface ColumnsOf {
+  readonly names: readonly string[];
+  /** True if a sync also sends members whose columns alone have changed. */
+  readonly areSent: boolean;
 }
 
 /** The JSON type of a column's non-null values. `scalar`: text, numbers or booleans, never null within a list. */
@@ -160,7 +169,7 @@ export interface Staged {
   readonly members: number;
   readonly entered: number;
   readonly exited: number;
-  /** Members with another value than before (traits only). None in a backfill. */
+  /** Members with another value than before, or other columns that are sent. None in a backfill. */
   readonly changed: number;
   /** Rows without a usable user id. */
   readonly invalid: number;
@@ -170,8 +179,12 @@ export interface Staged {
   readonly reasons?: ReasonCounts;
   /** Rows of the plan: messages to send. */
   readonly total: number;
-  /** The traits' keys, in order. */
+  /** Members whose columns change in the snapshot, without a message. */
+  readonly silent?: number;
+  /** The traits' keys, or the names of an audience's columns, in order. */
   readonly columns: readonly string[];
+  /** Columns of an audience's result that its definition does not name, if it was run. */
+  readonly unnamed?: readonly string[];
   /**
    * The greatest value of the request's `freshness` column, in milliseconds since 1970; null if it has none. Values
    * more than 14 hours after `asOf` count only if all are.
@@ -195,7 +208,7 @@ export interface ChangeBatch {
   readonly was: readonly boolean[];
   /** What made each change, if the engine computes live; null for what no event, time or audience made. */
   readonly origins?: readonly (ChangeOrigin | null)[];
-  /** JSON text of the traits object (traits only; null for users who left). */
+  /** JSON text: the traits object of a trait, null for users who left; the last known columns of an audience. */
   readonly values: readonly (string | null)[];
 }
 
@@ -206,7 +219,7 @@ export interface Preview extends Staged {
 /** Members, by column. */
 export interface MemberBatch {
   readonly userIds: readonly string[];
-  /** JSON text of the traits object (traits only). */
+  /** JSON text of the traits object, or of an audience's columns. */
   readonly values: readonly (string | null)[];
   /** The snapshot version in which each value was set. */
   readonly since: readonly number[];
@@ -215,7 +228,7 @@ export interface MemberBatch {
 export interface RunChange {
   readonly userId: string;
   readonly change: 'entered' | 'exited' | 'changed';
-  /** JSON text of the traits object (traits only; null for users who left). */
+  /** JSON text of the traits object, or of an audience's columns; null for users who left. */
   readonly value: string | null;
 }
 
@@ -256,7 +269,7 @@ interface CausingEvent {
 /** A user's state in the snapshot. */
 export interface Standing {
   readonly present: boolean;
-  /** JSON text of the traits object (traits only). */
+  /** JSON text of the traits object, or of an audience's columns. */
   readonly value: string | null;
   /** The snapshot version in which this was set. */
   readonly since: number;

@@ -3,6 +3,7 @@ import { PLACEHOLDERS } from '../../../src/kernel/placeholders.ts';
 import { latestKnown } from '../freshness.ts';
 import {
   type ChangeBatch,
+  type ComputedKind,
   type Definition,
   LONGEST_VALUE,
   type Preview,
@@ -11,7 +12,9 @@ import {
   type StageRequest,
   type TraitColumn,
 } from '../port.ts';
-import { idAdvice } from '../sql/describe.ts';
+import { idAdvice, namedColumns } from '../sql/describe.ts';
+import { hasValues, isSilent } from '../sql/plan-query.ts';
+import { silently } from '../sql/stage.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { type ClickHouse, isIncomplete } from './session.ts';
 import { latestStates, readSnapshot, tablesOf } from './tables.ts';
@@ -23,6 +26,7 @@ interface DescribedStage {
   readonly fresh: string;
   readonly traits: readonly TraitColumn[];
   readonly newest: string | null;
+  readonly unnamed?: readonly string[];
 }
 
 interface StagedColumn {
@@ -63,7 +67,7 @@ export async function previewPlan(
     const rows = `groupArraySorted(${Math.max(size, 1)})((n, user_id, now, was, value))`;
     const groups = await session.rows(groupsOf(`(${query})`, `, ${rows}`), request.signal);
     const sample = groups
-      .filter(([was, now, folded]) => (was || now) && !folded)
+      .filter(([was, now, folded]) => (was || now) && !folded && !(was && now && isSilent(request)))
       .flatMap((group) => (group[6] as object[]).slice(0, size))
       // Some servers name the fields of a tuple, which then arrives as an object.
       .map((row) => Object.values(row) as [unknown, string, boolean, boolean, string | null])
@@ -146,15 +150,26 @@ async function describe(session: ClickHouse, definition: Definition): Promise<De
   const text = idText(name(user.name), user.type);
   const isNobody = `lower(${text}) IN (${PLACEHOLDERS.map(literal).join(', ')})`;
   const id = definition.allowPlaceholders ? text : `if(${isNobody}, NULL, ${text})`;
-  if (definition.kind === 'audience') {
-    return { fresh: `SELECT ${id} AS id, NULL AS value FROM (\n${statement}\n)`, traits: [], newest };
+  const { kind, with: wanted } = definition;
+  const others = columns.filter((column) => column !== user && column !== fresh);
+  const values = kind === 'audience' ? namedColumns(wanted?.names ?? [], columns) : others;
+  const unnamed =
+    kind === 'audience' ? { unnamed: others.filter((each) => !values.includes(each)).map((each) => each.name) } : {};
+  if (kind === 'audience' && wanted === undefined) {
+    return { fresh: `SELECT ${id} AS id, NULL AS value FROM (\n${statement}\n)`, traits: [], newest, ...unnamed };
   }
-  const values = columns.filter((column) => column !== user && column !== fresh);
   if (values.length === 0) {
     throw new RollcallError('column_missing', 'The SQL must return a value column beside user_id.');
   }
-  const fields = values.map((column) => fieldOf(column, values.length === 1 ? definition.key : column.name));
-  return { fresh: traitRows(statement, id, fields), traits: fields.map(({ trait }) => trait), newest };
+  const fields = values.map((column, place) =>
+    fieldOf(column, wanted?.names[place] ?? (values.length === 1 ? definition.key : column.name)),
+  );
+  return {
+    fresh: valueRows(statement, id, fields, kind),
+    traits: fields.map(({ trait }) => trait),
+    newest,
+    ...unnamed,
+  };
 }
 
 interface Field {
@@ -170,15 +185,17 @@ function fieldOf(column: StagedColumn, key: string): Field {
   throw new RollcallError('column_type', message);
 }
 
-/** A row whose value is too long counts as one without an id. */
-function traitRows(statement: string, id: string, fields: readonly Field[]): string {
+/** A trait's row whose value is too long counts as one without an id, an audience's as one without columns. */
+function valueRows(statement: string, id: string, fields: readonly Field[], kind: ComputedKind): string {
   const texts = fields.map(({ text }, place) => `${text} AS field${place}`);
   const nothing = fields.map((_, place) => `field${place} IS NULL`).join(' AND ');
   const pairs = fields.map(
     ({ trait }, place) => `${literal(`${JSON.stringify(trait.key)}:`)}, ifNull(field${place}, 'null')`,
   );
   const object = `concat('{', ${pairs.join(", ',', ")}, '}')`;
-  return `SELECT if(lengthUTF8(ifNull(json, '')) > ${LONGEST_VALUE}, NULL, user) AS id, json AS value FROM (
+  const short = (column: string) => `if(lengthUTF8(ifNull(json, '')) > ${LONGEST_VALUE}, NULL, ${column})`;
+  const [row, value] = kind === 'trait' ? [short('user'), 'json'] : ['user', short('json')];
+  return `SELECT ${row} AS id, ${value} AS value FROM (
     SELECT user, if(${nothing}, NULL, ${object}) AS json FROM (
       SELECT ${id} AS user, ${texts.join(', ')} FROM (\n${statement}\n)))`;
 }
@@ -192,7 +209,8 @@ function newestQuery(statement: string, column: StagedColumn, latest: number): s
 /**
  * The query of a plan: (n, user_id, value, was, now, same, rows). One aggregation over the rows of the definition and
  * the snapshot, which can spill to disk, while a join's table would have to fit into memory. Unchanged users are folded
- * into one row without an id, and so are rows without a usable id.
+ * into one row without an id, and so are rows without a usable id. Members whose columns change without a message have
+ * the position 0.
  */
 function planQuery(request: StageRequest, fresh: string | null, { version }: Snapshot, session: ClickHouse): string {
   const states = tablesOf(session).states(request.key);
@@ -231,11 +249,12 @@ function pastStates(
  * @param touched - users who are named even if nothing has changed
  */
 function comparison(
-  { action, kind, leavers, onlyLeavers }: StageRequest,
+  request: StageRequest,
   fresh: string | null,
   states: string | null,
   touched: string | null,
 ): string {
+  const { action, kind, leavers, onlyLeavers } = request;
   const seen = `SELECT toNullable(id) AS id, CAST(value AS Nullable(String)) AS value, 1 AS fresh, 0 AS present, 0 AS version FROM (${fresh})`;
   const known = `SELECT toNullable(user_id) AS id, value, 0 AS fresh, present, version FROM (${states})`;
   const rows = [...(fresh === null ? [] : [seen]), ...(states === null ? [] : [known])];
@@ -246,19 +265,27 @@ function comparison(
     FROM (${rows.length === 0 ? nobody : rows.join(' UNION ALL ')}) GROUP BY id`;
   const present = kind === 'trait' ? 'new_value IS NOT NULL' : 'true';
   const now = fresh !== null ? `id IS NOT NULL AND seen > 0 AND ${present}` : action === 'backfill' ? 'was' : 'false';
-  const value =
-    fresh !== null ? `if(now, new_value, NULL)` : action === 'backfill' ? 'if(was, old_value, NULL)' : 'NULL';
+  const old = kind === 'audience' || action === 'backfill' ? 'if(was, old_value, NULL)' : 'NULL';
+  const value = fresh !== null ? `if(now, new_value, ${old})` : old;
+  // For a destination that was away, only who enters and leaves counts unless columns are sent.
+  const isQuiet = request.known !== undefined && request.with?.areSent === false;
+  const isSame =
+    hasValues(request) && !isQuiet
+      ? `(told = old_value OR (told IS NULL AND old_value IS NULL) OR ${isReordered('told', 'old_value')})`
+      : 'true';
   const isNamed = touched === null ? '' : ` AND id NOT IN (${touched})`;
   const stays = action === 'sync' ? `was AND now AND same${isNamed}` : 'false';
+  const n = isSilent(request) && !isQuiet ? 'if(was AND now AND user_id IS NOT NULL, 0, position)' : 'position';
   const all = action === 'resync' || touched !== null || (fresh === null && leavers);
-  return `SELECT row_number() OVER (ORDER BY user_id ASC NULLS LAST) AS n, user_id, value, was, now, same, rows FROM (
+  return `SELECT ${n} AS n, user_id, value, was, now, same, rows FROM (
+    SELECT row_number() OVER (ORDER BY user_id ASC NULLS LAST) AS position, * FROM (
     SELECT if(stays, NULL, id) AS user_id, if(stays, NULL, told) AS value, was, now, same, sum(greatest(seen, 1)) AS rows FROM (
       SELECT id, seen, CAST(${value} AS Nullable(String)) AS told, was, ${now} AS now,
-        was AND now AND (told = old_value OR (told IS NULL AND old_value IS NULL) OR ${isReordered('told', 'old_value')}) AS is_same,
+        was AND now AND ${isSame} AS is_same,
         ifNull(is_same, false) AS same, ${stays} AS stays
       FROM (${users}))
     WHERE ${onlyLeavers ? 'NOT was' : `was OR now OR id IS NULL${all ? ' OR true' : ''}`}
-    GROUP BY user_id, value, was, now, same)`;
+    GROUP BY user_id, value, was, now, same))`;
 }
 
 function groupsOf(table: string, more = ''): string {
@@ -284,12 +311,13 @@ function counted(
   return {
     ...{ plan: request.plan, key: request.key, kind: request.kind, action: request.action },
     ...{ fromVersion: snapshot.version, toVersion: request.toVersion, before, members, entered, exited },
-    changed: runsDefinition(request) ? whole(found.get('110')?.other ?? 0) : 0,
+    ...silently(request, runsDefinition(request) ? whole(found.get('110')?.other ?? 0) : 0),
     invalid: rows('001'),
     duplicates: runsDefinition(request) ? rows('111') + rows('110') + rows('010') - members : 0,
-    total: entered + exited + kept + leavers,
-    columns: described?.traits.map(({ key }) => key) ?? [],
+    total: entered + exited + leavers + (isSilent(request) ? 0 : kept),
+    columns: described?.traits.map(({ key }) => key) ?? request.with?.names ?? [],
     ...newest,
+    ...(described?.unnamed && { unnamed: described.unnamed }),
   };
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Staged, StageRequest } from '../port.ts';
 import type { EngineCase } from './case.ts';
 import { request, settle, told, usersSql } from './fixture.ts';
 
@@ -135,6 +136,97 @@ export const planCases: readonly EngineCase[] = [
           action,
         );
       }
+    },
+  },
+
+  {
+    name: 'columns of an audience go with its changes, and are kept with its members',
+    async run(open) {
+      const { engine } = await open();
+      const rows = (...users: readonly (readonly [string, string, string | null])[]) =>
+        users
+          .map(([id, mail, plan]) => {
+            const text = plan === null ? `nullif('', '')` : `cast('${plan}' as varchar)`;
+            return `select cast('${id}' as varchar) as user_id, cast('${mail}' as varchar) as email, ${text} as plan, 1 as score`;
+          })
+          .join(' union all ');
+      const columns = { names: ['email', 'plan'], areSent: false };
+      const ask = (toVersion: number, sql: string, changes: Partial<StageRequest> = {}) =>
+        engine.stage(request({ toVersion, with: columns, sql, ...changes }));
+      const commit = async (staged: Staged) => {
+        await engine.commit(staged.plan);
+        await engine.discard(staged.plan);
+      };
+      const first = await ask(1, rows(['a', 'a@x', 'pro'], ['b', 'b@x', null], ['c', 'c@x', null], ['c', 'c@x', null]));
+      assert.partialDeepStrictEqual(first, { entered: 3, total: 3, duplicates: 1, columns: columns.names });
+      assert.deepEqual(first.unnamed, ['score']);
+      assert.deepEqual(told(await engine.changes(first.plan, 0, 10))[0], ['a', { email: 'a@x', plan: 'pro' }]);
+      await commit(first);
+
+      const second = await ask(2, rows(['a', 'a@y', 'pro'], ['b', 'b@x', null], ['d', 'd@x', null]));
+      assert.partialDeepStrictEqual(second, { entered: 1, exited: 1, changed: 0, silent: 1, total: 2, members: 3 });
+      const batch = await engine.changes(second.plan, 0, 10);
+      assert.deepEqual(
+        [batch.userIds, batch.present],
+        [
+          ['c', 'd'],
+          [false, true],
+        ],
+        'no message for a',
+      );
+      assert.deepEqual(told(batch)[0], ['c', { email: 'c@x', plan: null }], 'who leaves has the last known ones');
+      await commit(second);
+      const columnsNow = async (user: string) =>
+        JSON.parse((await engine.lookup('club', [user])).get(user)?.value ?? '{}');
+      assert.deepEqual(await columnsNow('a'), { email: 'a@y', plan: 'pro' }, 'kept without a message');
+      assert.equal((await engine.history('club', 'a')).length, 1);
+
+      const sent = { with: { ...columns, areSent: true } };
+      const third = await ask(3, rows(['a', 'a@z', 'pro'], ['b', 'b@x', null], ['d', 'd@x', null]), sent);
+      assert.partialDeepStrictEqual(third, { entered: 0, exited: 0, changed: 1, total: 1 });
+      assert.deepEqual(told(await engine.changes(third.plan, 0, 10)), [['a', { email: 'a@z', plan: 'pro' }]]);
+      const { sample } = await engine.preview(
+        request({ toVersion: 3, with: columns, sql: rows(['a', 'q', 'q'], ['b', 'b@x', null]) }),
+        10,
+      );
+      assert.deepEqual(sample.userIds, ['d'], 'nor is one shown in a preview');
+      await commit(third);
+
+      const backfill = await ask(3, '', { action: 'backfill' });
+      assert.deepEqual(told(await engine.changes(backfill.plan, 0, 10))[0], ['a', { email: 'a@z', plan: 'pro' }]);
+      await engine.discard(backfill.plan);
+      const retire = await ask(4, '', { action: 'retire' });
+      const gone = await engine.changes(retire.plan, 0, 10);
+      assert.deepEqual(
+        [gone.present, told(gone)[0]],
+        [
+          [false, false, false],
+          ['a', { email: 'a@z', plan: 'pro' }],
+        ],
+      );
+      await engine.discard(retire.plan);
+
+      const plain = await engine.stage(
+        request({ toVersion: 4, sql: rows(['a', 'q', 'q'], ['b', 'q', 'q'], ['d', 'q', 'q']) }),
+      );
+      assert.partialDeepStrictEqual(plain, { total: 0, changed: 0, columns: [] }, 'columns that are named no more');
+      await engine.forget(['a']);
+      assert.equal((await engine.lookup('club', ['a'])).size, 0);
+      assert.deepEqual(await engine.history('club', 'a'), []);
+    },
+  },
+
+  {
+    name: 'a column that the SQL does not return fails the run, and its type is described',
+    async run(open) {
+      const { engine } = await open();
+      const sql = `select cast('a' as varchar) as user_id, cast('a@x' as varchar) as email, 1 as score`;
+      const of = (...names: string[]) => ({ with: { names, areSent: false } });
+      await assert.rejects(engine.stage(request({ sql, ...of('email', 'plan') })), { code: 'column_missing' });
+      assert.deepEqual(await engine.describe(request({ sql, ...of('email', 'score') })), [
+        { key: 'email', type: 'string', isList: false },
+        { key: 'score', type: 'number', isList: false },
+      ]);
     },
   },
 

@@ -39,7 +39,7 @@ function snapshotRow({ key, fromVersion }: Staged): string {
 
 /** Adds and removes members; resolves to the growth of the membership. */
 async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<number> {
-  if (staged.total === 0) return 0;
+  if (staged.total + (staged.silent ?? 0) === 0) return 0;
   const tables = tablesOf(session);
   const members = tables.members(staged.key);
   const leavers = tables.leavers(staged.key);
@@ -80,8 +80,8 @@ function endedUsers(tables: SqlTables, staged: Staged): string {
 }
 
 /** A condition for the plan's rows that are new in the snapshot. A resync also has unchanged ones. */
-function begunStates(tables: SqlTables, { key, kind, action, plan }: Staged): string {
-  if (action !== 'resync') return kind === 'audience' ? 'now AND NOT was' : 'now';
+function begunStates(tables: SqlTables, { key, action, plan }: Staged): string {
+  if (action !== 'resync') return 'now';
   const present = `SELECT 1 FROM ${tables.members(key)} AS present WHERE present.user_id = ${tables.plan(plan)}.user_id`;
   return `now AND NOT EXISTS (${present})`;
 }

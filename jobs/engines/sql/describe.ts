@@ -1,13 +1,15 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import { latestKnown } from '../freshness.ts';
 import type { Definition, TraitColumn } from '../port.ts';
-import { type Column, freshAudience, freshTrait, idText, newestValue, type SqlDialect } from './plan-query.ts';
+import { type Column, freshAudience, freshValues, idText, newestValue, type SqlDialect } from './plan-query.ts';
 
 /** The rows of a definition, once its columns are known. */
 export interface Described {
-  /** A query of (id), ids as they are, for an audience; of (id, value, rows), folded by user, for a trait. */
+  /** A query of (id), ids as they are, for an audience; of (id, value, rows), folded by user, if there are values. */
   readonly fresh: string;
   readonly traits: readonly TraitColumn[];
+  /** Columns of an audience that nothing names. */
+  readonly unnamed?: readonly string[];
   /** A query for the newest value of the `freshness` column; null without one. */
   readonly newest: string | null;
 }
@@ -39,14 +41,18 @@ export function describe(
   const freshness = freshnessColumn(definition, columns);
   const id = idText(userId.name, definition.allowPlaceholders ?? false, dialect);
   const newest = freshness === null ? null : newestValue(statement, freshness, latestKnown(definition.asOf));
-  if (definition.kind === 'audience') {
-    return { fresh: freshAudience(statement, id), traits: [], newest };
+  const others = columns.filter((column) => column !== userId && column !== freshness);
+  const { kind, with: named } = definition;
+  const values = kind === 'audience' ? namedColumns(named?.names ?? [], columns) : others;
+  const unnamed =
+    kind === 'audience' ? { unnamed: others.filter((column) => !values.includes(column)).map(nameOf) } : {};
+  if (kind === 'audience' && named === undefined) {
+    return { fresh: freshAudience(statement, id), traits: [], newest, ...unnamed };
   }
-  const values = columns.filter((column) => column !== userId && column !== freshness);
   if (values.length === 0) {
     throw new RollcallError('column_missing', `The SQL must return a value column beside user_id.`);
   }
-  const fields = values.map((column) => {
+  const fields = values.map((column, place) => {
     const value = dialect.traitValue(column);
     if (value === null) {
       throw new RollcallError(
@@ -54,13 +60,36 @@ export function describe(
         `The column ${column.name} has the type ${column.type}, which JSON can't hold. Cast it in the SQL.`,
       );
     }
-    return { key: values.length === 1 ? definition.key : column.name, value, ...dialect.jsonType(column) };
+    const key = named?.names[place] ?? (values.length === 1 ? definition.key : column.name);
+    return { key, value, ...dialect.jsonType(column) };
   });
   return {
-    fresh: freshTrait(statement, id, fields, dialect),
+    fresh: freshValues(statement, id, fields, kind, dialect),
     traits: fields.map(({ key, type, isList }) => ({ key, type, isList })),
     newest,
+    ...unnamed,
   };
+}
+
+const nameOf = ({ name }: { readonly name: string }) => name;
+
+/**
+ * The columns that an audience names. The case of letters is ignored unless two differ by it.
+ *
+ * @throws RollcallError `column_missing`
+ */
+export function namedColumns<C extends { readonly name: string }>(
+  names: readonly string[],
+  columns: readonly C[],
+): readonly C[] {
+  return names.map((name) => {
+    const found =
+      columns.find((column) => column.name === name) ??
+      columns.find((column) => column.name.toLowerCase() === name.toLowerCase());
+    if (found) return found;
+    const message = `\`with\` names the column ${name}, but the SQL returns ${columns.map(nameOf).join(', ')}.`;
+    throw new RollcallError('column_missing', message);
+  });
 }
 
 /**
@@ -68,11 +97,12 @@ export function describe(
  *
  * @param differs - true if names that differ by case are two
  */
-export function refuseRepeated({ kind }: Definition, names: readonly string[], differs: boolean): void {
+export function refuseRepeated({ kind, with: columns }: Definition, names: readonly string[], differs: boolean): void {
   const same = differs ? names : names.map((name) => name.toLowerCase());
   const repeated = names.filter((name, index) => {
     const isTwice = same.indexOf(same[index] ?? '') !== same.lastIndexOf(same[index] ?? '');
-    return isTwice && (kind === 'trait' || name.toLowerCase() === 'user_id');
+    const wanted = ['user_id', ...(columns?.names ?? [])];
+    return isTwice && (kind === 'trait' || wanted.some((each) => each.toLowerCase() === name.toLowerCase()));
   });
   if (repeated.length === 0) return;
   const shown = [...new Set(repeated)].join(', ');

@@ -74,7 +74,7 @@ function describe(database: SqlDatabase, definition: Definition): Promise<readon
 export function createSqlEngine(database: SqlDatabase): Engine {
   const { session } = database;
   let isPrepared = false;
-  /** Plans of audiences, which have no values whose length must be known before reading. */
+  /** Plans without values, whose length must be known before reading. */
   const plain = new Set<string>();
 
   async function prepare(): Promise<void> {
@@ -97,7 +97,7 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     };
 
   const known = <T extends Staged | null>(staged: T): T => {
-    if (staged?.kind === 'audience') plain.add(staged.plan);
+    if (staged?.kind === 'audience' && staged.columns.length === 0) plain.add(staged.plan);
     return staged;
   };
 

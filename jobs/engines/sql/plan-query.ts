@@ -1,5 +1,5 @@
 import { placeholderSql } from '../../../src/kernel/placeholders.ts';
-import { type Action, LONGEST_VALUE, type StageRequest, type TraitColumn } from '../port.ts';
+import { type Action, type ComputedKind, LONGEST_VALUE, type StageRequest, type TraitColumn } from '../port.ts';
 import { timestampLiteral } from './statement.ts';
 
 /** A type as its database names it, with the types that it consists of, if the session knows them. */
@@ -90,28 +90,35 @@ export function hasPlaces(action: Action, fromVersion: number): boolean {
 /**
  * The query of a plan: (n, user_id, value, was, now, rows), and `place` for a first one. Unchanged users are folded
  * into one row without an id, and so are rows without a usable id. One pass over the data then gives the changes and
- * all counts.
+ * all counts. Members whose columns change without a message have the position 0, after which no page begins.
  */
 export function planQuery(request: StageRequest, fresh: string, tables: KeyTables, dialect: SqlDialect): string {
   const isFirst =
     tables.members === null && !request.known && (request.action === 'sync' || request.action === 'resync');
-  return isFirst ? firstRows(request, fresh, dialect) : dialect.numbered(planRows(request, fresh, tables, dialect));
+  if (isFirst) return firstRows(request, fresh, dialect);
+  const rows = dialect.numbered(planRows(request, fresh, tables, dialect));
+  if (!isSilent(request)) return rows;
+  return `SELECT CASE WHEN was AND now THEN 0 ELSE n END AS n, user_id, value, was, now, rows FROM (${rows}) AS numbered`;
 }
 
+/** True if members whose columns alone have changed get no message. */
+export const isSilent = ({ action, with: columns }: StageRequest) => action === 'sync' && columns?.areSent === false;
+
+export const hasValues = ({ kind, with: columns }: StageRequest) => kind === 'trait' || columns !== undefined;
+
 /**
- * Without a snapshot there is nothing to compare with. Constant columns are added after sorting. A trait's rows are
- * already folded by user.
+ * Without a snapshot there is nothing to compare with. Constant columns are added after sorting. Rows with values
+ * are already folded by user.
  */
-function firstRows({ kind }: StageRequest, fresh: string, dialect: SqlDialect): string {
+function firstRows(request: StageRequest, fresh: string, dialect: SqlDialect): string {
   const source = `SELECT *, row_number() OVER () AS place FROM (${fresh}) AS fresh`;
-  const [value, users] =
-    kind === 'trait'
-      ? ['value', `SELECT id AS user_id, value, rows, place FROM (${source}) AS placed`]
-      : [
-          'NULL::varchar',
-          `SELECT id AS user_id, count(*) AS rows, min(place) AS place
+  const [value, users] = hasValues(request)
+    ? ['value', `SELECT id AS user_id, value, rows, place FROM (${source}) AS placed`]
+    : [
+        'NULL::varchar',
+        `SELECT id AS user_id, count(*) AS rows, min(place) AS place
            FROM (SELECT ${usable('id', dialect)} AS id, place FROM (${source}) AS placed) AS cleaned GROUP BY id`,
-        ];
+      ];
   return `SELECT n, user_id, ${value} AS value, FALSE AS was, user_id IS NOT NULL AS now, rows, place
     FROM (${dialect.numbered(users)}) AS users`;
 }
@@ -126,7 +133,8 @@ function planRows(request: StageRequest, fresh: string, tables: KeyTables, diale
     case 'backfill': {
       if (request.known) return sinceKnown(request, request.known, { ...tables, members: now }, members, dialect);
       const isBackfill = request.action === 'backfill';
-      const [value, isMember] = isBackfill ? ['value', 'TRUE'] : ['NULL::varchar', 'FALSE'];
+      const value = isBackfill || request.kind === 'audience' ? 'value' : 'NULL::varchar';
+      const isMember = isBackfill ? 'TRUE' : 'FALSE';
       const whole = `SELECT user_id, ${value} AS value, TRUE AS was, ${isMember} AS now, 1 AS rows FROM ${members} AS members${request.onlyLeavers ? ' WHERE FALSE' : ''}`;
       if (!request.leavers) return whole;
       return `${whole} UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1 FROM ${leavers} AS leavers`;
@@ -166,10 +174,19 @@ function sinceKnown(
 ): string {
   const { members, history } = tables;
   const isEnd = request.action !== 'backfill';
-  const current = request.kind === 'trait' ? 'user_id AS id, value, 1 AS rows' : 'user_id AS id';
+  const current = hasValues(request) ? 'user_id AS id, value, 1 AS rows' : 'user_id AS id';
+  const value = request.kind === 'audience' ? 'value' : 'NULL::varchar';
+  const changes = difference(
+    { ...request, action: 'sync' },
+    `SELECT ${current} FROM ${members} AS members`,
+    before,
+    dialect,
+  );
   const lacking = isEnd
-    ? `SELECT user_id, NULL::varchar AS value, TRUE AS was, FALSE AS now, 1 AS rows FROM ${before} AS members`
-    : difference({ ...request, action: 'sync' }, `SELECT ${current} FROM ${members} AS members`, before, dialect);
+    ? `SELECT user_id, ${value} AS value, TRUE AS was, FALSE AS now, 1 AS rows FROM ${before} AS members`
+    : request.with?.areSent === false
+      ? `SELECT * FROM (${changes}) AS changes WHERE NOT (was AND now)`
+      : changes;
   if (upTo === version) return lacking;
   const within = (edge: string) => `${edge} > ${version} AND ${edge} <= ${upTo}`;
   const touched = `SELECT user_id FROM ${members} AS members WHERE ${within('since')}
@@ -178,14 +195,14 @@ function sinceKnown(
   const isMember = isEnd ? 'FALSE' : 'members.user_id IS NOT NULL';
   return `WITH lacking AS (${lacking})
     SELECT * FROM lacking
-    UNION ALL SELECT touched.user_id, ${isEnd ? 'NULL' : 'members.value'}, ${isMember}, ${isMember}, 1
+    UNION ALL SELECT touched.user_id, ${isEnd && request.kind === 'trait' ? 'NULL' : 'members.value'}, ${isMember}, ${isMember}, 1
       FROM (${touched}) AS touched LEFT JOIN ${members} AS members ON members.user_id = touched.user_id
       WHERE NOT EXISTS (SELECT 1 FROM lacking WHERE lacking.user_id = touched.user_id)`;
 }
 
 function difference(request: StageRequest, fresh: string, members: string, dialect: SqlDialect): string {
-  return request.kind === 'trait'
-    ? traitDifference(request, fresh, members, dialect)
+  return hasValues(request)
+    ? valueDifference(request, fresh, members, dialect)
     : audienceDifference(request, fresh, members, dialect);
 }
 
@@ -207,8 +224,9 @@ function audienceDifference({ action }: StageRequest, fresh: string, members: st
     GROUP BY ${keys}`;
 }
 
-function traitDifference(
-  { action }: StageRequest,
+/** A user who leaves a trait has no value any more, one who leaves an audience has the last known columns. */
+function valueDifference(
+  { action, kind }: StageRequest,
   fresh: string,
   members: string,
   { opaque, isSame }: SqlDialect,
@@ -219,11 +237,12 @@ function traitDifference(
   const stays =
     action === 'resync'
       ? 'FALSE'
-      : `CASE WHEN ${values.join(' = ')} THEN ${isKnown} WHEN ${isKnown} THEN ${isSame(...values)} ELSE FALSE END`;
+      : `CASE WHEN ${values.join(' IS NOT DISTINCT FROM ')} THEN ${isKnown} WHEN ${isKnown} THEN ${isSame(...values)} ELSE FALSE END`;
+  const value = kind === 'trait' ? 'fresh.value' : 'CASE WHEN fresh.id IS NULL THEN members.value ELSE fresh.value END';
   return `SELECT CASE WHEN stays THEN NULL ELSE id END AS user_id, CASE WHEN stays THEN NULL ELSE value END AS value,
       was, now, CAST(sum(rows) AS bigint) AS rows
     FROM (
-      SELECT coalesce(fresh.id, members.user_id) AS id, fresh.value AS value, coalesce(fresh.rows, 1) AS rows,
+      SELECT coalesce(fresh.id, members.user_id) AS id, ${value} AS value, coalesce(fresh.rows, 1) AS rows,
         members.user_id IS NOT NULL AS was, fresh.id IS NOT NULL AS now, ${stays} AS stays
       FROM (${fresh}) AS fresh FULL JOIN ${members} AS members ON fresh.id = members.user_id${opaque}
     ) AS joined
@@ -236,28 +255,38 @@ export function freshAudience(statement: string, id: string): string {
 }
 
 /**
- * A trait's definition as (id, value, rows): ids as text, null if unusable. Of several rows of a user the greatest
- * value counts, so that reruns agree. A row whose value is too long counts as one without an id.
+ * A definition with values as (id, value, rows): ids as text, null if unusable. Of several rows of a user the greatest
+ * value counts, so that reruns agree. A trait's row whose value is too long counts as one without an id; an audience's
+ * member is one without columns then.
  *
  * @param id - as `idText`
  */
-export function freshTrait(
+export function freshValues(
   statement: string,
   id: string,
   fields: readonly { readonly key: string; readonly value: string }[],
+  kind: ComputedKind,
   dialect: SqlDialect,
 ): string {
   const nothing = fields.map(({ value }) => `${value} IS NULL`).join(' AND ');
+  const isTooLong = `length(value) > ${LONGEST_VALUE}`;
+  const [rowId, value, having] =
+    kind === 'trait'
+      ? [
+          `CASE WHEN ${isTooLong} THEN NULL ELSE ${usable('id', dialect)} END`,
+          'value',
+          ` HAVING id IS NULL OR max(value${dialect.binary}) IS NOT NULL`,
+        ]
+      : [usable('id', dialect), `CASE WHEN ${isTooLong} THEN NULL ELSE value END`, ''];
   return `SELECT id, max(value${dialect.binary}) AS value, count(*) AS rows
     FROM (
-      SELECT CASE WHEN length(value) > ${LONGEST_VALUE} THEN NULL ELSE ${usable('id', dialect)} END AS id, value
+      SELECT ${rowId} AS id, ${value} AS value
       FROM (
         SELECT ${id} AS id, CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END AS value
         FROM (\n${statement}\n) AS definition
       ) AS described
     ) AS cleaned
-    GROUP BY id
-    HAVING id IS NULL OR max(value${dialect.binary}) IS NOT NULL`;
+    GROUP BY id${having}`;
 }
 
 /** The greatest date or time in a column up to `latest`, or else of all, in milliseconds since 1970. */

@@ -2,7 +2,7 @@ import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { type Described, describe, refuseRepeated } from './describe.ts';
 import { withAuthoredPlace } from './excerpt.ts';
-import { hasPlaces, type KeyTables, planQuery } from './plan-query.ts';
+import { hasPlaces, hasValues, isSilent, type KeyTables, planQuery } from './plan-query.ts';
 import { interruptible, type SqlDatabase, type SqlSession } from './session.ts';
 import { readStatement } from './statement.ts';
 import { previewTable, readSnapshot, tablesOf } from './tables.ts';
@@ -30,7 +30,7 @@ export async function previewPlan(database: SqlDatabase, request: StageRequest, 
 
 async function sampleOf(session: SqlSession, table: string, size: number): Promise<ChangeBatch> {
   const some = (condition: string) =>
-    `(SELECT n, user_id, now, was, value FROM ${table} WHERE user_id IS NOT NULL AND ${condition} LIMIT ${size})`;
+    `(SELECT n, user_id, now, was, value FROM ${table} WHERE user_id IS NOT NULL AND n > 0 AND ${condition} LIMIT ${size})`;
   const all = [ENTERED, EXITED, 'was = now'].map(some).join(' UNION ALL ');
   return readBatch(session, `SELECT * FROM (${all}) AS sample ORDER BY n`, 3 * size);
 }
@@ -49,7 +49,7 @@ async function computePlan(database: SqlDatabase, request: StageRequest, table: 
       ? { members: null, leavers: null, history }
       : { members: members(request.key), leavers: leavers(request.key), history };
   const isKept = table.includes('.');
-  const { fresh, traits, newest } = await freshRows(database, request);
+  const { fresh, traits, newest, unnamed } = await freshRows(database, request);
   // Queried first: rows written in the meantime make the result newer than reported, never older.
   const freshness = newest === null ? {} : { newest: await newestOf(session, newest) };
   const query = planQuery(request, fresh, tables, dialect);
@@ -58,7 +58,8 @@ async function computePlan(database: SqlDatabase, request: StageRequest, table: 
     : [`CREATE TEMPORARY TABLE ${table} AS ${query}`];
   for (const statement of statements) await session.run(statement);
   const counts = await count(session, request, table, snapshot);
-  return { ...counts, columns: traits.map(({ key }) => key), ...freshness };
+  const columns = runsDefinition(request) ? traits.map(({ key }) => key) : (request.with?.names ?? []);
+  return { ...counts, columns, ...freshness, ...(unnamed && { unnamed }) };
 }
 
 async function newestOf(session: SqlSession, query: string): Promise<number | null> {
@@ -149,25 +150,31 @@ async function count(session: SqlSession, request: StageRequest, table: string, 
     members,
     entered,
     exited,
-    changed: request.action === 'sync' ? kept : await changedByResync(session, request, table, snapshot),
+    ...silently(request, request.action === 'sync' ? kept : await changedByResync(session, request, table, snapshot)),
     invalid,
     duplicates: runsDefinition(request) ? usable - members : 0,
-    total: entered + exited + kept + leavers,
+    total: entered + exited + leavers + (isSilent(request) ? 0 : kept),
   };
 }
 
 /** A resync's plan doesn't tell members with another value from the others. */
 async function changedByResync(
   session: SqlSession,
-  { action, kind, key }: StageRequest,
+  request: StageRequest,
   table: string,
   { version }: Snapshot,
 ): Promise<number> {
-  if (action !== 'resync' || kind === 'audience' || version === 0) return 0;
+  const { action, key } = request;
+  if (action !== 'resync' || !hasValues(request) || version === 0) return 0;
   const [[changed] = []] = await session.rows(`SELECT count(*) FROM ${table} AS planned
     JOIN ${tablesOf(session).members(key)} AS members ON members.user_id = planned.user_id
     WHERE planned.was AND planned.now AND planned.value IS DISTINCT FROM members.value`);
   return Number(changed);
+}
+
+/** Counts of members with other values or columns, sent or not. */
+export function silently(request: StageRequest, changed: number): Pick<Staged, 'changed' | 'silent'> {
+  return isSilent(request) ? { changed: 0, silent: changed } : { changed };
 }
 
 /** At most `limit` rows of a plan after position `after`; fewer if values are long. */
