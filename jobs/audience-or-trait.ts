@@ -1,5 +1,5 @@
 import type { AudienceConfig, Config, TraitConfig } from '../src/config/config.ts';
-import type { Destination } from '../src/destination.ts';
+import type { Destination, MembershipForm } from '../src/destination.ts';
 
 export type Computation = AudienceConfig | TraitConfig;
 
@@ -19,11 +19,13 @@ export function connectedTo({ key, source }: Speaker, destinations: readonly Des
     .map(({ name }) => name);
 }
 
-/** Destinations that take identifies of this source, ignoring audience filters, as the end of an audience does. */
+/** Destinations that take changes of this source, ignoring audience filters, as the end of an audience does. */
 export function reachedBy(source: string, destinations: readonly Destination[]): readonly Destination[] {
   return destinations.filter(
-    ({ enabled, sources, wants }) =>
-      enabled && sources.includes(source) && (wants?.types?.includes('identify') ?? true),
+    ({ enabled, sources, wants, membership }) =>
+      enabled &&
+      sources.includes(source) &&
+      ((membership ?? 'identify') !== 'identify' || (wants?.types?.includes('identify') ?? true)),
   );
 }
 
@@ -31,12 +33,32 @@ export function wants(destination: Destination, key: string): boolean {
   return destination.wants?.audiences?.includes(key) ?? true;
 }
 
-/** The conflict key of a message about `user`, unique per audience and user. Keys never contain `|`. */
-export function conflictKey(key: string, user: string): string {
-  return `${key}|${user}`;
+const FORM_MARKS = { identify: '=', track: '!' } as const;
+
+/** The conflict key of a message about `user`, unique per audience, form and user. Keys never contain `|`. */
+export function conflictKey(key: string, user: string, form: MembershipForm = 'identify'): string {
+  return `${key}|${FORM_MARKS[form]}${user}`;
 }
 
-export function parseConflictKey(conflict: string): { readonly key: string; readonly user: string } | null {
+/** The beginning of all conflict keys of an audience, or of those of one form. */
+export function conflictPrefix(key: string, form?: MembershipForm): string {
+  return form === undefined ? `${key}|` : conflictKey(key, '', form);
+}
+
+interface ConflictParts {
+  readonly key: string;
+  readonly form: MembershipForm;
+  readonly user: string;
+}
+
+export function parseConflictKey(conflict: string): ConflictParts | null {
   const end = conflict.indexOf('|');
-  return end < 0 ? null : { key: conflict.slice(0, end), user: conflict.slice(end + 1) };
+  if (end < 0) return null;
+  const form = conflict[end + 1] === FORM_MARKS.track ? 'track' : 'identify';
+  return { key: conflict.slice(0, end), form, user: conflict.slice(end + 2) };
+}
+
+/** The name that people gave to an audience or trait; its key if it is no longer configured. */
+export function nameOf(key: string, config: Pick<SyncConfig, 'audiences' | 'traits'>): string {
+  return [...config.audiences, ...config.traits].find((computation) => computation.key === key)?.name ?? key;
 }

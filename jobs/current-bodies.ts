@@ -1,11 +1,13 @@
+import type { MembershipForm } from '../src/destination.ts';
 import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import type { ChangeReason } from '../src/membership-change.ts';
 import type { AudienceRecord, DeadLetter, Records, Run } from '../src/store/port.ts';
-import { connectedTo, parseConflictKey, type SyncConfig, wants } from './audience-or-trait.ts';
+import { connectedTo, nameOf, parseConflictKey, type SyncConfig, wants } from './audience-or-trait.ts';
 import { asRollcallError } from './engine-errors.ts';
 import type { Engine } from './engines/port.ts';
 import type { WithEngine } from './open-engines.ts';
+import { destinationBodies } from './run/change-messages.ts';
 import { endReason, explainAgain } from './run/explanations.ts';
 import { bodyBuilder } from './run/identify-body.ts';
 import { bodiesOf } from './run/send.ts';
@@ -24,6 +26,7 @@ interface CurrentBodiesDeps {
 
 interface ChangeLetter {
   readonly key: string;
+  readonly form: MembershipForm;
   readonly user: string;
   readonly letter: DeadChange;
 }
@@ -96,15 +99,17 @@ async function bodiesOfNow(
     const standings = await engine.lookup(key, users, isForAll ? staged?.plan : undefined);
     const hears = hearersOf(record, unfinished, deps.config());
     const at = deps.clock.now();
-    const body =
+    const name = nameOf(key, deps.config());
+    const spec =
       unfinished && staged
-        ? bodiesOf({ ...unfinished, asOf: at }, staged.columns, record, deps.clock)
-        : bodyBuilder({ key, kind, columns, removed: record.formerColumns, at, now: () => at });
+        ? bodiesOf({ ...unfinished, asOf: at }, staged.columns, record, deps)
+        : { key, name, kind, columns, removed: record.formerColumns, at, now: () => at };
+    const bodies = destinationBodies(spec, deps.config().destinations);
     const sequence = record.sequence + (staged?.total ?? 0);
-    return ({ user, letter }) => {
+    return ({ user, form, letter }) => {
       const standing = hears(letter.destination) ? standings.get(user) : undefined;
       const present = standing?.present ?? false;
-      return body(letter.messageId, {
+      return bodies(letter.destination, form)(letter.messageId, {
         ...explainAgain(letter.body, present, hears(letter.destination) ? null : 'withdrawn', at),
         ...{ userId: user, present, value: standing?.value ?? null, sequence },
       });
@@ -137,13 +142,21 @@ function lost(key: string): RollcallError {
 }
 
 /** A retired audience has no members. The columns of a retired trait are known only from the letter. */
-function retiredBody({ key, user, letter }: ChangeLetter, reason: ChangeReason, at: number, sequence: number): string {
-  const { traits = {}, context } = JSON.parse(letter.body) as {
+function retiredBody(
+  { key, user, form, letter }: ChangeLetter,
+  reason: ChangeReason,
+  at: number,
+  sequence: number,
+): string {
+  const { traits, properties, context } = JSON.parse(letter.body) as {
     readonly traits?: object;
+    readonly properties?: Readonly<Record<string, unknown>>;
     readonly context?: { readonly personas?: { readonly computation_class?: string } };
   };
   const kind = context?.personas?.computation_class === 'trait' ? 'trait' : 'audience';
-  const body = bodyBuilder({ key, kind, columns: Object.keys(traits), removed: [], at, now: () => at });
+  const { [`${kind}_key`]: _key, [`${kind}_name`]: name = key, ...values } = properties ?? {};
+  const columns = kind === 'trait' ? Object.keys(traits ?? values) : [];
+  const body = bodyBuilder({ key, name: String(name), kind, columns, removed: [], at, now: () => at }, form);
   return body(letter.messageId, {
     ...explainAgain(letter.body, false, reason, at),
     ...{ userId: user, present: false, value: null, sequence },

@@ -71,6 +71,7 @@ export function createAccept(
 }
 
 function newMessage(source: string, message: Message, destinations: readonly string[], lane: Lane): NewMessage {
-  const { messageId, type, userId, body, conflict = null } = message;
-  return { source, messageId, type, userId, body, destinations, lane, conflict };
+  const { messageId, type, userId, body, conflict = null, replaces } = message;
+  const accepted = { source, messageId, type, userId, body, destinations, lane, conflict };
+  return replaces === undefined ? accepted : { ...accepted, replaces };
 }

@@ -59,6 +59,15 @@ export interface Wants {
   readonly audiences?: readonly string[];
 }
 
+/** The form of a membership change on the wire. */
+export type MembershipForm = 'identify' | 'track';
+/** The forms that a destination gets. */
+export const MEMBERSHIPS = ['identify', 'track', 'both'] as const;
+export type Membership = (typeof MEMBERSHIPS)[number];
+
+/** How columns of audiences are sent, by name; others are not. `sha256`: a hash of the trimmed, lower-case text. */
+export type ColumnChoice = Readonly<Record<string, 'plain' | 'sha256'>>;
+
 /** A "Webhooks" setting: 1 to 5 endpoints, a shared secret, the sources connected to it. */
 export interface Destination {
   readonly name: string;
@@ -68,6 +77,10 @@ export interface Destination {
   readonly wants?: Wants;
   /** `skip` if it takes only later changes of an audience that is new to it; `send` unless given. */
   readonly backfill?: BackfillMode;
+  /** The form of membership changes; `identify` if absent. Events are not filtered by `types` and `events`. */
+  readonly membership?: Membership;
+  /** All columns, plain, if absent. */
+  readonly columns?: ColumnChoice;
   /** The first one signs; with Standard Webhooks, each of them does. Empty if requests are unsigned. */
   readonly secrets: readonly string[];
   /** `x-signature` unless given. */

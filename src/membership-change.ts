@@ -33,9 +33,21 @@ export interface ChangeExplanation {
   readonly changedAt: number;
   /** Null for changes that are not live, and for reasons that have none. */
   readonly cause: ChangeCause | null;
+  /** True if a member has other columns and the reason does not say so. */
+  readonly isUpdate?: boolean;
+}
+
+/** The name of an audience's event. */
+export function audienceEvent(
+  present: boolean,
+  { reason, isUpdate = false }: Pick<ChangeExplanation, 'reason'> & { readonly isUpdate?: boolean | undefined },
+): string {
+  if (!present) return 'Audience Exited';
+  return reason === 'changed' || isUpdate ? 'Audience Updated' : 'Audience Entered';
 }
 
 interface ChangeBody {
+  readonly event?: string;
   readonly traits?: Readonly<Record<string, unknown>>;
   readonly properties?: Readonly<Record<string, unknown>>;
   readonly context?: {
@@ -45,6 +57,7 @@ interface ChangeBody {
       readonly reason?: ChangeReason;
       readonly changedAt?: string;
       readonly cause?: ChangeCause;
+      readonly update?: boolean;
     };
   };
 }
@@ -63,9 +76,9 @@ function isPresent({ traits, properties = {}, context }: ChangeBody): boolean {
 /** The explanation in the body of a change; null if it has none. */
 export function explanationOf(body: string): (ChangeExplanation & { readonly present: boolean }) | null {
   const change = JSON.parse(body) as ChangeBody;
-  const { reason, changedAt, cause = null } = change.context?.personas ?? {};
+  const { reason, changedAt, cause = null, update: isUpdate = false } = change.context?.personas ?? {};
   if (reason === undefined || changedAt === undefined) return null;
-  return { present: isPresent(change), reason, changedAt: Date.parse(changedAt), cause };
+  return { present: isPresent(change), reason, changedAt: Date.parse(changedAt), cause, ...(isUpdate && { isUpdate }) };
 }
 
 /**
@@ -76,9 +89,12 @@ export function inPlaceOf(older: string, newer: string): string {
   // Bodies of earlier versions explain nothing.
   if (!older.includes('"changedAt":')) return newer;
   const [was, is] = [JSON.parse(older) as ChangeBody, JSON.parse(newer) as ChangeBody];
-  const { reason, changedAt, cause } = was.context?.personas ?? {};
-  if (reason === undefined || isPresent(was) !== isPresent(is)) return newer;
-  const { reason: _reason, changedAt: _changedAt, cause: _cause, ...others } = is.context?.personas ?? {};
-  // An absent cause is left out of the text.
-  return JSON.stringify({ ...is, context: { ...is.context, personas: { ...others, reason, changedAt, cause } } });
+  const { reason, changedAt, cause, update } = was.context?.personas ?? {};
+  const present = isPresent(is);
+  if (reason === undefined || isPresent(was) !== present) return newer;
+  const personas = { ...is.context?.personas, reason, changedAt, update, cause };
+  const isEvent = is.event !== undefined && personas.computation_class === 'audience';
+  const event = isEvent ? { event: audienceEvent(present, { reason, isUpdate: update }) } : {};
+  // What is absent is left out of the text.
+  return JSON.stringify({ ...is, ...event, context: { ...is.context, personas } });
 }

@@ -20,6 +20,8 @@ export interface Message {
   readonly body: string;
   /** Names the user and audience of a membership change, so that a newer one supersedes it. */
   readonly conflict?: string;
+  /** A further conflict key whose messages it supersedes. */
+  readonly replaces?: string;
 }
 
 interface Rejection {

@@ -131,6 +131,7 @@ const membership = (kind: 'audience' | 'trait', key: string, value: string | nul
   bodyBuilder({
     kind,
     key,
+    name: kind === 'audience' ? 'Big Spenders' : 'Lifetime Value',
     columns: kind === 'trait' ? [key] : [],
     removed: [],
     at: Date.parse(OCCURRED),

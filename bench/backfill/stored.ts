@@ -27,6 +27,7 @@ const destination: Destination = {
 const store = await openStore({ url: `sqlite:${join(folder, 'rollcall.db')}`, maxQueued: 10_000_000 }, systemClock);
 const body = bodyBuilder({
   key: 'customers',
+  name: 'Customers',
   kind: 'audience',
   columns: [],
   removed: [],

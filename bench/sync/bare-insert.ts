@@ -97,7 +97,15 @@ function openStore(path: string) {
   database.exec(readFileSync(SCHEMA, 'utf8'));
   const statement = database.prepare(INSERT);
   const at = Date.now();
-  const body = bodyBuilder({ key: 'list', kind: 'audience', columns: [], removed: [], at, now: () => at });
+  const body = bodyBuilder({
+    key: 'list',
+    name: 'List',
+    kind: 'audience',
+    columns: [],
+    removed: [],
+    at,
+    now: () => at,
+  });
   const change = { present: true, value: null, reason: 'first_sync', changedAt: at, cause: null } as const;
   let rows: string[][] = [];
   let made = 0;

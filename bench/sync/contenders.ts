@@ -206,7 +206,7 @@ async function backfill(
   const store = await openSqliteStore({ path: join(folder, 'rollcall.db'), maxQueued: 2 * members, clock });
   const destination = { name: 'crm', enabled: true, sources: ['personas'], secrets: [], ratePerSecond: null };
   const destinations = [{ ...destination, endpoints: [], require: 'any' as const }];
-  const guard = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: false };
+  const guard = { maxExits: null, maxEntries: null, maxChanges: null, minMembers: 0, allowEmpty: false };
   const audience: AudienceConfig = {
     kind: 'audience',
     name: 'List',

@@ -2,13 +2,14 @@ import type { ChangeReason, ReasonCounts } from '../../src/membership-change.ts'
 import type { Message } from '../../src/message.ts';
 import type { LiveAudience, LiveChange, LiveCommit, LiveMember } from '../../src/store/live.ts';
 import type { AudienceRecord, Deletions, Fence, Store } from '../../src/store/port.ts';
-import { conflictKey, type SyncConfig } from '../audience-or-trait.ts';
+import { nameOf, type SyncConfig } from '../audience-or-trait.ts';
+import { type ChangeMessage, changeMessages } from '../run/change-messages.ts';
 import { liveExplanation } from '../run/explanations.ts';
-import { bodyBuilder } from '../run/identify-body.ts';
 import { messageIds } from '../run/message-ids.ts';
 import { inStep, lapse } from '../run/owed-membership.ts';
 import type { AcceptChanges } from '../run/run-context.ts';
 import { scopeOf } from '../run/run-record.ts';
+import { pendingForms } from '../run/send.ts';
 import type { LiveComputation } from './definitions.ts';
 import { type Difference, differences, originOf, withoutExcluded } from './differences.ts';
 import type { AskedOfAll } from './facts.ts';
@@ -70,6 +71,8 @@ export interface LiveMoved {
 /** The most changes that a flush sends at once. */
 const FLUSHED = 1_000;
 
+const toEach = (message: Message): readonly string[] => (message as ChangeMessage).to;
+
 /** Computes one step. Writes its state and accepts its messages in one transaction. */
 export async function takeStep(place: LivePlace, input: StepInput): Promise<StepResult> {
   const { store, source, state, asked, computations } = place;
@@ -110,7 +113,7 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
     ...{ changes: draft.changes, told: draft.told, holds: draft.holds },
   };
   if (draft.messages.length === 0) await store.live.commitStep(commit);
-  else await place.accept(source, draft.messages, { lane: 'live', toEach: draft.to, live: commit });
+  else await place.accept(source, draft.messages, { lane: 'live', toEach, live: commit });
   // An audience that sent nothing is on hold again, and is flushed after that.
   const told = new Set(draft.told.map(({ key }) => key));
   const flushed = input.flush.filter((key) => !full.has(key) || !told.has(key));
@@ -139,8 +142,7 @@ class Draft {
   readonly told: LiveCommit['told'][number][] = [];
   readonly moved: LiveMoved[] = [];
   readonly holds: (readonly [string, string])[] = [];
-  readonly messages: Message[] = [];
-  private readonly scopes = new Map<Message, readonly string[]>();
+  readonly messages: ChangeMessage[] = [];
   private readonly place: LivePlace;
   private readonly now: number;
   private audiences: ReadonlyMap<string, LiveAudience> = new Map();
@@ -167,8 +169,6 @@ class Draft {
     this.records = new Map(records.map((each) => [each.key, each]));
   }
 
-  readonly to = (message: Message): readonly string[] => this.scopes.get(message) ?? [];
-
   async add(key: string, changes: readonly Difference[]): Promise<void> {
     const { store, computations, silent } = this.place;
     const audience = this.audiences.get(key);
@@ -189,13 +189,13 @@ class Draft {
     this.changes.push(...changes.map((change) => changeOf(change, null)));
   }
 
-  private tell(
+  private async tell(
     { key, version }: LiveAudience,
     record: AudienceRecord,
     news: readonly Difference[],
     all: readonly Difference[],
-  ): void {
-    const { config, computations, hashKey } = this.place;
+  ): Promise<void> {
+    const { store, config, computations, hashKey } = this.place;
     const { kind, source } = (computations.get(key) as LiveComputation).computation;
     const next = version + 1;
     const { destinations } = config();
@@ -203,24 +203,23 @@ class Draft {
     const behind = record.destinations.filter((name) => !scope.includes(name) && !record.lapsed.includes(name));
     const first = Math.max(record.sequence, this.now * 1000);
     const columns = kind === 'trait' ? [key] : [];
-    const body = bodyBuilder({ key, kind, columns, removed: record.formerColumns, at: this.now, now: () => this.now });
-    const idOf = messageIds(hashKey, liveRun(key, next), '*');
     const reasons: Partial<Record<ChangeReason, number>> = {};
+    const messages = changeMessages({
+      ...{ key, name: nameOf(key, config()), kind, columns, removed: record.formerColumns },
+      ...{ at: this.now, now: () => this.now, destinations, scope, pending: await pendingForms(store, key) },
+      idOf: (edition) => messageIds(hashKey, liveRun(key, next), edition === '' ? '*' : `* ${edition}`),
+    });
     for (const [index, difference] of news.entries()) {
       const { user, current, told } = difference;
-      const messageId = idOf(user);
       const value = kind === 'trait' ? traitsText(key, current) : null;
       const direction = { present: current !== null, was: told !== null };
       const explanation = liveExplanation(direction, originOf(difference), this.now);
       reasons[explanation.reason] = (reasons[explanation.reason] ?? 0) + 1;
-      const text = body(messageId, {
+      const change = {
         ...explanation,
         ...{ userId: user, present: current !== null, value, sequence: first + index + 1 },
-      });
-      const conflict = conflictKey(key, user);
-      const message: Message = { type: 'identify', messageId, userId: user, integrations: null, body: text, conflict };
-      this.messages.push(message);
-      this.scopes.set(message, scope);
+      };
+      this.messages.push(...messages(change));
     }
     const { entered, exited } = turnoverOf(news);
     this.moved.push({ key, entered, exited, reasons });

@@ -116,6 +116,7 @@ function unknownAudience(keys: readonly string[], known: readonly string[]): Rol
 
 export function configured(computation: Computation, config: SyncConfig): Subject {
   const { key, kind, engine, source, allowPlaceholders, guard, expect, timeout } = computation;
+  const { with: columns, sendsColumns = false } = kind === 'audience' ? computation : {};
   const sql = definitionSql(computation, config);
   const hashes = { hash: definitionHash(computation), contentHash: contentHash(computation, config) };
   const where = computation.live ? LIVE_ENGINE : engine;
@@ -124,7 +125,10 @@ export function configured(computation: Computation, config: SyncConfig): Subjec
     kind,
     engine: where,
     source,
-    definition: { sql, ...hashes, allowPlaceholders, guard, expect, timeout },
+    definition: {
+      ...{ sql, ...hashes, allowPlaceholders, guard, expect, timeout },
+      ...(columns && { with: { names: Object.keys(columns), areSent: sendsColumns } }),
+    },
   };
 }
 

@@ -14,8 +14,8 @@ export async function checkColumns(
   if (subject.kind === 'audience') return;
   const others = new Set(computations(config()).flatMap(({ key }) => (key === subject.key ? [] : [key])));
   const owners = new Map([...others].map((key) => [key, key]));
-  for (const { key, columns } of await store.audiences()) {
-    if (others.has(key)) for (const column of columns) owners.set(column, key);
+  for (const { key, kind, columns } of await store.audiences()) {
+    if (kind === 'trait' && others.has(key)) for (const column of columns) owners.set(column, key);
   }
   const taken = columns.find((column) => owners.has(column));
   if (taken === undefined) return;

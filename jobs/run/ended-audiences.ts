@@ -1,5 +1,5 @@
 import type { AudienceRecord } from '../../src/store/port.ts';
-import { conflictKey, reachedBy } from '../audience-or-trait.ts';
+import { conflictPrefix, reachedBy } from '../audience-or-trait.ts';
 import { areBack } from './destination-room.ts';
 import type { Debt } from './owed-membership.ts';
 import type { RunContext } from './run-context.ts';
@@ -11,7 +11,7 @@ export async function endedFor(context: EndedParts, record: AudienceRecord, dest
   const { store, config, subject } = context;
   const isReached = reachedBy(subject.source, config().destinations).some(({ name }) => name === destination);
   if (record.endedAt === null || !isReached || !(await areBack(context))(destination)) return null;
-  const filter = { destination, conflictPrefix: conflictKey(record.key, ''), limit: 1 };
+  const filter = { destination, conflictPrefix: conflictPrefix(record.key), limit: 1 };
   const letters = (await store.deadLetters(filter)).filter(({ reason }) => reason !== 'queue_full');
   if (letters.length === 0) return null;
   return { destination, action: 'withdraw', isReturn: record.lapsed.includes(destination), known: null, skips: false };
@@ -37,5 +37,5 @@ async function isSettled({ store, clock, config }: RunContext, record: AudienceR
 
 /** True if no message about the audience is pending or dead. Replayed deliveries belong to no run, but count. */
 export async function isAllDelivered(store: RunContext['store'], key: string): Promise<boolean> {
-  return !(await store.hasUndelivered(conflictKey(key, '')));
+  return !(await store.hasUndelivered(conflictPrefix(key)));
 }

@@ -42,7 +42,7 @@ export function explainAgain(
   now: number,
 ): ChangeExplanation {
   const said = explanationOf(body);
-  if (said?.present === present) return { reason: said.reason, changedAt: said.changedAt, cause: said.cause };
+  if (said?.present === present) return said;
   return { reason: ended ?? directionOf({ present, was: false }), changedAt: now, cause: null };
 }
 
@@ -80,7 +80,12 @@ interface ExplainerParts {
   readonly store: Pick<Records, 'runs'>;
 }
 
-export function explainer({ engine, store }: ExplainerParts, run: Explained): Explain {
+export function explainer(
+  { engine, store }: ExplainerParts,
+  run: Explained,
+  /** True if members may change without entering or leaving. */
+  tellsValues = run.kind === 'trait',
+): Explain {
   const { isEdited, asOf } = run;
   const changeReason = sharedReason(run);
   const of = (reason: ChangeReason): ChangeExplanation => ({ reason, changedAt: asOf, cause: null });
@@ -91,11 +96,17 @@ export function explainer({ engine, store }: ExplainerParts, run: Explained): Ex
   if (changeReason === null) return async (rows) => (row) => ownReason(rows, row);
   const shared = of(changeReason);
   if (changeReason === 'returning') return returns(engine, () => timesOf(store, run.key), shared, run.key);
+  if (changeReason === 'definition' && run.kind === 'audience' && tellsValues) {
+    const update = { ...shared, isUpdate: true };
+    return async ({ present, was }) =>
+      (row) =>
+        present[row] && was[row] ? update : shared;
+  }
   if (changeReason !== 'resync') return async () => () => shared;
   const definition = of('definition');
   return async (rows) => {
-    // Only a lookup shows which members of a trait have another value than before.
-    const before = run.kind === 'trait' ? await engine.lookup(run.key, rows.userIds) : null;
+    // Only a lookup shows which members have another value than before.
+    const before = tellsValues ? await engine.lookup(run.key, rows.userIds) : null;
     const isSame = (row: number) =>
       rows.present[row] === rows.was[row] &&
       (!rows.present[row] || before === null || before.get(rows.userIds[row] ?? '')?.value === rows.values[row]);

@@ -3,12 +3,13 @@ import type { Staged } from '../engines/port.ts';
 
 /** The reason why a plan needs approval (docs/audiences.md); null if it needs none. A first sync never does. */
 export function holdReason(staged: Staged, guard: GuardConfig): string | null {
-  const { before, members, entered, exited } = staged;
+  const { before, members, entered, exited, changed } = staged;
   if (before === 0) return null;
   if (members === 0 && !guard.allowEmpty) return isEmptied('The result is empty', before);
   if (before < guard.minMembers) return null;
   if (exceeds(exited, guard.maxExits, before)) return over(guard, 'maxExits', exited, before, 'would leave');
   if (exceeds(entered, guard.maxEntries, before)) return over(guard, 'maxEntries', entered, before, 'would enter');
+  if (exceeds(changed, guard.maxChanges, before)) return over(guard, 'maxChanges', changed, before, 'would change');
   return null;
 }
 
@@ -48,7 +49,7 @@ export function shown(threshold: Threshold): string {
 /** The reason of a hold. It names the setting that would have let the run through. */
 export function over(
   guard: GuardConfig,
-  name: 'maxExits' | 'maxEntries',
+  name: 'maxExits' | 'maxEntries' | 'maxChanges',
   count: number,
   before: number,
   happens: string,

@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
+import type { ColumnChoice, MembershipForm } from '../../src/destination.ts';
 import { isoTime } from '../../src/kernel/timestamp.ts';
-import type { ChangeExplanation } from '../../src/membership-change.ts';
+import { audienceEvent, type ChangeExplanation } from '../../src/membership-change.ts';
 import { withoutTraps } from '../../src/message.ts';
 import type { ComputedKind } from '../engines/port.ts';
 
-interface BodySpec {
+export interface BodySpec {
   readonly key: string;
+  /** The name that people know it by, for events. */
+  readonly name: string;
   readonly kind: ComputedKind;
-  /** Traits that are null for users who left (traits only). */
+  /** Traits that are null for users who left, or columns that go with an audience's changes. */
   readonly columns: readonly string[];
   /** Traits that the definition no longer has: null for everyone. */
   readonly removed: readonly string[];
@@ -21,17 +24,18 @@ interface BodySpec {
 export interface MembershipChange extends ChangeExplanation {
   readonly userId: string;
   readonly present: boolean;
-  /** JSON text of the traits object of a computed trait. */
+  /** JSON text of the traits object of a computed trait, or of an audience's columns. */
   readonly value: string | null;
   readonly sequence: number;
 }
 
-/** Makes the JSON text of one user's identify (docs/wire.md). */
+/** Makes the JSON text of one user's identify or event (docs/wire.md). */
 export type BodyBuilder = (messageId: string, change: MembershipChange) => string;
 
 /** Builds the constant parts once: a backfill makes tens of thousands of bodies a second. */
-export function bodyBuilder(spec: BodySpec): BodyBuilder {
-  const traits = spec.kind === 'audience' ? audienceTraits(spec) : valueTraits(spec);
+export function bodyBuilder(spec: BodySpec, form: MembershipForm = 'identify', choice?: ColumnChoice): BodyBuilder {
+  const traits = spec.kind === 'audience' ? audienceTraits(spec, choice) : valueTraits(spec);
+  const details = form === 'identify' ? null : eventDetails(spec);
   const personas = {
     computation_class: spec.kind,
     computation_id: computationId(spec.kind, spec.key),
@@ -49,22 +53,54 @@ export function bodyBuilder(spec: BodySpec): BodyBuilder {
       madeAt = now;
       times = `${timestamp}${isoTime(now)}${context}`;
     }
-    return `{"version":1,"type":"identify","messageId":${JSON.stringify(messageId)},"userId":${JSON.stringify(userId)},"traits":${traits(present, value)}${times}${sequence},${explanationText(change)}}}}`;
+    const text = traits(present, value);
+    const own = details === null ? `"traits":${text}` : details(change, text);
+    return `{"version":1,"type":"${form}","messageId":${JSON.stringify(messageId)},"userId":${JSON.stringify(userId)},${own}${times}${sequence},${explanationText(change)}}}}`;
   };
 }
 
 /** The members of `context.personas` that explain a change, as JSON text. */
-function explanationText({ reason, changedAt, cause }: ChangeExplanation): string {
-  const text = `"reason":"${reason}","changedAt":"${isoTime(changedAt)}"`;
+function explanationText({ reason, changedAt, cause, isUpdate = false }: ChangeExplanation): string {
+  const text = `"reason":"${reason}","changedAt":"${isoTime(changedAt)}"${isUpdate ? ',"update":true' : ''}`;
   return cause === null ? text : `${text},"cause":${JSON.stringify(cause)}`;
 }
 
 type TraitsText = (present: boolean, value: string | null) => string;
 
-function audienceTraits({ key, removed }: BodySpec): TraitsText {
-  const entered = JSON.stringify({ [key]: true, ...nulls(removed) });
-  const exited = JSON.stringify({ [key]: false, ...nulls(removed) });
-  return (present) => (present ? entered : exited);
+function audienceTraits({ key, columns, removed }: BodySpec, choice: ColumnChoice | undefined): TraitsText {
+  const chosen = columns.filter((name) => choice === undefined || Object.hasOwn(choice, name));
+  const noLonger = nulls(removed.filter((name) => !columns.includes(name)));
+  const entered = JSON.stringify({ [key]: true, ...noLonger });
+  const exited = JSON.stringify({ [key]: false, ...noLonger });
+  return (present, value) => {
+    if (value === null || chosen.length === 0) return present ? entered : exited;
+    const known = JSON.parse(value) as Readonly<Record<string, unknown>>;
+    const given = chosen.flatMap((name) => {
+      const column = Object.hasOwn(known, name) ? (known[name] ?? null) : null;
+      const told = column !== null && choice?.[name] === 'sha256' ? hashed(column) : column;
+      return told === null ? [] : [[name, told] as const];
+    });
+    return withoutTraps(JSON.stringify({ [key]: present, ...Object.fromEntries(given), ...noLonger }));
+  };
+}
+
+/** As advertising networks match people: of the trimmed, lower-case text. Null for empty text. */
+function hashed(column: unknown): string | null {
+  const text = (typeof column === 'object' ? JSON.stringify(column) : String(column)).trim().toLowerCase();
+  return text === '' ? null : createHash('sha256').update(text).digest('hex');
+}
+
+/** Makes the name and properties of a change's event. */
+function eventDetails({ key, name, kind }: BodySpec): (change: MembershipChange, traits: string) => string {
+  const names = { [`${kind}_key`]: key, [`${kind}_name`]: name };
+  const event = (change: MembershipChange) => {
+    if (kind === 'trait') return 'Trait Computed';
+    return audienceEvent(change.present, change);
+  };
+  return (change, traits) => {
+    const properties = JSON.stringify({ ...names, ...(JSON.parse(traits) as object) });
+    return `"event":"${event(change)}","properties":${withoutTraps(properties)}`;
+  };
 }
 
 const nulls = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, null]));

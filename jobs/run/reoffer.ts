@@ -1,6 +1,7 @@
 import type { AudienceRecord, DeadLetter, Run } from '../../src/store/port.ts';
-import { conflictKey, parseConflictKey, reachedBy, wants } from '../audience-or-trait.ts';
+import { conflictKey, conflictPrefix, parseConflictKey, reachedBy, wants } from '../audience-or-trait.ts';
 import { fitting } from './batch-size.ts';
+import { destinationBodies } from './change-messages.ts';
 import { areBack } from './destination-room.ts';
 import type { Exclusions } from './exclusions.ts';
 import { endReason, explainAgain } from './explanations.ts';
@@ -32,7 +33,7 @@ export async function reoffer(
   let limit = FIRST_PAGE;
   for (let after: string | undefined; ; ) {
     // Messages that die during this run wait for the next one.
-    const filter = { conflictPrefix: conflictKey(run.key, ''), until: run.startedAt, limit };
+    const filter = { conflictPrefix: conflictPrefix(run.key), until: run.startedAt, limit };
     const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
     // Held-out messages are queued automatically.
     const offered = letters.filter(({ destination, reason }) => isOver.has(destination) && reason !== 'queue_full');
@@ -56,30 +57,33 @@ async function reofferLetters(
   exclusions: Exclusions,
 ): Promise<number> {
   if (letters.length === 0) return record.sequence;
-  const userOf = (letter: DeadLetter) => parseConflictKey(letter.conflict ?? '')?.user ?? '';
-  const standings = await context.engine.lookup(run.key, letters.map(userOf));
-  const body = bodiesOf(run, record.columns, record, context.clock);
+  const partsOf = (letter: DeadLetter) => parseConflictKey(letter.conflict ?? '') ?? { user: '', form: 'identify' };
+  const standings = await context.engine.lookup(
+    run.key,
+    letters.map((letter) => partsOf(letter).user),
+  );
+  const bodies = destinationBodies(bodiesOf(run, record.columns, record, context), context.config().destinations);
   const ended = endReason(record);
   const sequence = record.sequence + 1;
   // Scopes of plans are destination names, which have no colon.
   const idOf = messageIds(await context.store.hashKey(), run.id, ':again');
   for (const [destination, theirs] of Map.groupBy(letters, (letter) => letter.destination)) {
     const messages = theirs.map((letter) => {
-      const userId = userOf(letter);
+      const { user: userId, form } = partsOf(letter);
       const isEnded = isOver.get(destination) ?? false;
       const standing = isEnded ? undefined : standings.get(userId);
       const present = standing?.present ?? false;
       const messageId = idOf(letter.id);
       return {
-        type: 'identify' as const,
+        type: form,
         messageId,
         userId,
         integrations: null,
-        body: body(messageId, {
+        body: bodies(destination, form)(messageId, {
           ...explainAgain(letter.body, present, isEnded ? ended : null, run.asOf),
           ...{ userId, present, value: standing?.value ?? null, sequence },
         }),
-        conflict: conflictKey(run.key, userId),
+        conflict: conflictKey(run.key, userId, form),
       };
     });
     const step = { lane: 'live' as const, to: [destination], run: run.id, cursor: run.cursor ?? '0' };

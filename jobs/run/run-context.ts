@@ -13,7 +13,7 @@ import type {
   Store,
 } from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
-import type { ComputedKind, Engine } from '../engines/port.ts';
+import type { ColumnsOf, ComputedKind, Engine } from '../engines/port.ts';
 
 export type AcceptChanges = (
   source: string,
@@ -62,6 +62,8 @@ export interface SubjectDefinition {
   readonly contentHash: string;
   /** True if ids that mean nobody may be members; absent for false. */
   readonly allowPlaceholders?: boolean | undefined;
+  /** Columns that go with an audience's changes. */
+  readonly with?: ColumnsOf | undefined;
   readonly guard: GuardConfig;
   readonly expect: ExpectConfig;
   /** Milliseconds that the SQL may take. */

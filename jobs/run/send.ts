@@ -1,15 +1,16 @@
-import type { Clock } from '../../src/kernel/clock.ts';
+import type { MembershipForm } from '../../src/destination.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { Message } from '../../src/message.ts';
-import type { AcceptResult, AudienceRecord, Lane, Run } from '../../src/store/port.ts';
-import { conflictKey } from '../audience-or-trait.ts';
+import type { AcceptResult, AudienceRecord, Lane, Run, Store } from '../../src/store/port.ts';
+import { conflictPrefix, nameOf } from '../audience-or-trait.ts';
 import type { ChangeBatch, Staged } from '../engines/port.ts';
 import { endOfPortion, fitting } from './batch-size.ts';
+import { type ChangeMessage, changeMessages, formsOf } from './change-messages.ts';
 import { waitForRoom } from './destination-room.ts';
 import type { Exclusions } from './exclusions.ts';
 import { type Explain, type Explanations, explainer } from './explanations.ts';
-import { type BodyBuilder, bodyBuilder, type MembershipChange } from './identify-body.ts';
+import type { BodySpec, MembershipChange } from './identify-body.ts';
 import { messageIds } from './message-ids.ts';
 import { knownAfterLeaving, lapse } from './owed-membership.ts';
 import type { RunContext } from './run-context.ts';
@@ -43,29 +44,34 @@ export async function sendPlan(
   let scope = await stillAudible(context, run, record, getting, run.cursor);
   const told = () => [...scope, ...skipped];
   if (staged.total === 0) return told();
-  const toMessage = changeMessage(run, staged, record, context.clock, await context.store.hashKey());
+  const toMessages = await planMessages(context, run, staged, record, scope);
   const lane = laneOf(run);
   let sent = run.sent;
   let { cursor } = run;
-  const parts = messagesOf(engine, staged, Number(cursor ?? 0), explainer(context, run), toMessage);
+  const { kind, definition } = context.subject;
+  const explain = explainer(context, run, kind === 'trait' || definition?.with?.areSent);
+  const parts = changesOf(engine, staged, Number(cursor ?? 0), explain, toMessages);
   let next = parts.next();
   try {
     for (let part = (await next).value; part; part = (await next).value) {
       context.signal.throwIfAborted();
-      const { messages, positions } = part;
-      for (let from = 0; from < messages.length; ) {
+      const { changes, positions } = part;
+      for (let from = 0; from < changes.length; ) {
         scope = await stillAudible(context, run, record, scope, cursor);
-        const room = await waitForRoom(context, run, scope, messages.length - from);
+        const most = mostFor(context, scope);
+        const room = await waitForRoom(context, run, scope, most * (changes.length - from));
         scope = await keep(context, run, record, scope, room.scope, cursor);
         if (scope.length === 0) {
           await exclusions.purge((positions[from] ?? 1) - 1);
           return told();
         }
-        const to = from + room.free;
+        const to = from + Math.max(1, Math.floor(room.free / most));
         const step = { lane, to: scope, run: run.id, after: cursor, cursor: String(positions[to - 1]) };
-        const writing = exclusions.accept(messages.slice(from, to), (wanted, epoch) =>
-          acceptPatiently(context, wanted, { ...step, epoch }),
-        );
+        const writing = exclusions.accept(changes.slice(from, to), async (wanted, epoch) => {
+          const messages = wanted.length === 0 ? [] : wanted.flatMap((change) => change.messages);
+          const { suppressed } = await acceptPatiently(context, messages, { ...step, epoch });
+          return { suppressed: suppressed === 0 ? 0 : (suppressed * wanted.length) / messages.length };
+        });
         if (from === 0) next = whileWriting(parts);
         sent += await writing;
         failpoint('sync_stream');
@@ -80,6 +86,12 @@ export async function sendPlan(
     await next.catch(() => {});
     await parts.return(undefined);
   }
+}
+
+/** The most messages that one of these destinations gets of a change. */
+function mostFor({ config }: RunContext, scope: readonly string[]): number {
+  const theirs = config().destinations.filter(({ name }) => scope.includes(name));
+  return Math.max(1, ...theirs.map((each) => formsOf(each).length));
 }
 
 /** Makes the next part while the store writes the last one, which it gets at the end of this pass of the event loop. */
@@ -135,15 +147,23 @@ interface SendBatch {
 /** Accepts a batch of a run; waits and retries while the store is full or busy. */
 export async function acceptPatiently(
   { accept, subject, lease, clock, log, signal, onProgress }: RunContext,
-  messages: readonly Message[],
+  messages: readonly (Message | ChangeMessage)[],
   { lane, to, run, cursor, after, epoch }: SendBatch,
 ): Promise<AcceptResult> {
+  // Messages share their lists of names: a list costs as much to hand to the store as a message.
+  const scopes = new Map<readonly string[], readonly string[]>();
+  const scopeOf = (message: Message | ChangeMessage) => {
+    if (!('to' in message)) return to;
+    const known = scopes.get(message.to) ?? message.to.filter((name) => to.includes(name));
+    scopes.set(message.to, known);
+    return known;
+  };
   for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
     signal.throwIfAborted();
     try {
       return await accept(subject.source, messages, {
         lane,
-        to,
+        toEach: scopeOf,
         step: { run, fence: lease.fence, cursor, after, epoch },
       });
     } catch (error) {
@@ -156,57 +176,78 @@ export async function acceptPatiently(
   }
 }
 
-/** Builds the bodies of a run. Keys that destinations may still have, but the definition doesn't, are null. */
-export function bodiesOf(run: Run, columns: readonly string[], record: AudienceRecord, clock: Clock): BodyBuilder {
+/** What the bodies of a run have. Keys that destinations may still have, but the definition doesn't, are null. */
+export function bodiesOf(
+  run: Run,
+  columns: readonly string[],
+  record: AudienceRecord,
+  { clock, config }: Pick<RunContext, 'clock' | 'config'>,
+): BodySpec {
   const runsDefinition = run.action === 'sync' || run.action === 'resync';
   const kind = runsDefinition ? run.kind : record.kind;
   const current = runsDefinition ? columns : record.columns;
   const former = new Set([...record.formerColumns, ...(runsDefinition ? noLonger(run, columns, record) : [])]);
   const given = toldKeys(kind, run.key, current);
-  return bodyBuilder({
+  return {
     key: run.key,
+    name: nameOf(run.key, config()),
     kind,
     columns: current,
     removed: [...former].filter((name) => !given.includes(name)),
     at: run.asOf,
     now: () => clock.now(),
-  });
-}
-
-type ToMessage = (position: number, change: Omit<MembershipChange, 'sequence'>) => Message;
-
-function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: Clock, key: string): ToMessage {
-  const body = bodiesOf(run, staged.columns, record, clock);
-  const isForOne = run.action === 'backfill' || run.action === 'withdraw';
-  const scope = isForOne ? (run.destinations ?? []).join(',') : '*';
-  const idOf = messageIds(key, run.id, scope);
-  const conflictPrefix = conflictKey(run.key, '');
-  return (position, change) => {
-    const { userId } = change;
-    const messageId = idOf(userId);
-    return {
-      type: 'identify',
-      messageId,
-      userId,
-      integrations: null,
-      body: body(messageId, { ...change, sequence: record.sequence + position }),
-      conflict: conflictPrefix + userId,
-    };
   };
 }
 
+/** Forms of which messages of this audience are undelivered. */
+export async function pendingForms(
+  store: Pick<Store, 'hasUndelivered'>,
+  key: string,
+): Promise<ReadonlySet<MembershipForm>> {
+  const forms = ['identify', 'track'] as const;
+  const are = await Promise.all(forms.map((form) => store.hasUndelivered(conflictPrefix(key, form))));
+  return new Set(forms.filter((_, index) => are[index]));
+}
+
+type ToMessages = (position: number, change: Omit<MembershipChange, 'sequence'>) => readonly ChangeMessage[];
+
+async function planMessages(
+  context: RunContext,
+  run: Run,
+  staged: Staged,
+  record: AudienceRecord,
+  scope: readonly string[],
+): Promise<ToMessages> {
+  const { store, config } = context;
+  const hashKey = await store.hashKey();
+  const isForOne = run.action === 'backfill' || run.action === 'withdraw';
+  const ids = isForOne ? (run.destinations ?? []).join(',') : '*';
+  const messages = changeMessages({
+    ...bodiesOf(run, staged.columns, record, context),
+    ...{ destinations: config().destinations, scope, pending: await pendingForms(store, run.key) },
+    idOf: (edition) => messageIds(hashKey, run.id, edition === '' ? ids : `${ids} ${edition}`),
+  });
+  return (position, change) => messages({ ...change, sequence: record.sequence + position });
+}
+
+/** A change of one user, with its messages. */
+interface PlannedChange {
+  readonly userId: string;
+  readonly messages: readonly ChangeMessage[];
+}
+
 interface PlanPart {
-  readonly messages: readonly Message[];
+  readonly changes: readonly PlannedChange[];
   readonly positions: readonly number[];
 }
 
 /** The rest of a plan after a position. While a part is sent, the rows of the next one are read. */
-async function* messagesOf(
+async function* changesOf(
   engine: RunContext['engine'],
   { plan, kind, total }: Staged,
   behind: number,
   explain: Explain,
-  toMessage: ToMessage,
+  toMessages: ToMessages,
 ): AsyncGenerator<PlanPart, undefined> {
   // Only a hint: positions have gaps, so rows may remain when this counts none.
   const read = (after: number, most: number) =>
@@ -222,7 +263,7 @@ async function* messagesOf(
       next.catch(() => {});
       for (let from = 0; from < rows.positions.length; ) {
         const to = endOfPortion(rows.values, from, BATCH);
-        yield partOf(rows, from, to, explanation, toMessage);
+        yield partOf(rows, from, to, explanation, toMessages);
         from = to;
       }
     }
@@ -236,20 +277,16 @@ function partOf(
   from: number,
   to: number,
   explanation: Explanations,
-  toMessage: ToMessage,
+  toMessages: ToMessages,
 ): PlanPart {
   const part = positions.slice(from, to);
-  const messages = part.map((position, index) => {
+  const changes = part.map((position, index): PlannedChange => {
     const row = from + index;
-    const { reason, changedAt, cause } = explanation(row);
-    const change = {
-      userId: userIds[row] as string,
-      present: present[row] as boolean,
-      value: values[row] as string | null,
-    };
-    return toMessage(position, { ...change, reason, changedAt, cause });
+    const userId = userIds[row] as string;
+    const change = { userId, present: present[row] as boolean, value: values[row] as string | null };
+    return { userId, messages: toMessages(position, { ...change, ...explanation(row) }) };
   });
-  return { messages, positions: part };
+  return { changes, positions: part };
 }
 
 function laneOf(run: Run): Lane {

@@ -127,7 +127,7 @@ async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, kno
   const toVersion = await nextVersion(context, action, known, run.toVersion);
   context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
   await lease.check();
-  const { sql = '', timeout = NO_LIMIT, expect, allowPlaceholders } = subject.definition ?? {};
+  const { sql = '', timeout = NO_LIMIT, expect, allowPlaceholders, with: columns } = subject.definition ?? {};
   return withinTime(clock, timeout, context.signal, (signal) =>
     engine.stage({
       ...{ plan: run.id, key: subject.key, kind: subject.kind, action, sql, asOf, toVersion, signal },
@@ -137,6 +137,7 @@ async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, kno
       leasedAt: lease.since,
       freshness: expect?.freshness?.column,
       allowPlaceholders,
+      with: columns,
     }),
   );
 }

@@ -4,7 +4,7 @@ import type { Clock } from '../../src/kernel/clock.ts';
 import { WRITTEN_PLACEHOLDERS } from '../../src/kernel/placeholders.ts';
 import type { ReasonCounts } from '../../src/membership-change.ts';
 import type { AudiencePause, AudienceRecord, Records, RunCounts, RunState } from '../../src/store/port.ts';
-import { connectedTo, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
+import { connectedTo, nameOf, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
 import type { ChangeBatch, ComputedKind, Engine, Preview, StageRequest } from '../engines/port.ts';
 import { type Explained, explainer, reasonsOf } from '../run/explanations.ts';
 import { asRename } from '../run/guard.ts';
@@ -239,6 +239,7 @@ function stageRequest({ clock, subject, asOf, signal }: PlanRequest, record: Aud
     leasedAt: clock.now(),
     freshness: definition?.expect.freshness?.column,
     allowPlaceholders: definition?.allowPlaceholders,
+    with: definition?.with,
     signal,
   };
 }
@@ -300,14 +301,14 @@ function fewOf(
 }
 
 async function sampleBodies(
-  { subject, engine, store, asOf: at }: PlanRequest,
+  { subject, engine, store, config, asOf: at }: PlanRequest,
   { sample, columns }: Preview,
   record: AudienceRecord | null,
   run: Explained,
 ): Promise<readonly string[]> {
   const { key, kind } = subject;
   const removed = (record?.columns ?? []).filter((name) => !columns.includes(name));
-  const body = bodyBuilder({ key, kind, columns, removed, at, now: () => at });
+  const body = bodyBuilder({ key, name: nameOf(key, config()), kind, columns, removed, at, now: () => at });
   const sequence = Math.max(record?.sequence ?? 0, at * 1000);
   const explanation = await explainer({ engine, store }, run)(sample);
   return sample.userIds.map((userId, index) =>

@@ -14,7 +14,7 @@ import { planOf, type SyncPlan } from './plan.ts';
 export interface ComputedType {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
-  /** The traits that it sends; none for an audience, since its value is a boolean. */
+  /** The traits that it sends, or an audience's columns. */
   readonly columns: readonly TraitColumn[];
 }
 
@@ -60,6 +60,7 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
         asOf: clock.now(),
         freshness: definition?.expect.freshness?.column,
         allowPlaceholders: definition?.allowPlaceholders,
+        with: definition?.with,
         signal,
       }),
     );
@@ -75,8 +76,8 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
       return look(subject, plan, signal);
     },
     async type(subject) {
-      const { key, kind } = subject;
-      if (kind === 'audience') return { key, kind, columns: [] };
+      const { key, kind, definition } = subject;
+      if (kind === 'audience' && definition?.with === undefined) return { key, kind, columns: [] };
       const columns = await describe(subject);
       // Engines don't know the types within JSON.
       const value = config().traits.find((trait) => trait.key === key)?.value;

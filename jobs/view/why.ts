@@ -1,6 +1,6 @@
 import type { ChangeReason } from '../../src/membership-change.ts';
 import type { AttemptRecord, DeadLetter, Records, Run } from '../../src/store/port.ts';
-import { conflictKey, type SyncConfig } from '../audience-or-trait.ts';
+import { conflictPrefix, parseConflictKey, type SyncConfig } from '../audience-or-trait.ts';
 import type { Cause, Engine, Interval, Standing } from '../engines/port.ts';
 import { liveRun } from '../live/message-ids.ts';
 import { changesMembership } from '../run/run-changes.ts';
@@ -122,9 +122,9 @@ async function storyOf(
   const attempts = (await store.attempts({ userId: user, limit: RECENT })).filter(
     ({ messageId, at }) => ids.has(runOf(messageId)) && at <= until,
   );
-  const filter = { userId: user, conflictPrefix: conflictKey(key, user), limit: RECENT };
+  const filter = { userId: user, conflictPrefix: conflictPrefix(key), limit: RECENT };
   const letters = (await store.deadLetters(filter)).filter(
-    ({ conflict, lastAt }) => conflict === conflictKey(key, user) && lastAt <= until,
+    ({ conflict, lastAt }) => parseConflictKey(conflict ?? '')?.user === user && lastAt <= until,
   );
   const log = { attempts: attempts.toSorted((a, b) => a.at - b.at), letters };
   return {

@@ -10,10 +10,15 @@ const guard = section({
     .optional()
     .describe('More exits than this hold the run. Percentages are of the members before it.'),
   maxEntries: threshold.optional().meta({ description: 'More entries than this hold the run.', examples: [5000] }),
+  maxChanges: threshold
+    .optional()
+    .describe(
+      'More members than this with other values or columns hold the run. Unless given, 50% for audiences, none for traits.',
+    ),
   minMembers: whole(0)
     .optional()
     .describe(
-      'The two limits apply only if the audience had at least this many members. 0 with one of them, else 100.',
+      'The limits apply only if the audience had at least this many members. 0 with maxExits or maxEntries, else 100.',
     ),
   allowEmpty: flag
     .prefault(false)
@@ -94,7 +99,26 @@ const computation = {
     .describe('Holds a run whose data looks wrong (docs/audiences.md#check-the-source-expect). Not with `live`.'),
 };
 
-export const audience = section({ ...computation, when: when.optional() }).meta({
+const columns = z
+  .union(
+    [z.array(traitKey).min(1, 'needs a name'), z.record(traitKey, section({ trait: text }))],
+    'must be a list of columns such as [email], or for a short definition a map such as { email: { trait: email } }',
+  )
+  .refine((given) => !Array.isArray(given) || new Set(given).size === given.length, 'names a column twice')
+  .optional()
+  .meta({
+    title: 'list of names, or a map',
+    description:
+      'Columns of the result that go with each change (docs/audiences.md#columns); traits of the person for a short definition.',
+    examples: [['email', 'plan']],
+  });
+
+const sends = z
+  .enum(['membership', 'any'], 'must be membership or any')
+  .optional()
+  .describe('With `any`, a change of columns alone is sent too; `membership` unless given.');
+
+export const audience = section({ ...computation, when: when.optional(), with: columns, sends }).meta({
   oneOf: [{ required: ['sql'] }, { required: ['when'] }],
 });
 export const trait = section({ ...computation, value: value.optional() }).meta({

@@ -221,6 +221,10 @@ interface ComputationConfig {
 
 export interface AudienceConfig extends ComputationConfig {
   readonly kind: 'audience';
+  /** The columns that go with changes; for a short definition each with the trait that it is. */
+  readonly with?: Readonly<Record<string, { readonly trait?: string }>>;
+  /** True if a change of columns alone is sent. */
+  readonly sendsColumns?: boolean;
   /** The short definition, instead of SQL. */
   readonly when?: Condition;
 }
@@ -235,6 +239,8 @@ export interface TraitConfig extends ComputationConfig {
 export interface GuardConfig {
   readonly maxExits: Threshold | null;
   readonly maxEntries: Threshold | null;
+  /** Members with other values or columns. */
+  readonly maxChanges: Threshold | null;
   /** Thresholds apply only to audiences with at least this many members before the run. */
   readonly minMembers: number;
   readonly allowEmpty: boolean;

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { BACKFILL_MODES, SIGNINGS } from '../destination.ts';
+import { BACKFILL_MODES, MEMBERSHIPS, SIGNINGS } from '../destination.ts';
 import { suggestion } from '../kernel/spelling.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
 import {
@@ -12,6 +12,7 @@ import {
   rate,
   signingSecret,
   text,
+  traitKey,
   variable,
   whole,
 } from './formats.ts';
@@ -97,6 +98,20 @@ const destinationShape = {
     .describe(
       'What it gets of an audience that is new, or new to it: `send` every member, or `skip` them, so that it gets later changes only.',
     ),
+  membership: z
+    .enum(MEMBERSHIPS, `must be one of ${MEMBERSHIPS.join(', ')}`)
+    .default('identify')
+    .describe(
+      'How it gets changes of audiences and traits: as identify calls, as `Audience Entered` and other events, or as both.',
+    ),
+  columns: z
+    .record(traitKey, z.enum(['plain', 'sha256'], 'must be plain or sha256'))
+    .optional()
+    .meta({
+      title: 'map of names',
+      description: 'The columns of audiences (`with`) that it gets, plain or hashed; all, plain, unless given.',
+      examples: [{ email: 'sha256' }],
+    }),
   sharedSecret: oneOrMore(signingSecret, 'must be a secret, or a list of secrets while rotating')
     .optional()
     .meta({

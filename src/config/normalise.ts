@@ -48,7 +48,10 @@ export function normalise(file: ConfigFile, folder: string): Omit<Config, 'chang
     audiences: file.audiences.map((item) => ({
       kind: 'audience',
       ...computation(item),
+      guard: guardOf(item.guard, DEFAULT_GUARD.maxChanges),
       ...(item.when && { when: item.when }),
+      ...(item.with && { with: columnsOf(item.with) }),
+      ...(item.sends === 'any' && { sendsColumns: true }),
     })),
     traits: file.traits.map((item) => ({
       kind: 'trait',
@@ -94,7 +97,7 @@ function sourceOf({ rateLimit, ip, ...source }: ConfigFile['sources'][number]): 
 }
 
 function destinationOf(destination: ConfigFile['destinations'][number]): Destination {
-  const { name, enabled, sources, types, events, audiences, require, webhookUrl } = destination;
+  const { name, enabled, sources, types, events, audiences, membership, columns, require, webhookUrl } = destination;
   const webhooks =
     destination.webhooks ?? (webhookUrl === undefined ? [] : [{ url: webhookUrl, headers: {}, batch: undefined }]);
   return {
@@ -103,6 +106,8 @@ function destinationOf(destination: ConfigFile['destinations'][number]): Destina
     sources: [...new Set(sources)],
     ...(types || events || audiences ? { wants: wantsOf(destination) } : {}),
     ...(destination.backfill === 'skip' && { backfill: destination.backfill }),
+    ...(membership !== 'identify' && { membership }),
+    ...(columns && { columns }),
     secrets: destination.sharedSecret ?? [],
     signing: destination.signing,
     endpoints: webhooks.map(({ url, headers, batch }) => {
@@ -156,7 +161,11 @@ function embeddedEngine(folder: string): EngineConfig {
 }
 
 /** The settings that audiences and traits share. */
-type Computed = Omit<ConfigFile['audiences'][number], 'when'>;
+type Computed = Omit<ConfigFile['audiences'][number], 'when' | 'with' | 'sends'>;
+
+function columnsOf(given: NonNullable<ConfigFile['audiences'][number]['with']>): NonNullable<AudienceConfig['with']> {
+  return Array.isArray(given) ? Object.fromEntries(given.map((name) => [name, {}])) : given;
+}
 
 function computationOf(item: Computed, defaultEngine: string): Omit<AudienceConfig, 'kind' | 'when'> {
   return {
@@ -184,16 +193,23 @@ function expectOf({ freshness, minRows, maxChange }: ConfigFile['audiences'][num
 const DEFAULT_GUARD: GuardConfig = {
   maxExits: { percent: 50 },
   maxEntries: null,
+  maxChanges: { percent: 50 },
   minMembers: 100,
   allowEmpty: false,
   isDefault: true,
 };
 
-function guardOf(guard: ConfigFile['audiences'][number]['guard']): GuardConfig {
-  if (guard === undefined) return DEFAULT_GUARD;
-  if (guard === 'off') return { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: false };
-  const { maxExits = null, maxEntries = null, minMembers, allowEmpty } = guard;
-  if (maxExits || maxEntries) return { maxExits, maxEntries, minMembers: minMembers ?? 0, allowEmpty };
+/** @param mostChanges - the limit if none is written */
+function guardOf(
+  guard: ConfigFile['audiences'][number]['guard'],
+  mostChanges: GuardConfig['maxChanges'] = null,
+): GuardConfig {
+  if (guard === undefined) return { ...DEFAULT_GUARD, maxChanges: mostChanges };
+  if (guard === 'off') {
+    return { maxExits: null, maxEntries: null, maxChanges: null, minMembers: 0, allowEmpty: false };
+  }
+  const { maxExits = null, maxEntries = null, maxChanges = mostChanges, minMembers, allowEmpty } = guard;
+  if (maxExits || maxEntries) return { maxExits, maxEntries, maxChanges, minMembers: minMembers ?? 0, allowEmpty };
   const { maxExits: most, minMembers: least } = DEFAULT_GUARD;
-  return { maxExits: most, maxEntries, minMembers: minMembers ?? least, allowEmpty };
+  return { maxExits: most, maxEntries, maxChanges, minMembers: minMembers ?? least, allowEmpty };
 }

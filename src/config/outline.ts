@@ -26,6 +26,7 @@ const outline = z.object({
     name: word,
     sources: words,
     audiences: words,
+    columns: z.record(z.string(), z.unknown()).optional().catch(undefined),
     webhooks: z
       .array(z.object({ url: word }))
       .optional()
@@ -39,7 +40,13 @@ const outline = z.object({
     .catch(DEFAULT_STORE),
   network: z.object({ ca: z.union([z.string().transform((path) => [path]), words]) }).catch({ ca: [] }),
   engines: z.record(z.string(), z.unknown()).catch({}),
-  audiences: list({ ...computation, when: z.unknown().optional() }),
+  audiences: list({
+    ...{ ...computation, when: z.unknown().optional(), sends: z.unknown().optional() },
+    with: z
+      .union([words, z.record(z.string(), z.unknown())])
+      .optional()
+      .catch(undefined),
+  }),
   traits: list({ ...computation, value: z.unknown().optional() }),
   eventLog: z.object({ sources: words }).optional().catch(undefined),
   alerts: z

@@ -52,6 +52,7 @@ function checkTokens({ token, tokens }: FileOutline['admin']): readonly Mistake[
 function checkDestinations({ destinations, sources, audiences, traits }: FileOutline): readonly Mistake[] {
   const ids = sources.flatMap((source) => source?.id || []);
   const keys = [...audiences, ...traits].flatMap((item) => (item ? keyOf(item) : []));
+  const columns = audiences.flatMap((item) => columnNames(item?.with));
   return destinations.flatMap((destination, index) => {
     if (!destination) return [];
     const path: Path = ['destinations', index];
@@ -62,6 +63,9 @@ function checkDestinations({ destinations, sources, audiences, traits }: FileOut
       ...destination.sources.flatMap((source, place) => unknown([...path, 'sources', place], source, ids, 'source')),
       ...destination.audiences.flatMap((key, place) =>
         unknown([...path, 'audiences', place], key, keys, 'audience or trait'),
+      ),
+      ...Object.keys(destination.columns ?? {}).flatMap((name) =>
+        unknown([...path, 'columns', name], name, columns, 'column'),
       ),
       ...(repeated < 0
         ? []
@@ -117,11 +121,13 @@ function checkDefinitions(file: FileOutline): readonly Mistake[] {
       return [{ section, path: [section, index], key: keyOf(item), engine: item.engine || defaultEngine, when }];
     }),
   );
+  const keys = new Set(outlined.map(({ key }) => key));
   const audiences = file.audiences.flatMap((item, index) => {
     if (!item) return [];
     const path = ['audiences', index];
     return [
       ...oneDefinition(path, item, 'when'),
+      ...checkColumns(path, item, keys),
       ...checkLive(path, item),
       ...needsDialect([...path, 'when'], item, item.when, file),
     ];
@@ -136,6 +142,36 @@ function checkDefinitions(file: FileOutline): readonly Mistake[] {
     ];
   });
   return [...audiences, ...traits, ...checkInAudience(outlined)];
+}
+
+type OutlinedAudience = NonNullable<FileOutline['audiences'][number]>;
+
+const columnNames = (given: OutlinedAudience['with']) => (Array.isArray(given) ? given : Object.keys(given ?? {}));
+
+/** Properties of events that are no columns. */
+const EVENT_NAMES = ['audience_key', 'audience_name'];
+
+/** Columns go as traits of their own, beside those of audiences and traits. */
+function checkColumns(path: Path, item: OutlinedAudience, keys: ReadonlySet<string>): readonly Mistake[] {
+  const { with: columns, sends, sql, when } = item;
+  if (columns === undefined) {
+    return sends === undefined ? [] : [{ path: [...path, 'sends'], message: 'needs `with`, which names the columns' }];
+  }
+  const isList = Array.isArray(columns);
+  const mistakes: Mistake[] = [];
+  if (isList && sql === undefined && when !== undefined) {
+    const message = 'is a map for a short definition, such as { email: { trait: email } }';
+    mistakes.push({ path: [...path, 'with'], message });
+  }
+  if (!isList && sql !== undefined) {
+    mistakes.push({ path: [...path, 'with'], message: 'is a list of columns of the SQL, such as [email]' });
+  }
+  for (const [place, name] of columnNames(columns).entries()) {
+    const at = [...path, 'with', isList ? place : name];
+    if (keys.has(name)) mistakes.push({ path: at, message: `is the key of an audience or trait, as ${name} is` });
+    if (EVENT_NAMES.includes(name)) mistakes.push({ path: at, message: 'is a property that every event has' });
+  }
+  return mistakes;
 }
 
 function oneDefinition<K extends 'when' | 'value'>(

@@ -22,6 +22,8 @@ export interface NewMessage {
   readonly lane: Lane;
   /** Names the user and audience of a membership change: a newer one supersedes an older one (docs/delivery.md). */
   readonly conflict: string | null;
+  /** A further key that it supersedes: that of the other form of the change. */
+  readonly replaces?: string;
 }
 
 /** A run's position in its plan after a batch; checked and moved in the same transaction. */

@@ -96,7 +96,7 @@ const change = (user: string, tick: number): Message => ({
   conflict: `aud|${user}`,
 });
 
-const guard = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: true };
+const guard = { maxExits: null, maxEntries: null, maxChanges: null, minMembers: 0, allowEmpty: true };
 const expect = { freshness: null, minRows: null, maxChange: null };
 const audience = {
   ...({ kind: 'audience', name: 'Parity', key: PARITY.key, engine: 'lake', source: 'shop' } as const),

@@ -93,7 +93,7 @@ t.test("doesn't count the time to a decision as time of the run", async (t) => {
 
 t.test('applies guards from minMembers on, also by count, but never to a first sync', async (t) => {
   const rig = await createRig(t);
-  const guard = { maxExits: { count: 1 }, maxEntries: { count: 1 }, minMembers: 3, allowEmpty: true };
+  const guard = { maxExits: { count: 1 }, maxEntries: { count: 1 }, maxChanges: null, minMembers: 3, allowEmpty: true };
   const sync = async (...users: string[]) => {
     rig.config.audiences = [audience('a', list(...users), { guard })];
     return (await rig.sync.run())[0]?.runs.at(-1)?.state;

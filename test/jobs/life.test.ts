@@ -140,7 +140,7 @@ t.test("shows the run that set a user's state, and replays the current value", a
   t.match(await rig.sync.why('a', '3'), { member: true, since: { id: second?.runs[0]?.id }, deadLetters: [] });
   t.match(await rig.sync.why('a', '2'), { member: false, since: { id: second?.runs[0]?.id } });
   t.match(await rig.sync.why('a', 'stranger'), { member: false, since: null });
-  const conflicts = ['a|3', 'a|2', 'not a change', null];
+  const conflicts = ['a|=3', 'a|=2', 'not a change', null];
   const bodies = await rig.sync.currentBodies(
     conflicts.map((conflict) => ({ destination: 'crm', conflict, messageId: 'm1', body: '{}' })),
   );
@@ -189,7 +189,7 @@ t.test("never lowers the sequence, even after an audience's end or if the clock 
     await note();
     const letter = {
       destination: 'crm',
-      conflict: 'a|1',
+      conflict: 'a|=1',
       messageId: 'm1',
       body: '{"traits":{"a":true},"context":{"personas":{"computation_class":"audience"}}}',
     };

@@ -18,7 +18,13 @@ import type { Claim, Store, Verdict } from '../../../src/store/port.ts';
 import { openTestStore } from '../../helpers/store.ts';
 
 export const NO_EXPECT: ExpectConfig = { freshness: null, minRows: null, maxChange: null };
-export const NO_GUARD: GuardConfig = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: true };
+export const NO_GUARD: GuardConfig = {
+  maxExits: null,
+  maxEntries: null,
+  maxChanges: null,
+  minMembers: 0,
+  allowEmpty: true,
+};
 
 /** A configuration that tests change as they go. */
 export interface TestConfig {
