@@ -24,6 +24,8 @@ export interface Personas extends JsonObject {
   cause?: Cause;
   /** When the change happened, in the form of `timestamp`. */
   changedAt?: string;
+  /** True if a member has other columns, where the reason does not say so. */
+  update?: boolean;
 }
 
 /** Why a change was sent (docs/wire.md of the service). */

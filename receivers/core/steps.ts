@@ -140,7 +140,8 @@ function moveOf({ kind, key }: ComputedCalls, message: IdentifyBody | TrackBody)
     if (typeof value !== 'boolean') return undefined;
     if (!value) return 'exited';
   } else if (Object.values(traits).every((value) => value === null)) return 'exited';
-  return message.context.personas?.reason === 'changed' ? 'changed' : 'entered';
+  const { reason, update } = message.context.personas ?? {};
+  return reason === 'changed' || update === true ? 'changed' : 'entered';
 }
 
 function mapped<H, S>(handlers: Readonly<Record<string, H | undefined>> | undefined, steps: (each: H) => S) {

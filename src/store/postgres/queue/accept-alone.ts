@@ -129,7 +129,15 @@ async function insert(
   let rows: readonly DeliveryRow[] = messages.flatMap((message) =>
     message.destinations.map((destination) => ({ ...message, destination })),
   );
-  const keyed = rows.filter(({ conflict }) => conflict !== null);
+  const keyed = rows.flatMap(({ conflict, replaces, destination }): Key[] => {
+    if (conflict === null) return [];
+    return replaces === undefined
+      ? [{ conflict, destination }]
+      : [
+          { conflict, destination },
+          { conflict: replaces, destination },
+        ];
+  });
   if (keyed.length > 0) {
     const older = await takeBack(session, keyed, changes);
     // Last: a delivery in flight may have died while this transaction waited for its row.
@@ -160,7 +168,8 @@ function inPlaceOfThese(
   const keyOf = (destination: string, conflict: string | null) => `${destination} ${conflict}`;
   const bodies = new Map(replaced.map(([destination, conflict, body]) => [keyOf(destination, conflict), body]));
   return rows.map((row) => {
-    const older = bodies.get(keyOf(row.destination, row.conflict));
+    const { destination, conflict, replaces = null } = row;
+    const older = bodies.get(keyOf(destination, conflict)) ?? bodies.get(keyOf(destination, replaces));
     return older === undefined ? row : { ...row, body: inPlaceOf(older, row.body) };
   });
 }

@@ -148,7 +148,16 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
           deliveries.writeIfChanged(destination, conflict);
           ({ state, body: older } = supersede(db, conflict, destination, changes));
         }
-        const dead = shared.hasDeadConflicts ? dropDeadChange(db, conflict, destination, changes) : null;
+        const { replaces } = message;
+        if (replaces !== undefined) {
+          deliveries.writeIfChanged(destination, replaces);
+          older ??= supersede(db, replaces, destination, changes).body;
+        }
+        let dead: string | null = null;
+        if (shared.hasDeadConflicts) {
+          for (const key of [conflict, replaces ?? conflict])
+            dead = dropDeadChange(db, key, destination, changes) ?? dead;
+        }
         const replaced = older ?? dead;
         if (replaced !== null) body = inPlaceOf(replaced, body);
       }
