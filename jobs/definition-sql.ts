@@ -3,14 +3,19 @@ import { audiencesIn, type Condition } from '../src/definition/conditions.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig } from './audience-or-trait.ts';
-import { type ConfiguredDefinition, compile, compileAbsence } from './engines/definitions/compile.ts';
+import { type ConfiguredDefinition, compile, compileAbsence, compileColumns } from './engines/definitions/compile.ts';
 import { readStatement, singleStatement } from './engines/sql/statement.ts';
 
 /** The SQL that computes an audience or trait. Short definitions are compiled. */
 export function definitionSql(computation: Computation, config: Pick<SyncConfig, 'engines' | 'audiences'>): string {
   const definition = definitionOf(computation);
   if ('sql' in definition) return definition.sql;
-  return compile(definition, dialectOf(computation, config), (key) => definitionOf(audienceOf(key, config)));
+  const dialect = dialectOf(computation, config);
+  const sql = compile(definition, dialect, (key) => definitionOf(audienceOf(key, config)));
+  const columns = computation.kind === 'audience' ? computation.with : undefined;
+  if (columns === undefined) return sql;
+  const traits = Object.entries(columns).map(([column, { trait = column }]) => [column, trait] as const);
+  return compileColumns(sql, Object.fromEntries(traits), dialect);
 }
 
 /** The SQL that shows which parts of an audience's condition hold for a user. */

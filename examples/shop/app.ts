@@ -21,13 +21,13 @@ export function createShopApp(secret: string, audiences: readonly string[], told
     [...members].map(([key, users]) => [
       key,
       {
-        entered: ({ userId }: ComputedBody) => {
+        entered: ({ userId, reason }: ComputedBody) => {
           users.add(userId);
-          told(`entered ${key}`, userId);
+          told(`entered ${key} (${reason})`, userId);
         },
-        exited: ({ userId }: ComputedBody) => {
+        exited: ({ userId, reason }: ComputedBody) => {
           users.delete(userId);
-          told(`left ${key}`, userId);
+          told(`left ${key} (${reason})`, userId);
         },
       },
     ]),

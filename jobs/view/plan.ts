@@ -64,6 +64,8 @@ export interface SyncPlan extends RunCounts {
     readonly state: RunState;
     readonly reason: string | null;
   }[];
+  /** Columns of an audience's result that nothing names. */
+  readonly unnamed: readonly string[];
   /** Numbers of changes by reason. */
   readonly reasons: ReasonCounts;
   /** Bodies as they would be sent. */
@@ -138,6 +140,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     unfinished: (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 10 })).map(
       ({ id, state, reason }) => ({ run: id, state, reason }),
     ),
+    unnamed: preview.unnamed ?? [],
     reasons: reasonsOf(run, preview),
     sample: await sampleBodies(request, preview, record, run),
   };

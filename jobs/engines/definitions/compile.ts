@@ -1,7 +1,9 @@
 import { type Condition, conjunctsOf } from '../../../src/definition/conditions.ts';
 import type { TraitValue } from '../../../src/definition/definition.ts';
+import { name } from '../sql/plan-query.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { absenceQuery } from './absence.ts';
+import { latestTrait } from './activity.ts';
 import { conditionQuery } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { duckdbDefinitions } from './duckdb.ts';
@@ -31,6 +33,21 @@ export function compile(definition: ConfiguredDefinition, type: keyof typeof DIA
   if ('sql' in definition) return definition.sql;
   if ('value' in definition) return valueQuery(definition.value, dialect);
   return conditionQuery(definition.when, audienceSql(type, audience), dialect);
+}
+
+/** The SQL of a short definition with traits of the person as columns. @param columns - the trait of each column */
+export function compileColumns(
+  sql: string,
+  columns: Readonly<Record<string, string>>,
+  type: keyof typeof DIALECTS,
+): string {
+  const traits = Object.entries(columns);
+  const selected = traits.map(([column], place) => `, column${place}.value AS ${name(column)}`);
+  const joins = traits.map(([, trait], place) => {
+    const joined = `column${place}`;
+    return `LEFT JOIN (\n${latestTrait(trait, DIALECTS[type])}\n) AS ${joined} ON ${joined}.user_id = members.user_id`;
+  });
+  return `SELECT members.user_id${selected.join('')} FROM (\n${sql}\n) AS members\n${joins.join('\n')}`;
 }
 
 type DefinitionOf = (key: string) => ConfiguredDefinition;

@@ -26,7 +26,7 @@ export function Plan({ plan, state, onClose }) {
       { title: 'Members', value: number(members), note: `now ${number(before)}` },
       { title: 'Would enter', value: number(entered) },
       { title: 'Would leave', value: number(exited), tone: plan.held ? 'warn' : undefined },
-      ...(kind === 'trait' ? [{ title: 'Would change', value: number(changed) }] : []),
+      ...(kind === 'trait' || changed > 0 ? [{ title: 'Would change', value: number(changed) }] : []),
       {
         title: 'Requests',
         value: number(plan.calls),

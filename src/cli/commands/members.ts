@@ -39,7 +39,6 @@ export function addMembers(program: Command, context: CliContext): void {
 
 async function members(key: string, options: MembersOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
-    // Only traits have columns.
     const columns = (await app.store.audience(key))?.columns ?? [];
     let header = options.csv ? [['user_id', ...columns].map(csvField).join(',')] : [];
     const write = async (lines: readonly string[]) => {

@@ -112,6 +112,8 @@ function describePlan(plan: SyncPlan, paused: string | null, options: PlanOption
   if (kept.length > 0) lines.push(`nothing to ${kept.join(', ')}, by the filters of the destination`);
   if (plan.away.length > 0) lines.push(`what it missed, once it is back, to ${plan.away.join(', ')}`);
   lines.push(...oddRows(plan));
+  if (plan.unnamed.length > 0)
+    lines.push(`the SQL also returns ${plan.unnamed.join(', ')}, which nothing sends: \`with\` names what goes along`);
   if (plan.placeholders.length > 0)
     lines.push(
       `${plan.placeholders.join(', ')} leave, since these ids mean nobody; allowPlaceholders: true keeps them`,
