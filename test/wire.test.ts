@@ -26,7 +26,7 @@ import type {
 } from '../src/client/message.ts';
 import { Client } from '../src/client/node/client.ts';
 import { batchRequest, prepareEndpoint, singleRequest } from '../src/deliver/request.ts';
-import type { Destination } from '../src/destination.ts';
+import type { Destination, MembershipForm } from '../src/destination.ts';
 import { deletionNotice, isRejection, readMessage } from '../src/message.ts';
 import { CLIENT_TYPES, type ClientType, MESSAGE_TYPES, type MessageType } from '../src/message-types.ts';
 import { holdPage, markdownTable } from './helpers/made-page.ts';
@@ -127,16 +127,19 @@ const bodies: Readonly<Record<string, string>> = {
   ...Object.fromEntries(Object.keys(sent).map((type) => [type, bodyOf(type as keyof typeof sent)])),
   delete: deletionNotice('u1', 'm-delete', RECEIVED_AT).body,
 };
-const membership = (kind: 'audience' | 'trait', key: string, value: string | null) =>
-  bodyBuilder({
-    kind,
-    key,
-    name: kind === 'audience' ? 'Big Spenders' : 'Lifetime Value',
-    columns: kind === 'trait' ? [key] : [],
-    removed: [],
-    at: Date.parse(OCCURRED),
-    now: () => RECEIVED_AT,
-  })('m-change', {
+const membership = (kind: 'audience' | 'trait', key: string, value: string | null, form?: MembershipForm) =>
+  bodyBuilder(
+    {
+      kind,
+      key,
+      name: kind === 'audience' ? 'Big Spenders' : 'Lifetime Value',
+      columns: kind === 'trait' ? [key] : ['email'],
+      removed: [],
+      at: Date.parse(OCCURRED),
+      now: () => RECEIVED_AT,
+    },
+    form,
+  )('m-change', {
     ...{ userId: 'u1', present: true, value, sequence: 1_774_958_400_000_001 },
     ...{ reason: 'entered', changedAt: Date.parse(OCCURRED), cause: null },
   });
@@ -169,6 +172,8 @@ t.test('shows requests in docs/wire.md as they are made', async (t) => {
   const changes = [
     membership('audience', 'big_spenders', null),
     membership('trait', 'lifetime_value', '{"lifetime_value":812.4}'),
+    membership('audience', 'big_spenders', '{"email":"ada@example.com"}', 'track'),
+    membership('trait', 'lifetime_value', '{"lifetime_value":812.4}', 'track'),
   ];
   holdPage(t, 'docs/wire.md', {
     request: requestText(single),
@@ -183,7 +188,8 @@ t.test('shows signed bodies that parse as they are and that receivers accept', a
     const signature = headers[headers.indexOf('x-signature') + 1];
     t.equal(verify(body, signature, SECRET).ok, true);
   }
-  const all = [...Object.values(bodies), membership('audience', 'big_spenders', null)];
+  const event = membership('audience', 'big_spenders', '{"email":"ada@example.com"}', 'track');
+  const all = [...Object.values(bodies), membership('audience', 'big_spenders', null), event];
   for (const body of all) {
     t.equal(JSON.stringify(JSON.parse(body)), body);
     t.same(webhookBody.parse(JSON.parse(body)), JSON.parse(body));

@@ -31,10 +31,14 @@ t.test(
     const { code, stdout, stderr } = await runOnce(folder);
     t.equal(code, 0, stderr);
     t.match(stdout, /computed +big_spenders \(first sync\): 20 members, 20 entered, 0 left → 20 webhooks/);
-    t.match(stdout, /verified +✓ +20 entered big_spenders: customer-01/);
+    t.match(stdout, /verified +✓ +20 entered big_spenders \(first_sync\): customer-01/);
     t.match(stdout, /verified +✓ +1 left lapsed_customers: customer-42, [\d.]+ s after the order\n/);
-    t.match(stdout, /verified +✓ +\d+ entered just_bought: /);
-    t.match(stdout, /verified +✓ +\d+ left just_bought: .* [5-9]\.\d\d s after the order\n/, 'by time alone');
+    t.match(stdout, /verified +✓ +\d+ entered just_bought \(\w+\): /);
+    t.match(
+      stdout,
+      /verified +✓ +\d+ left just_bought \(exited\): .* [5-9]\.\d\d s after the order\n/,
+      'by time alone',
+    );
     t.match(stdout, /verified +✓ +8 Order Completed/);
     t.match(stdout, /big_spenders +22 members; the app knows 22\n/);
     t.match(stdout, /lapsed_customers +12 members; the app knows 12\n/);
@@ -59,7 +63,7 @@ t.test('as a command it runs in a folder of its own, with a configuration for ot
   await running.stdout.match(/verified +✓ +20 entered big_spenders/);
   const config = join(folder, 'rollcall.yaml');
   t.match(await rollcall(['why', 'big_spenders', 'customer-01', '-c', config]), { code: 0, stdout: /customer-01/ });
-  await running.stdout.match(/verified +✓ +1 entered just_bought: customer-49/);
+  await running.stdout.match(/verified +✓ +1 entered just_bought \(entered\): customer-49/);
   t.match(await rollcall(['why', 'just_bought', 'customer-49', '-c', config]), { code: 0, stdout: /Order Completed/ });
   t.match(await rollcall(['plan', 'just_bought', '-c', config]), { code: 0 }, 'live ones can be planned, too');
   const { code, stdout } = await running.stop();
@@ -92,7 +96,7 @@ t.test('it goes on until it is told to end', async (t) => {
   for await (const line of createInterface({ input: child.stdout })) {
     seen.push(line);
     // By an order, which it lets come in once it runs.
-    if (/verified +✓ +1 entered just_bought: /.test(line)) break;
+    if (/verified +✓ +1 entered just_bought \(entered\): /.test(line)) break;
   }
   t.match(seen.join('\n'), /computed +big_spenders \(first sync\)/);
   child.stdout.resume();

@@ -55,7 +55,9 @@ export default function Run({ name, run: id, may }) {
         },
         { title: isHeld ? 'Would enter' : 'Entered', value: number(run.entered) },
         { title: isHeld ? 'Would leave' : 'Exited', value: number(run.exited) },
-        ...(run.kind === 'trait' || run.changed > 0 ? [{ title: isHeld ? 'Would change' : 'Changed', value: number(run.changed) }] : []),
+        ...(run.kind === 'trait' || run.changed > 0
+          ? [{ title: isHeld ? 'Would change' : 'Changed', value: number(run.changed) }]
+          : []),
         { title: 'Sent', value: number(run.sent), note: run.ms === null ? '' : `in ${duration(run.ms)}` },
       ]} />`
     }
