@@ -21,7 +21,7 @@ export interface Personas extends JsonObject {
   sequence?: number;
   reason?: Reason;
   /** Of live changes only. */
-  cause?: Cause;
+  cause?: CauseOfChange;
   /** When the change happened, in the form of `timestamp`. */
   changedAt?: string;
   /** True if a member has other columns, where the reason does not say so. */
@@ -45,7 +45,7 @@ export const reasons = [
 export type Reason = (typeof reasons)[number];
 
 /** The event that caused a live change: a message, the passing of time, another audience or trait, or a deletion. */
-export type Cause =
+export type CauseOfChange =
   | { messageId: string }
   | { time: string }
   | { audience: string }

@@ -42,7 +42,7 @@ export interface ReceivedRequest {
 export type Handler<M> = (message: M, request: ReceivedRequest) => unknown;
 
 /** Reasons of the changes that reach the handlers. */
-interface Wanted {
+interface OnlySome {
   /**
    * `changes` is what happened just now: users who enter or have their first value, other values and columns, and users
    * who leave, except in a resync, backfill or rename. A list names the reasons. Others are answered 200.
@@ -51,7 +51,7 @@ interface Wanted {
 }
 
 /** Handlers for membership changes of one audience. */
-export interface AudienceHandlers<Columns = JsonObject> extends Wanted {
+export interface AudienceHandlers<Columns = JsonObject> extends OnlySome {
   entered?: Handler<ComputedBody<Columns>>;
   exited?: Handler<ComputedBody<Columns>>;
   /** A member has other columns (for audiences with `sends: any`). */
@@ -74,7 +74,7 @@ type ObjectMembers = typeof Object.prototype;
 type NamedLike<Key, H> = Key extends keyof ObjectMembers ? H | ObjectMembers[Key] : H;
 
 /** Handlers for changes of one computed trait. */
-export interface TraitHandlers<Values = JsonObject> extends Wanted {
+export interface TraitHandlers<Values = JsonObject> extends OnlySome {
   /** `traits` has the new values, all columns of the trait. */
   changed?: Handler<Omit<ComputedBody, 'traits'> & { traits: Values }>;
   /** The user has no value any more: all of `traits` are null. */

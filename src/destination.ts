@@ -62,8 +62,8 @@ export interface Wants {
 /** The form of a membership change on the wire. */
 export type MembershipForm = 'identify' | 'track';
 /** The forms that a destination gets. */
-export const MEMBERSHIPS = ['identify', 'track', 'both'] as const;
-export type Membership = (typeof MEMBERSHIPS)[number];
+export const MEMBERSHIP_MODES = ['identify', 'track', 'both'] as const;
+export type MembershipMode = (typeof MEMBERSHIP_MODES)[number];
 
 /** How columns of audiences are sent, by name; others are not. `sha256`: a hash of the trimmed, lower-case text. */
 export type ColumnChoice = Readonly<Record<string, 'plain' | 'sha256'>>;
@@ -78,7 +78,7 @@ export interface Destination {
   /** `skip` if it takes only later changes of an audience that is new to it; `send` unless given. */
   readonly backfill?: BackfillMode;
   /** The form of membership changes; `identify` if absent. Events are not filtered by `types` and `events`. */
-  readonly membership?: Membership;
+  readonly membership?: MembershipMode;
   /** All columns, plain, if absent. */
   readonly columns?: ColumnChoice;
   /** The first one signs; with Standard Webhooks, each of them does. Empty if requests are unsigned. */

@@ -1,4 +1,4 @@
-import type { Destination, Membership, MembershipForm } from '../../src/destination.ts';
+import type { Destination, MembershipForm, MembershipMode } from '../../src/destination.ts';
 import type { Message } from '../../src/message.ts';
 import { conflictKey } from '../audience-or-trait.ts';
 import { type BodyBuilder, type BodySpec, bodyBuilder, type MembershipChange } from './identify-body.ts';
@@ -10,7 +10,7 @@ export interface ChangeMessage extends Message {
 }
 
 /** Makes the messages of one change. A pair has the identify first. */
-export type ChangeMessages = (change: MembershipChange) => readonly ChangeMessage[];
+type ChangeMessages = (change: MembershipChange) => readonly ChangeMessage[];
 
 interface ChangeMessagesSpec extends BodySpec {
   readonly destinations: readonly Destination[];
@@ -30,7 +30,7 @@ interface Edition extends Pick<ChangeMessage, 'to' | 'type'> {
   readonly replaced: MembershipForm | null;
 }
 
-const FORMS: Readonly<Record<Membership, readonly MembershipForm[]>> = {
+const FORMS: Readonly<Record<MembershipMode, readonly MembershipForm[]>> = {
   identify: ['identify'],
   track: ['track'],
   both: ['identify', 'track'],

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import {
   type AliasBody,
-  type Cause,
+  type CauseOfChange,
   type Context,
   type DeleteBody,
   type GroupBody,
@@ -125,7 +125,7 @@ export interface ComputedBody<Columns = JsonObject> extends Omit<IdentifyBody, '
   userId: string;
   reason?: Reason | undefined;
   /** Of live changes only. */
-  cause?: Cause | undefined;
+  cause?: CauseOfChange | undefined;
   /** When the change happened, in the form of `timestamp`. */
   changedAt?: string | undefined;
   /** The columns of an audience that came with the change. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { BACKFILL_MODES, MEMBERSHIPS, SIGNINGS } from '../destination.ts';
+import { BACKFILL_MODES, MEMBERSHIP_MODES, SIGNINGS } from '../destination.ts';
 import { suggestion } from '../kernel/spelling.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
 import {
@@ -99,7 +99,7 @@ const destinationShape = {
       'What it gets of an audience that is new, or new to it: `send` every member, or `skip` them, so that it gets later changes only.',
     ),
   membership: z
-    .enum(MEMBERSHIPS, `must be one of ${MEMBERSHIPS.join(', ')}`)
+    .enum(MEMBERSHIP_MODES, `must be one of ${MEMBERSHIP_MODES.join(', ')}`)
     .default('identify')
     .describe(
       'How it gets changes of audiences and traits: as identify calls, as `Audience Entered` and other events, or as both.',
