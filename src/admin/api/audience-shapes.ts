@@ -104,6 +104,7 @@ export const plan = z.object({
   paused: pause.describe('By a person: until they resume it, a sync passes over it.'),
   unfinished: z.array(z.object({ run: z.string(), state: z.string(), reason: z.string().nullable() })),
   reasons: reasonCounts,
+  unnamed: z.array(z.string()).describe("Columns of an audience's result that nothing sends."),
   sample: z.array(z.unknown()).describe('Bodies as they would be sent.'),
 });
 
