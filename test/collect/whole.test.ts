@@ -57,7 +57,15 @@ t.test('delivers a message once that is sent many times, at once and later', asy
 t.test('delivers no collected message as a change of an audience, however it is written', async (t) => {
   const inbox = await startInbox(t);
   const app = await startApp(t, writeConfig(t, inbox, shopOnly));
-  const spec = { key: 'admins', name: 'Admins', kind: 'audience', columns: [], removed: [], at: 0, now: () => 0 } as const;
+  const spec = {
+    key: 'admins',
+    name: 'Admins',
+    kind: 'audience',
+    columns: [],
+    removed: [],
+    at: 0,
+    now: () => 0,
+  } as const;
   const forged = bodyBuilder(spec)('forged', {
     ...{ userId: 'u1', present: true, value: null, sequence: Number.MAX_SAFE_INTEGER },
     ...{ reason: 'entered', changedAt: 0, cause: null },
