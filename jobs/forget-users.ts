@@ -1,7 +1,10 @@
 import type { ErasedIds } from '../src/store/deleted-ids.ts';
 import type { Store } from '../src/store/port.ts';
+import { computations, type SyncConfig } from './audience-or-trait.ts';
 import { forgetKept } from './live/forget.ts';
 import type { WithEngine } from './open-engines.ts';
+import { configured } from './run/audience-subjects.ts';
+import { movesFrom } from './run/move-snapshot.ts';
 import type { JobLog } from './run/run-context.ts';
 
 /** A user, and a destination that was notified about the user by a source. */
@@ -13,13 +16,21 @@ export interface ToldUser {
 
 interface ForgetParts {
   readonly store: Pick<Store, 'audiences' | 'live' | 'events'>;
+  readonly config: () => SyncConfig;
   readonly withEngine: WithEngine;
   readonly log: JobLog;
 }
 
-async function byEngine({ store }: ForgetParts, sources: readonly string[] | null) {
+/** Audiences by the engines that have their snapshots. While one moves, both have it. */
+async function byEngine({ store, config }: ForgetParts, sources: readonly string[] | null) {
   const audiences = (await store.audiences()).filter(({ source }) => sources?.includes(source) ?? true);
-  return Map.groupBy(audiences, ({ engine }) => engine);
+  const now = new Map(computations(config()).map((each) => [each.key, configured(each, config())]));
+  const places = audiences.flatMap((record) => {
+    const subject = now.get(record.key);
+    const moves = subject !== undefined && movesFrom(subject, record, config()) !== null;
+    return [record.engine, ...(moves ? [subject.engine] : [])].map((engine) => ({ ...record, engine }));
+  });
+  return Map.groupBy(places, ({ engine }) => engine);
 }
 
 /** Removes ids from all snapshots and plans, from the engines' files, and from what is kept of people's events. */

@@ -38,28 +38,34 @@ export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Eng
  *
  * @throws RollcallError `engine_busy` if too many wait already
  */
-export type ReadEngine = <T>(
-  name: string,
+export type ReadEngine<N = string> = <T>(
+  name: N,
   work: (engine: Engine, signal: AbortSignal) => Promise<T>,
   signal?: AbortSignal,
 ) => Promise<T>;
 
+/** The engine that has a snapshot, and the one that its definition runs in, if that is only read. */
+export interface Place {
+  readonly engine: string;
+  readonly reads?: string | undefined;
+}
+
 /** The configured engines. Each is open only while in use, with limited concurrency. */
 export interface OpenEngines {
   /** Waits for a run slot of the engine; resolves to a function that releases it. */
-  enter(name: string, signal: AbortSignal): Promise<() => void>;
+  enter(place: Place, signal: AbortSignal): Promise<() => void>;
   /**
    * Opens an engine for a run that holds a slot. The caller closes it.
    *
    * @param timeout - milliseconds that a statement may take
    * @throws RollcallError `engine_unreachable`
    */
-  open(name: string, signal: AbortSignal, timeout?: number): Promise<Engine>;
+  open(place: Place, signal: AbortSignal, timeout?: number): Promise<Engine>;
   /** Opens an engine for a short task of the process, such as a deletion, in a slot that no reader takes. */
   aside: WithEngine;
   look: ReadEngine;
   /** As `look`, for queries that may take as long as a run. */
-  plan: ReadEngine;
+  plan: ReadEngine<Place>;
   /**
    * Does the work with the engine's owner, whichever store it is.
    *
@@ -109,9 +115,10 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
     return { sharesReading: false, patience, onWait: (message) => log.info({ event: 'engine_wait' }, message) };
   }
 
-  async function open(name: string, readOnly: boolean, signal: AbortSignal, timeout?: number): Promise<Engine> {
+  async function open(place: Place, readOnly: boolean, signal: AbortSignal, timeout?: number): Promise<Engine> {
+    const { engine: name } = place;
     if (name === LIVE_ENGINE) return liveEngine({ store, config, clock });
-    const { engine, type } = await openAnyones(name, readOnly, signal, timeout);
+    const { engine, type } = await openAnyones(place, readOnly, signal, timeout);
     try {
       await refuseForeign(store, engine, { name, type, readOnly });
     } catch (error) {
@@ -121,13 +128,14 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
     return hidingValues(engine, config().hiddenValues ?? NOTHING);
   }
 
-  async function openAnyones(name: string, readOnly: boolean, signal: AbortSignal, timeout?: number) {
+  async function openAnyones({ engine: name, reads }: Place, readOnly: boolean, signal: AbortSignal, timeout?: number) {
     const engine = configured(name, config());
-    if (!engine) {
-      const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
+    const read = reads === undefined ? undefined : configured(reads, config());
+    if (!engine || (reads !== undefined && !read)) {
+      const message = `The configuration has no engine ${engine ? reads : name}; what was synced with it needs it until it is retired.`;
       throw new RollcallError('engine_unreachable', message);
     }
-    const access = { readOnly, signal, timeout, file: fileUse(!readOnly) };
+    const access = { readOnly, signal, timeout, file: fileUse(!readOnly), reads: read };
     const log = eventLogFor(engine, config(), store);
     return {
       engine: await openEngine(engine, { folder: config().folder, clock, ...access, ...log }),
@@ -137,35 +145,49 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
 
   function inSlot<T>(
     kind: SlotKind,
-    name: string,
+    place: Place,
     readOnly: boolean,
     signal: AbortSignal,
     work: (engine: Engine) => Promise<T>,
   ): Promise<T> {
-    return slots(kind, name).during(signal, async () => {
-      const engine = await open(name, readOnly, signal);
+    return slots(kind, place.engine).during(signal, async () => {
+      const engine = await open(place, readOnly, signal);
       return work(engine).finally(() => engine.close());
     });
   }
 
   const reading =
-    (kind: 'look' | 'plan'): ReadEngine =>
-    (name, work, signal) => {
+    (kind: 'look' | 'plan'): ReadEngine<Place> =>
+    (place, work, signal) => {
       const until = signal ? AbortSignal.any([signal, stopping]) : stopping;
-      return inSlot(kind, name, true, until, (engine) => work(engine, until));
+      return inSlot(kind, place, true, until, (engine) => work(engine, until));
     };
-  const look = reading('look');
+  const lookAt = reading('look');
+  const look: ReadEngine = (engine, work, signal) => lookAt({ engine }, work, signal);
 
   return {
-    enter: (name, signal) => slots('run', name).take(signal),
-    open: (name, signal, timeout) => open(name, false, signal, timeout),
-    aside: (name, readOnly, work) => inSlot('own', name, readOnly, stopping, work),
+    async enter({ engine, reads }, signal) {
+      // Before its snapshot moves, the engine that is read still has it.
+      const leave = reads === undefined || reads === engine ? () => {} : await slots('run', reads).take(signal);
+      const leaveHome = await slots('run', engine)
+        .take(signal)
+        .catch((error) => {
+          leave();
+          throw error;
+        });
+      return () => {
+        leaveHome();
+        leave();
+      };
+    },
+    open: async (place, signal, timeout) => open(place, false, signal, timeout),
+    aside: (engine, readOnly, work) => inSlot('own', { engine }, readOnly, stopping, work),
     look,
     plan: reading('plan'),
     owned: (name, readOnly, work) =>
       slots('own', name)
         .during(stopping, async () => {
-          const { engine } = await openAnyones(name, readOnly, stopping);
+          const { engine } = await openAnyones({ engine: name }, readOnly, stopping);
           try {
             if (engine.ownership) return await work(engine.ownership);
             throw new RollcallError(
@@ -180,7 +202,7 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
           throw asRollcallError(error);
         }),
     examine: (name) =>
-      look(name, async (engine): Promise<readonly Remark[]> => {
+      lookAt(placeOf(name, config()), async (engine): Promise<readonly Remark[]> => {
         const connections = concurrencyOf(name, config()) + BESIDE_RUNS;
         return engine.examine ? engine.examine(connections) : [{ state: 'ok', message: 'it opens' }];
       }).catch((error: unknown) => {
@@ -189,8 +211,19 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
   };
 }
 
+/** An engine that is only read works beside the one that has its snapshots. */
+function placeOf(name: string, config: SyncConfig): Place {
+  const snapshots = configured(name, config)?.snapshots;
+  return snapshots === undefined ? { engine: name } : { engine: snapshots, reads: name };
+}
+
 function busy(name: string): RollcallError {
   return new RollcallError('engine_busy', `Too many queries wait for the engine ${name}. Try again in a moment.`);
+}
+
+/** Engines that may have snapshots: also one that is only read now, but may have been written to before. */
+export function enginesWithSnapshots({ engines }: Pick<SyncConfig, 'engines'>): readonly string[] {
+  return Object.keys(engines).filter((name) => engines[name]?.snapshots === undefined);
 }
 
 /** True for configured engines and for the engine of live audiences. */

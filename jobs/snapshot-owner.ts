@@ -52,7 +52,7 @@ export async function isKnown(
 }
 
 /** The setting that gives a store a place of its own. */
-const PLACES: Readonly<Record<EngineConfig['type'], string>> = {
+const PLACES: Readonly<Partial<Record<EngineConfig['type'], string>>> = {
   duckdb: '`schema: NAME` or another `path`',
   postgres: '`schema: NAME`',
   clickhouse: '`database: NAME`',
@@ -62,6 +62,6 @@ const PLACES: Readonly<Record<EngineConfig['type'], string>> = {
 function foreign(name: string, type: EngineConfig['type'], { id }: OwnerStore, whose: string): RollcallError {
   return new RollcallError(
     'snapshot_foreign',
-    `The engine ${name} has the snapshots ${whose}; this store is ${id}. If both are in use, give this one its own place: ${PLACES[type]} in \`engines.${name}\`. If the other has ended, run \`rollcall engines adopt ${name}\`.`,
+    `The engine ${name} has the snapshots ${whose}; this store is ${id}. If both are in use, give this one its own place: ${PLACES[type] ?? 'other `snapshots`'} in \`engines.${name}\`. If the other has ended, run \`rollcall engines adopt ${name}\`.`,
   );
 }

@@ -135,9 +135,9 @@ export function createSync(options: SyncOptions): Sync {
     ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>
       currentBodies({ store, clock, config, withEngine }, letters, unreachable),
-    forget: (ids, sources) => forgetUsers({ store, withEngine, log }, ids, sources),
+    forget: (ids, sources) => forgetUsers({ store, config, withEngine, log }, ids, sources),
     configured: generations.take,
-    told: (users, sources) => toldUsers({ store, withEngine, log }, users, sources),
+    told: (users, sources) => toldUsers({ store, config, withEngine, log }, users, sources),
     async start(renames = false) {
       await background.start(renames);
       await warnOfOrphans(parts);

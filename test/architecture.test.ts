@@ -216,7 +216,7 @@ t.test('has no import cycles', async (t) => {
 });
 
 /** Exports that other packages and programs may take, whether anyone here does or not. */
-const PUBLISHED = ['jobs/engines/index.ts', 'jobs/engines/contract/index.ts'];
+const PUBLISHED = ['engines', 'readers'].flatMap((part) => [`jobs/${part}/index.ts`, `jobs/${part}/contract/index.ts`]);
 const EXPORT =
   /^export (?:declare )?(?:abstract )?(?:async )?(?:const|let|function\*?|class|interface|type|enum) (\w+)/gm;
 
@@ -324,10 +324,11 @@ t.test('reads the environment only in config/', async (t) => {
   t.same(uses([...service, ...jobs], /\bprocess\.env\b/, isHome), []);
 });
 
-t.test('writes SQL only in store/ and jobs/engines/', async (t) => {
+t.test('writes SQL only in store/, jobs/engines/ and jobs/readers/', async (t) => {
   const sql =
     /\bSELECT\s+[\w*]|\bINSERT\s+(OR\s+\w+\s+)?INTO\s|\bUPDATE\s+\w+\s+SET\s|\bDELETE\s+FROM\s|\bCREATE\s+TABLE\s/;
-  const isHome = (path: string) => inFolder('src/store')(path) || inFolder('jobs/engines')(path);
+  const homes = ['src/store', 'jobs/engines', 'jobs/readers'];
+  const isHome = (path: string) => homes.some((home) => inFolder(home)(path));
   t.same(uses([...service, ...jobs], sql, isHome), []);
 });
 
@@ -350,8 +351,9 @@ t.test('loads no package in the store’s thread, so that it starts quickly', as
   t.same(packages, []);
 });
 
-t.test('opens SQLite only in store/', async (t) => {
-  t.same(uses([...service, ...jobs], /'node:sqlite'/, inFolder('src/store')), []);
+t.test('opens SQLite only in store/ and the process that reads a file of SQLite', async (t) => {
+  const isHome = (path: string) => inFolder('src/store')(path) || path === 'jobs/readers/sqlite-process.ts';
+  t.same(uses([...service, ...jobs], /'node:sqlite'/, isHome), []);
 });
 
 t.test('imports zod as a namespace, so that bundlers drop its messages in other languages', async (t) => {

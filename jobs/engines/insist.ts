@@ -1,5 +1,5 @@
 /** Milliseconds between interrupts, which are repeated because some phases ignore them. */
-const INSIST_EVERY = 500;
+export const INSIST_EVERY = 500;
 
 /** Does the work. Once the signal aborts, interrupts it until it ends, and rejects with the signal's reason. */
 export async function interruptedBy<T>(signal: AbortSignal, interrupt: () => void, work: () => Promise<T>): Promise<T> {

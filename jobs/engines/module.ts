@@ -7,7 +7,9 @@ import type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts'
 import type { Engine } from './port.ts';
 
 /** The methods that every engine must have. The type ensures that none is missing here. */
-const VERBS: Readonly<Record<Exclude<keyof Engine, 'causes' | 'examine' | 'ownership'>, true>> = {
+const VERBS: Readonly<
+  Record<Exclude<keyof Engine, 'causes' | 'examine' | 'ownership' | 'readForMove' | 'writeMoved' | 'removeMoved'>, true>
+> = {
   snapshot: true,
   stage: true,
   describe: true,
@@ -35,15 +37,21 @@ export async function openModule(
   { module, options }: ModuleConfig,
   { folder, readOnly = false, timeout }: Pick<ModuleEngineOptions, 'folder' | 'timeout'> & { readOnly?: boolean },
 ): Promise<Engine> {
-  const { openEngine } = await load(module, folder);
-  if (typeof openEngine !== 'function') throw unusable(module, 'it exports no function openEngine');
+  const { openEngine, openReader } = await loadModule(module, folder);
+  if (typeof openEngine !== 'function') {
+    const advice = typeof openReader === 'function' ? ', but openReader: name the engine of its `snapshots`' : '';
+    throw unusable(module, `it exports no function openEngine${advice}`);
+  }
   const engine = await (openEngine as OpenModuleEngine)({ options, folder, readOnly, timeout });
   const missing = (Object.keys(VERBS) as (keyof typeof VERBS)[]).filter((verb) => typeof engine?.[verb] !== 'function');
   if (missing.length > 0) throw unusable(module, `its engine has no ${missing.join(', ')}`);
   return engine;
 }
 
-async function load(module: string, folder: string): Promise<{ readonly openEngine?: unknown }> {
+export async function loadModule(
+  module: string,
+  folder: string,
+): Promise<{ readonly openEngine?: unknown; readonly openReader?: unknown }> {
   try {
     // Packages are resolved from the configuration's folder.
     const file = isAbsolute(module) ? module : createRequire(join(folder, 'rollcall.yaml')).resolve(module);
@@ -53,6 +61,6 @@ async function load(module: string, folder: string): Promise<{ readonly openEngi
   }
 }
 
-function unusable(module: string, reason: string, cause?: unknown): RollcallError {
+export function unusable(module: string, reason: string, cause?: unknown): RollcallError {
   return new RollcallError('engine_unreachable', `Can't use the engine module ${module}: ${reason}.`, { cause });
 }

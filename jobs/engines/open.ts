@@ -1,7 +1,9 @@
 import type { DuckdbConfig, EngineConfig } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Remark } from '../../src/kernel/remark.ts';
 import type { LoggedEvents } from '../event-log-access.ts';
+import { openReader } from '../readers/open.ts';
 import type { FileUse } from './duckdb/files.ts';
 import type { Engine } from './port.ts';
 
@@ -19,6 +21,8 @@ interface OpenEngineOptions {
   /** Ends the wait for a file. If only reading, it also cancels what runs in the database. */
   readonly signal?: AbortSignal | undefined;
   readonly file?: FileUse | undefined;
+  /** The engine in which definitions run, if that is only read. */
+  readonly reads?: EngineConfig | undefined;
 }
 
 /** Installs the missing extensions of a duckdb engine. */
@@ -30,7 +34,9 @@ export async function installExtensions(config: Pick<DuckdbConfig, 'extensions'>
 /** Opens the configured engine for one task. Each kind is loaded only if it is used. */
 export type OpenEngine = (config: EngineConfig, options: OpenEngineOptions) => Promise<Engine>;
 
-export const openEngine: OpenEngine = async (config, options) => {
+export const openEngine: OpenEngine = async (config, { reads: elsewhere, ...given }) => {
+  const reads = elsewhere && (() => openReader(elsewhere, given));
+  const options = { ...given, reads };
   switch (config.type) {
     case 'duckdb':
       return (await import('./duckdb/duckdb.ts')).openDuckdb(config, options);
@@ -40,5 +46,8 @@ export const openEngine: OpenEngine = async (config, options) => {
       return (await import('./clickhouse/clickhouse.ts')).openClickhouse(config, options);
     case 'module':
       return (await import('./module.ts')).openModule(config, options);
+    case 'mysql':
+    case 'sqlite':
+      throw new RollcallError('engine_unreachable', `An engine of type ${config.type} is only read.`);
   }
 };

@@ -74,6 +74,12 @@ export interface Engine {
   examine?(connections: number): Promise<readonly Remark[]>;
   /** Whose snapshots they are. Without it, stores that share an engine are not told apart. */
   readonly ownership?: Ownership;
+  /** What it keeps of a key, for another engine. Engines that can have the snapshots of others have these verbs. */
+  readForMove?(key: string): Promise<MovableSnapshot>;
+  /** Puts that in place of what it has of the key, in one transaction. */
+  writeMoved?(key: string, moved: MovableSnapshot): Promise<void>;
+  /** Removes snapshot, plans and history of a key. */
+  removeMoved?(key: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -84,6 +90,17 @@ interface Ownership {
   versions(): Promise<ReadonlyMap<string, number>>;
   /** Gives the snapshots to a store, unless they no longer belong to `from`. */
   give(store: string, from: string | null): Promise<void>;
+}
+
+/** Rows of a table of a key, by column, as texts; null is an empty one. */
+interface SnapshotPart {
+  readonly part: 'members' | 'leavers' | 'history';
+  readonly columns: readonly (readonly string[])[];
+}
+
+/** All that an engine keeps of a key. */
+export interface MovableSnapshot extends Snapshot {
+  readonly parts: AsyncIterable<SnapshotPart>;
 }
 
 /** Receivers would reject longer JSON text of a value. */

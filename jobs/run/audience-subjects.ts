@@ -119,11 +119,11 @@ export function configured(computation: Computation, config: SyncConfig): Subjec
   const { with: columns, sendsColumns = false } = kind === 'audience' ? computation : {};
   const sql = definitionSql(computation, config);
   const hashes = { hash: definitionHash(computation), contentHash: contentHash(computation, config) };
-  const where = computation.live ? LIVE_ENGINE : engine;
+  const snapshots = Object.hasOwn(config.engines, engine) ? config.engines[engine]?.snapshots : undefined;
   return {
-    key,
-    kind,
-    engine: where,
+    ...{ key, kind },
+    engine: computation.live ? LIVE_ENGINE : (snapshots ?? engine),
+    ...(snapshots === undefined ? {} : { reads: engine }),
     source,
     definition: {
       ...{ sql, ...hashes, allowPlaceholders, guard, expect, timeout },

@@ -74,7 +74,10 @@ export interface SubjectDefinition {
 export interface Subject {
   readonly key: string;
   readonly kind: ComputedKind;
+  /** The engine that has its snapshot. */
   readonly engine: string;
+  /** The engine that its SQL runs in, if that is only read. */
+  readonly reads?: string | undefined;
   readonly source: string;
   readonly definition: SubjectDefinition | null;
 }
@@ -115,15 +118,20 @@ export interface RunPlace {
 
 /** A run whose engine is not open yet. */
 export interface LeasedContext extends RunPlace {
-  /** Opens the engine; the caller closes it. @throws RollcallError `engine_unreachable` */
-  open(): Promise<RunContext>;
+  /**
+   * Opens the engine of the snapshot; the caller closes it.
+   *
+   * @param engine - another one
+   * @throws RollcallError `engine_unreachable`
+   */
+  open(engine?: string): Promise<RunContext>;
   withEngine(engine: Engine): RunContext;
 }
 
 /** A run whose engine is open. */
 export interface RunContext extends RunPlace {
   readonly engine: Engine;
-  /** Works on another subject as well, under its lease and in the same engine. */
+  /** Works on another subject as well, under its lease. */
   beside<T>(subject: Subject, work: (context: RunContext) => Promise<T>): Promise<T>;
 }
 
@@ -133,6 +141,7 @@ export function newRecord(subject: Subject): AudienceRecord {
     key: subject.key,
     kind: subject.kind,
     engine: subject.engine,
+    reads: subject.reads,
     source: subject.source,
     version: 0,
     sequence: 0,

@@ -7,6 +7,7 @@ import { mayBeBelieved, orphan } from './audience-subjects.ts';
 import { areBack } from './destination-room.ts';
 import { endedFor, forgetEnded } from './ended-audiences.ts';
 import { Exclusions } from './exclusions.ts';
+import { moveSnapshot, movesFrom } from './move-snapshot.ts';
 import { type Debt, debtsOf } from './owed-membership.ts';
 import { reoffer } from './reoffer.ts';
 import { failingSince, nextTryAt } from './retry-times.ts';
@@ -28,17 +29,42 @@ export async function performOrder(leased: LeasedContext, order: SyncOrder, onRu
   const held = unfinished.find(({ state }) => state === 'held');
   if (held && !replaces(order)) return onRun(held, true);
   if (unfinished.length === 0 && (await isServed(leased, order))) return;
-  const context = await leased.open().catch((error) => recordUnopened(leased, order, error));
-  await performOpened(context, order, onRun).finally(() => context.engine.close());
+  const open = (engine?: string) => leased.open(engine).catch((error) => recordUnopened(leased, order, error));
+  const context = await open();
+  try {
+    const record = await recordOf(leased);
+    const former = movesFrom(leased.subject, record, leased.config());
+    if (former !== null) {
+      const from = await open(former);
+      try {
+        // Their plans are there.
+        if (!(await settleUnfinished(from, order, onRun))) return;
+        await moveSnapshot(from, context, await recordOf(leased));
+      } finally {
+        await from.engine.close();
+      }
+    }
+    await performOpened(context, order, onRun);
+  } finally {
+    await context.engine.close();
+  }
 }
 
-async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun): Promise<void> {
+/** Finishes or discards runs that were left unfinished. Resolves to false if one waits for a person. */
+async function settleUnfinished(context: RunContext, order: SyncOrder, onRun: OnRun): Promise<boolean> {
   for (const run of await unfinishedRuns(context)) {
     if (run.state === 'staged') await endInterrupted(context, run);
     else if (replaces(order)) onRun(await rejectRun(context, run, `Replaced by a ${order.action}.`));
-    else if (run.state === 'held') return onRun(run, true);
-    else onRun(await finishRun(context, run, onRun));
+    else if (run.state === 'held') {
+      onRun(run, true);
+      return false;
+    } else onRun(await finishRun(context, run, onRun));
   }
+  return true;
+}
+
+async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun): Promise<void> {
+  if (!(await settleUnfinished(context, order, onRun))) return;
   if (await isServed(context, order)) return;
   const { endedAt } = await recordOf(context);
   if (order.action === 'settle' || (order.action === 'retire' && endedAt !== null)) {

@@ -72,7 +72,7 @@ export class Runner {
    */
   async underLease<T>(subject: Subject, work: (context: LeasedContext) => Promise<T>, patience = PATIENCE): Promise<T> {
     // The slot before the lease: another process may run what waits for a slot here.
-    const leave = await this.engines.enter(subject.engine, this.signal);
+    const leave = await this.engines.enter(subject, this.signal);
     return this.leased(subject, patience, this.signal, work).finally(leave);
   }
 
@@ -147,11 +147,14 @@ export class Runner {
       beside: (other, work) =>
         this.leased(other, PATIENCE, context.signal, async (second) => {
           await this.generations.check(other.key, second.lease.fence);
-          return work(second.withEngine(engine));
+          if (other.engine === subject.engine) return work(second.withEngine(engine));
+          const opened = await second.open();
+          return work(opened).finally(() => opened.engine.close());
         }),
     });
-    const { engine, definition } = subject;
-    const open = async () => withEngine(await this.engines.open(engine, context.signal, definition?.timeout));
+    const { reads, definition } = subject;
+    const open = async (engine = subject.engine) =>
+      withEngine(await this.engines.open({ engine, reads }, context.signal, definition?.timeout));
     return work({ ...context, withEngine, open }).finally(() => lease.release());
   }
 

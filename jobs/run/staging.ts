@@ -89,7 +89,13 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
     const over = failed(run, { error, since }, clock.now());
     // Its tick is still due in any process, so it does no harm if this is not written.
     if (context.signal.aborted) await store.saveRun(over, lease.fence).catch(() => {});
-    else await store.saveRun(over, lease.fence, { ...record, engine: known.engine, sequence: known.sequence });
+    else
+      await store.saveRun(over, lease.fence, {
+        ...record,
+        engine: known.engine,
+        reads: known.reads,
+        sequence: known.sequence,
+      });
     throw error;
   }
 }
@@ -107,6 +113,7 @@ async function recordAtStart(
     ...known,
     formerColumns: isKnownToAll ? [] : known.formerColumns,
     engine: subject.engine,
+    reads: subject.reads,
     source: subject.source,
     definitionHash: isFirst(known) ? (subject.definition?.hash ?? known.definitionHash) : known.definitionHash,
     lastRunAt: debt && known.endedAt === null ? known.lastRunAt : startedAt,

@@ -49,7 +49,7 @@ export function createBackground({ options, runner, orders, subjects, pauses }: 
   const live = createLive({
     ...{ ...parts, accept, onStep: onLiveStep },
     check: runner.generations.check,
-    ask: async (key, work) => runner.engines.aside((await subjects.find(key)).engine, true, work),
+    ask: async (key, work) => runner.engines.aside((await subjects.findWhereItLies(key)).engine, true, work),
     settle: async (key) => {
       // A paused live audience is computed but not sent.
       if ((await pauses.of(key)) !== null) return;

@@ -4,7 +4,9 @@ import type { SyncConfig } from '../audience-or-trait.ts';
 import { asRollcallError, naming } from '../engine-errors.ts';
 import { valueColumn } from '../engines/definitions/value-column.ts';
 import type { Engine, TraitColumn } from '../engines/port.ts';
+import type { Place } from '../open-engines.ts';
 import type { Subjects } from '../run/audience-subjects.ts';
+import { movesFrom } from '../run/move-snapshot.ts';
 import type { Subject } from '../run/run-context.ts';
 import type { Runner } from '../run/runner.ts';
 import { withinTime } from '../time-limit.ts';
@@ -44,7 +46,7 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
     const { timeout = Number.POSITIVE_INFINITY } = subject.definition ?? {};
     const within = (engine: Engine, until: AbortSignal) =>
       withinTime(clock, timeout, until, (limited) => work(engine, limited));
-    const done = runner.engines.plan(subject.engine, within, signal);
+    const done = placeNow(subject).then((place) => runner.engines.plan(place, within, signal));
     return runner.during(done).catch((error) => {
       throw naming(subject.key, asRollcallError(error));
     });
@@ -65,6 +67,12 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
       }),
     );
   };
+
+  /** Compares with a snapshot that is not moved yet where it is. */
+  async function placeNow(subject: Subject): Promise<Place> {
+    const former = movesFrom(subject, await store.audience(subject.key), config());
+    return former === null ? subject : { engine: former, reads: subject.reads ?? subject.engine };
+  }
 
   return {
     describe,

@@ -3,7 +3,7 @@ import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Run, Store } from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
 import type { Engine, MemberBatch, RunChange } from '../engines/port.ts';
-import type { ReadEngine } from '../open-engines.ts';
+import { enginesWithSnapshots, type ReadEngine } from '../open-engines.ts';
 import type { Subjects } from '../run/audience-subjects.ts';
 import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds } from '../run/run-changes.ts';
 import type { JobLog, Subject } from '../run/run-context.ts';
@@ -99,7 +99,7 @@ export function createQueries({ store, clock, config, log, subjects, look }: Que
         const about = { key, user, asOf: asOf ?? clock.now(), signal };
         return { ...story, absence: await absenceOf(config(), look, about) };
       }
-      const names = Object.keys(config().engines);
+      const names = enginesWithSnapshots(config());
       return withEngines(names, look, signal, (engines) => tellPast(store, engines, key, user, asOf));
     },
   };
@@ -113,7 +113,7 @@ async function enginesOf({ subjects, config }: Parts, key: string): Promise<read
     if (error instanceof RollcallError && error.code === 'unknown_audience') return null;
     throw error;
   });
-  return subject ? [subject.engine] : Object.keys(config().engines);
+  return subject ? [subject.engine] : enginesWithSnapshots(config());
 }
 
 async function checkSnapshot({ store, config }: Parts, engine: Engine, subject: Subject): Promise<void> {

@@ -27,7 +27,10 @@ async function traceInLog({ eventLog }: Config): Promise<string | null> {
 
 async function traceInEngines(config: Config): Promise<string | null> {
   for (const [name, engine] of Object.entries(config.engines)) {
-    const keys = [...config.audiences, ...config.traits].filter((each) => each.engine === name).map(({ key }) => key);
+    const home = (of: string) => config.engines[of]?.snapshots ?? of;
+    const keys = [...config.audiences, ...config.traits]
+      .filter((each) => home(each.engine) === name)
+      .map(({ key }) => key);
     const found = keys.length === 0 || isNoFile(engine) ? undefined : await synced(engine, keys, config);
     if (found !== undefined) return `the engine ${name} has what was last synced of ${found}`;
   }

@@ -133,7 +133,12 @@ export interface NetworkConfig {
 export type EngineConfig = {
   /** The most concurrent runs. */
   readonly concurrency: number;
-} & (DuckdbConfig | PostgresConfig | ClickhouseConfig | ModuleConfig);
+  /** The engine that has its snapshots; absent for an engine that is written to. */
+  readonly snapshots?: string;
+} & (DuckdbConfig | PostgresConfig | ClickhouseConfig | ModuleConfig | ReaderConfig);
+
+/** Databases that are never written to. */
+type ReaderConfig = MysqlConfig | SqliteConfig;
 
 export interface DuckdbConfig {
   readonly type: 'duckdb';
@@ -179,6 +184,18 @@ export interface PostgresConfig {
   readonly schema?: string | undefined;
 }
 
+export interface MysqlConfig {
+  readonly type: 'mysql';
+  readonly url: string;
+  /** Options of the driver. */
+  readonly options: Readonly<Record<string, unknown>>;
+}
+
+export interface SqliteConfig {
+  readonly type: 'sqlite';
+  readonly path: string;
+}
+
 export interface ClickhouseConfig {
   readonly type: 'clickhouse';
   /** URL of its HTTP interface, with the user and the database that definitions read. */
@@ -189,7 +206,7 @@ export interface ClickhouseConfig {
   readonly settings: Readonly<Record<string, string | number | boolean>>;
 }
 
-/** A third-party engine. */
+/** A third-party engine, or a reader if it has `snapshots`. */
 export interface ModuleConfig {
   readonly type: 'module';
   /** Absolute path or package name. */

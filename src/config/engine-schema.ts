@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { clickhouseUrl, postgresUrl, text, whole } from './formats.ts';
+import { clickhouseUrl, mysqlUrl, postgresUrl, text, whole } from './formats.ts';
 import { DEFAULT_SNAPSHOTS } from './outline.ts';
 import { section } from './section.ts';
 import { lakeShape } from './table-schema.ts';
@@ -10,6 +10,16 @@ const concurrency = (runs: number) =>
     .describe(
       'The most runs at once: 2 for duckdb, 4 for others. The rest wait. `plan`, `why` and deletions have two places more.',
     );
+
+const snapshots = text.optional().meta({
+  description:
+    'The engine that has the snapshots of one of type postgres, mysql, sqlite or module, which is only read (docs/databases.md). ' +
+    'Default of mysql and sqlite: the database of a Postgres store, else the first duckdb engine, else ./audiences.duckdb.',
+  examples: ['home'],
+});
+
+const options = (description: string) =>
+  z.record(z.string(), z.unknown()).default({}).meta({ title: 'map', description });
 
 /**
  * ClickHouse settings that users can't change: otherwise a run would use another time zone, continue before its writes are
@@ -42,7 +52,7 @@ export const engine = z.discriminatedUnion(
     section({
       type: z
         .literal('duckdb')
-        .describe('The database that computes: DuckDB, Postgres, ClickHouse or a module of yours.'),
+        .describe('The database that computes: DuckDB, Postgres, ClickHouse, MySQL, SQLite or a module of yours.'),
       path: text.default(DEFAULT_SNAPSHOTS).describe('duckdb: the file of the snapshots.'),
       memoryLimit: z
         .string()
@@ -64,6 +74,20 @@ export const engine = z.discriminatedUnion(
       type: z.literal('postgres'),
       url: postgresUrl.describe('postgres: the database that has the data.'),
       schema,
+      snapshots,
+      concurrency: concurrency(4),
+    }),
+    section({
+      type: z.literal('mysql'),
+      url: mysqlUrl.describe('mysql: likewise.'),
+      options: options('mysql: options of the driver mysql2, such as `ssl`.'),
+      snapshots,
+      concurrency: concurrency(4),
+    }),
+    section({
+      type: z.literal('sqlite'),
+      path: text.meta({ description: 'sqlite: the file that has the data.', examples: ['./shop.db'] }),
+      snapshots,
       concurrency: concurrency(4),
     }),
     section({
@@ -102,12 +126,10 @@ export const engine = z.discriminatedUnion(
           'module: a file that begins with `./` or `/`, or a package (docs/engines.md#writing-another-engine).',
         examples: ['./engine.js'],
       }),
-      options: z
-        .record(z.string(), z.unknown())
-        .default({})
-        .meta({ title: 'map', description: 'module: the options it is opened with.' }),
+      options: options('module: the options it is opened with.'),
+      snapshots,
       concurrency: concurrency(4),
     }),
   ],
-  { error: 'needs a type: duckdb, postgres, clickhouse or module' },
+  { error: 'needs a type: duckdb, postgres, clickhouse, mysql, sqlite or module' },
 );

@@ -10,6 +10,8 @@ interface LogEngine {
   readonly type: string;
   /** URL of the database, if any. */
   readonly url?: string;
+  /** Set if it is only read. */
+  readonly snapshots?: string | undefined;
 }
 
 /** The settings that decide which engines see the log. */
@@ -28,6 +30,7 @@ interface LogSight {
  * @param store - the store's URL
  */
 export function seesLog(engine: LogEngine, store: string): boolean {
+  if (engine.snapshots !== undefined) return false;
   if (store.startsWith('sqlite:')) return engine.type === 'duckdb';
   return engine.type === 'postgres' && databaseOf(engine.url ?? '') === databaseOf(store);
 }

@@ -95,6 +95,13 @@ export const postgresUrl = z
   })
   .meta({ title: 'URL', examples: [variable('WAREHOUSE_URL')] });
 
+export const mysqlUrl = z
+  .string()
+  .superRefine((value, context) => {
+    if (urlFault(value, ['mysql:', 'mariadb:'])) context.addIssue('must be mysql://USER:PASSWORD@HOST:3306/DATABASE');
+  })
+  .meta({ title: 'URL', examples: [variable('SHOP_URL')] });
+
 export const clickhouseUrl = z
   .string()
   .superRefine((value, context) => {

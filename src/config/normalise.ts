@@ -15,7 +15,7 @@ import {
   type TableConfig,
 } from './config.ts';
 import { readCertificate } from './file-references.ts';
-import { DEFAULT_SNAPSHOTS, engineNames, keyOf } from './outline.ts';
+import { DEFAULT_SNAPSHOTS, defaultSnapshots, engineNames, IMPLIED_SNAPSHOTS, isReadOnly, keyOf } from './outline.ts';
 import type { ConfigFile } from './schema.ts';
 import { formatOf, type TableSettings } from './table-schema.ts';
 
@@ -23,13 +23,13 @@ const PER_DESTINATION = 1_000_000;
 
 /** Makes the configuration that the program uses. */
 export function normalise(file: ConfigFile, folder: string): Omit<Config, 'changedAt' | 'warnings' | 'hiddenValues'> {
-  const engines = Object.entries(file.engines).map(([name, engine]) => [name, engineOf(engine, folder)] as const);
+  const store = storeOf(file.store, folder);
   const [defaultEngine = ''] = engineNames(file.engines);
   const computation = (item: Computed) => computationOf(item, defaultEngine);
   return {
     folder,
     serviceName: file.serviceName,
-    store: storeOf(file.store, folder),
+    store,
     files: file.files,
     listen: file.listen,
     network: {
@@ -44,7 +44,7 @@ export function normalise(file: ConfigFile, folder: string): Omit<Config, 'chang
     },
     sources: file.sources.map(sourceOf),
     destinations: file.destinations.map(destinationOf),
-    engines: engines.length > 0 ? Object.fromEntries(engines) : { [defaultEngine]: embeddedEngine(folder) },
+    engines: enginesOf(file.engines, defaultEngine, store.url, folder),
     audiences: file.audiences.map((item) => ({
       kind: 'audience',
       ...computation(item),
@@ -123,23 +123,6 @@ function wantsOf({ types, events, audiences }: ConfigFile['destinations'][number
   return { ...(types && { types }), ...(events && { events }), ...(audiences && { audiences }) };
 }
 
-function engineOf(engine: ConfigFile['engines'][string], folder: string): EngineConfig {
-  if (engine.type === 'postgres' || engine.type === 'clickhouse') return engine;
-  if (engine.type === 'module') return { ...engine, module: moduleOf(engine.module, folder) };
-  return {
-    type: 'duckdb',
-    concurrency: engine.concurrency,
-    path: resolve(folder, engine.path),
-    memoryLimit: engine.memoryLimit ?? null,
-    threads: engine.threads ?? null,
-    tables: mapValues(engine.tables, (table) => tableOf(table, folder)),
-    extensions: engine.extensions,
-    secrets: engine.secrets,
-    schema: engine.schema,
-    attach: mapValues(engine.attach, (each) => ('path' in each ? { ...each, path: resolve(folder, each.path) } : each)),
-  };
-}
-
 function tableOf({ files, format, dateFormat, timestampFormat, ...table }: TableSettings, folder: string): TableConfig {
   return {
     ...table,
@@ -148,6 +131,61 @@ function tableOf({ files, format, dateFormat, timestampFormat, ...table }: Table
     dateFormat: dateFormat ?? null,
     timestampFormat: timestampFormat ?? null,
   };
+}
+
+function enginesOf(
+  engines: ConfigFile['engines'],
+  defaultEngine: string,
+  store: string,
+  folder: string,
+): Config['engines'] {
+  if (Object.keys(engines).length === 0) return { [defaultEngine]: embeddedEngine(folder) };
+  const home = defaultSnapshots(engines, store);
+  const given = Object.fromEntries(
+    Object.entries(engines).map(([name, engine]) => [name, engineOf(engine, home, folder)]),
+  );
+  // Also if no engine uses it any more: snapshots move from it.
+  const isImplied =
+    Object.values(engines).some(isReadOnly) && home === IMPLIED_SNAPSHOTS && !Object.hasOwn(given, home);
+  if (!isImplied) return given;
+  const implied: EngineConfig = store.startsWith('sqlite:')
+    ? embeddedEngine(folder)
+    : { type: 'postgres', url: store, concurrency: 4 };
+  return { ...given, [home]: implied };
+}
+
+function engineOf(engine: ConfigFile['engines'][string], home: string, folder: string): EngineConfig {
+  switch (engine.type) {
+    case 'clickhouse':
+      return engine;
+    case 'mysql':
+      return { ...engine, snapshots: engine.snapshots ?? home };
+    case 'sqlite':
+      return { ...engine, path: resolve(folder, engine.path), snapshots: engine.snapshots ?? home };
+    case 'postgres':
+      return withSnapshots(engine);
+    case 'module':
+      return withSnapshots({ ...engine, module: moduleOf(engine.module, folder) });
+    case 'duckdb':
+      return {
+        type: 'duckdb',
+        concurrency: engine.concurrency,
+        path: resolve(folder, engine.path),
+        memoryLimit: engine.memoryLimit ?? null,
+        threads: engine.threads ?? null,
+        tables: mapValues(engine.tables, (table) => tableOf(table, folder)),
+        extensions: engine.extensions,
+        secrets: engine.secrets,
+        schema: engine.schema,
+        attach: mapValues(engine.attach, (each) =>
+          'path' in each ? { ...each, path: resolve(folder, each.path) } : each,
+        ),
+      };
+  }
+}
+
+function withSnapshots<E extends { readonly snapshots?: string | undefined }>({ snapshots, ...engine }: E) {
+  return snapshots === undefined ? engine : { ...engine, snapshots };
 }
 
 /** Resolves a path like all others. Anything that does not look like a path is a package. */

@@ -61,11 +61,31 @@ export type FileOutline = z.output<typeof outline>;
 export const outlineOf = (file: unknown): FileOutline | null => outline.safeParse(file).data ?? null;
 
 const engineOutline = z.object({
-  type: word,
-  url: word,
-  schema: word,
+  ...{ type: word, url: word, schema: word, snapshots: word.optional() },
   path: z.string().default(DEFAULT_SNAPSHOTS).catch(''),
 });
+
+/** The engine that has snapshots of others, if the file has none for them. */
+export const IMPLIED_SNAPSHOTS = 'snapshots';
+
+interface SnapshotSettings {
+  readonly type: string;
+  readonly snapshots?: string | undefined;
+}
+
+/** True if nothing is written to this engine. */
+export const isReadOnly = ({ type, snapshots }: SnapshotSettings): boolean =>
+  snapshots !== undefined || type === 'mysql' || type === 'sqlite';
+
+/** True if an engine can have the snapshots of others. */
+export const canHaveSnapshots = (engine: SnapshotSettings): boolean =>
+  !isReadOnly(engine) && (engine.type === 'duckdb' || engine.type === 'postgres');
+
+/** The engine that has the snapshots of those that name none. */
+export function defaultSnapshots(engines: Readonly<Record<string, SnapshotSettings>>, store: string): string {
+  const first = Object.entries(engines).find(([, engine]) => engine.type === 'duckdb' && canHaveSnapshots(engine));
+  return store.startsWith('sqlite:') && first ? first[0] : IMPLIED_SNAPSHOTS;
+}
 
 /** The readable parts of an engine; undefined if there is none of this name. */
 export function engineIn({ engines }: FileOutline, name: string): z.output<typeof engineOutline> | undefined {

@@ -2,7 +2,16 @@ import { suggestion } from '../kernel/spelling.ts';
 import { checkInAudience, type OutlinedComputation } from './definition-references.ts';
 import { traitKey } from './formats.ts';
 import type { Mistake, Path } from './mistakes.ts';
-import { engineIn, engineNames, type FileOutline, keyOf } from './outline.ts';
+import {
+  canHaveSnapshots,
+  defaultSnapshots,
+  engineIn,
+  engineNames,
+  type FileOutline,
+  IMPLIED_SNAPSHOTS,
+  isReadOnly,
+  keyOf,
+} from './outline.ts';
 
 /** Mistakes between the parts of a file: duplicate names, and references to names that do not exist. */
 export function checkReferences(file: FileOutline): readonly Mistake[] {
@@ -13,6 +22,7 @@ export function checkReferences(file: FileOutline): readonly Mistake[] {
     ...duplicates(file.alerts?.notify ?? [], ['alerts', 'notify'], 'name'),
     ...checkTokens(file.admin),
     ...checkDestinations(file),
+    ...checkSnapshots(file),
     ...checkComputations(file),
     ...checkDefinitions(file),
     ...checkEventLog(file),
@@ -91,6 +101,27 @@ function checkSigning(
   const isHollow = (secret: string) => /^whsec_/.test(secret) && Buffer.from(secret.slice(6), 'base64').length === 0;
   if (!sharedSecret.some(isHollow)) return [];
   return [{ path: [...path, 'sharedSecret'], message: 'begins with whsec_ and must go on with the base64 of a key' }];
+}
+
+/** Snapshots of an engine that is only read are in one that is written to. */
+function checkSnapshots(file: FileOutline): readonly Mistake[] {
+  const names = Object.keys(file.engines);
+  const engines = Object.fromEntries(
+    names.flatMap((name) => ((engine) => (engine ? [[name, engine]] : []))(engineIn(file, name))),
+  );
+  const fit = Object.keys(engines).filter((name) => engines[name] && canHaveSnapshots(engines[name]));
+  return Object.entries(engines).flatMap(([name, { type, snapshots }]): readonly Mistake[] => {
+    const path: Path = ['engines', name, 'snapshots'];
+    if (snapshots !== undefined && !fit.includes(snapshots)) {
+      const what = names.includes(snapshots) ? 'can have no snapshots of others' : 'is not there';
+      const message = `names the engine "${snapshots}", which ${what}. Name one of type duckdb or postgres without \`snapshots\`${suggestion(snapshots, fit)}`;
+      return [{ path, message }];
+    }
+    if (snapshots !== undefined || !isReadOnly({ type })) return [];
+    const home = defaultSnapshots(engines, file.store);
+    if (home !== IMPLIED_SNAPSHOTS || !names.includes(home)) return [];
+    return [{ path, message: `is required, since an engine of yours has the name ${home}` }];
+  });
 }
 
 function checkComputations({ sources, engines, audiences, traits }: FileOutline): readonly Mistake[] {
@@ -214,15 +245,16 @@ const NOT_FOR_LIVE = {
 /** Short definitions compile only to the SQL of DuckDB and Postgres. */
 function needsDialect(
   path: Path,
-  { engine }: { readonly engine: string },
+  { engine: given }: { readonly engine: string },
   short: unknown,
   file: FileOutline,
 ): readonly Mistake[] {
   const [defaultEngine = ''] = engineNames(file.engines);
-  const name = engine || defaultEngine;
-  const type = engineIn(file, name)?.type;
-  if (short === undefined || (type !== 'module' && type !== 'clickhouse')) return [];
-  const message = `needs an engine of the type duckdb or postgres; ${name} is of the type ${type}. Write it as SQL`;
+  const name = given || defaultEngine;
+  const engine = engineIn(file, name);
+  if (short === undefined || !engine?.type || canHaveSnapshots(engine)) return [];
+  const why = isReadOnly(engine) ? 'is only read' : `is of the type ${engine.type}`;
+  const message = `needs an engine of the type duckdb or postgres; ${name} ${why}. Write it as SQL`;
   return [{ path, message }];
 }
 

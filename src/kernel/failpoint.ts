@@ -10,6 +10,9 @@ export type Failpoint =
   | 'sync_stage'
   | 'sync_stream'
   | 'sync_commit'
+  /** A snapshot is written where it moves to, and removed where it was. */
+  | 'move_written'
+  | 'move_removed'
   /** A step of the live computation: it has been read, it is written. */
   | 'live_step'
   | 'live_stepped'

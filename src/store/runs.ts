@@ -106,6 +106,8 @@ export interface AudienceRecord {
   readonly kind: 'audience' | 'trait';
   /** Engine that holds the snapshot, so that an audience removed from the configuration can still be retired. */
   readonly engine: string;
+  /** Engine that its SQL ran in, if that is only read. */
+  readonly reads?: string | undefined;
   /** The source its messages are sent as. */
   readonly source: string;
   /** Snapshot version after the last committed run; 0 before the first. */
@@ -187,6 +189,8 @@ export interface RunRecords {
   takeGeneration(hash: string): Promise<number>;
   /** Decides if a process may run an audience; with a fence, records that it does. Throws `fence_lost`. */
   admit(candidate: Candidate, fence: Fence | null): Promise<Admission>;
+  /** Saves where an audience's snapshot is. Throws `fence_lost`. */
+  moveAudience(record: AudienceRecord, fence: Fence): Promise<void>;
   /** Saves a new or changed run, and its audience's record. Throws `fence_lost`. */
   saveRun(run: Run, fence: Fence, audience?: AudienceRecord): Promise<void>;
   run(id: string): Promise<Run | null>;

@@ -191,7 +191,17 @@ t.test('refuses reserved names', async (t) => {
 
 t.test('reports mistakes elsewhere', async (t) => {
   const cases: readonly (readonly [string, string, RegExp])[] = [
-    ['engines: { lake: { type: duckdbb } }', 'engines.lake.type', /duckdb, postgres, clickhouse or module/],
+    [
+      'engines: { lake: { type: duckdbb } }',
+      'engines.lake.type',
+      /duckdb, postgres, clickhouse, mysql, sqlite or module/,
+    ],
+    ['engines: { a: { type: sqlite, path: a.db, snapshots: b } }', 'engines.a.snapshots', /"b", which is not there/],
+    [
+      'engines: { a: { type: sqlite, path: a.db }, b: { type: mysql, url: "mysql://h/d", snapshots: a } }',
+      'engines.b.snapshots',
+      /can have no snapshots of others/,
+    ],
     ['engines: { lake: { type: clickhouse } }', 'engines.lake.url', /required|HTTP interface/],
     [
       'engines: { lake: { type: clickhouse, url: "clickhouse://h:9000/db" } }',

@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { appendFile, chown, lstat, mkdtemp, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { appendFile, chown, lstat, mkdtemp, readdir, rename, rm, statfs, writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -204,6 +204,43 @@ async function start(parent: string, settings: readonly string[], strategy?: str
   };
 }
 
+/** A hot standby of a server that is ours: its port, and its end. */
+export async function startStandby(
+  { port: primary }: PostgresServer,
+  settings: readonly string[] = [],
+): Promise<{ readonly port: number; stop(): Promise<void> }> {
+  const client = new pg.Client({ connectionString: `postgres://rollcall@127.0.0.1:${primary}/postgres` });
+  await client.connect();
+  const { rows } = await client.query<{ data_directory: string }>('SHOW data_directory');
+  const folder = await mkdtemp(join(tmpdir(), `rollcall-standby-${process.pid}-`));
+  if (user.uid !== undefined) await chown(folder, user.uid, user.gid);
+  const data = join(folder, 'data');
+  await client.query("SELECT pg_backup_start('standby', true)");
+  await run('cp', ['-a', rows[0]?.data_directory ?? '', data], { ...user, cwd: folder });
+  const { rows: label } = await client.query<{ labelfile: string }>('SELECT labelfile FROM pg_backup_stop(false)');
+  await client.end();
+  const port = await freePort();
+  await rm(join(data, 'postmaster.pid'), { force: true });
+  await writeFile(join(data, 'backup_label'), label[0]?.labelfile ?? '', { mode: 0o644 });
+  await writeFile(join(data, 'standby.signal'), '', { mode: 0o644 });
+  if (user.uid !== undefined) {
+    for (const name of ['backup_label', 'standby.signal']) await chown(join(data, name), user.uid, user.gid);
+  }
+  const lines = [`port = ${port}`, `primary_conninfo = 'host=127.0.0.1 port=${primary} user=rollcall'`, ...settings];
+  await appendFile(join(data, 'postgresql.conf'), `${lines.join('\n')}\n`);
+  const server = await launch(data);
+  return {
+    port,
+    async stop() {
+      server.ref();
+      const exited = once(server, 'exit');
+      server.kill('SIGQUIT');
+      await exited;
+      await run('rm', ['-rf', folder]);
+    },
+  };
+}
+
 /**
  * The folder that POSTGRES_BIN names, or that of the package; a copy of the package where `nobody` may not come to it, as in a
  * checkout that only root may enter.
@@ -278,7 +315,7 @@ async function launch(data: string): Promise<ChildProcess> {
   await new Promise<void>((resolve, reject) => {
     lines.on('line', (line) => {
       if (log.push(line) > 50) log.shift();
-      if (line.includes('database system is ready to accept connections')) resolve();
+      if (/database system is ready to accept (read-only )?connections/.test(line)) resolve();
     });
     server.once('error', reject);
     server.once('exit', (code) => reject(new Error(`postgres ended with ${code}:\n${log.join('\n')}`)));

@@ -35,6 +35,7 @@ export const SUITES = {
   '2-events': ['events', 'examples', 'deploy', 'next', 'sdks'].flatMap((folder) => filesOf(folder)),
   '2-jobs-engines': filesOf('jobs/engines'),
   '2-on-postgres-deliver': ['deliver/on-postgres.test.ts'],
+  '2-jobs-readers': filesOf('jobs/readers'),
   '2-property': ['property', 'kernel', 'http', '.'].flatMap((folder) => filesOf(folder)),
   '2-receivers': filesOf('receivers'),
   '3-e2e-postgres': ['e2e/cdnow-postgres.test.ts'],

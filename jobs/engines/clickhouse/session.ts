@@ -1,10 +1,9 @@
 import { readFile } from 'node:fs/promises';
-import { createRequire, findPackageJSON } from 'node:module';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { findPackageJSON } from 'node:module';
 import type { ClickhouseConfig } from '../../../src/config/config.ts';
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import { interruptedBy } from '../insist.ts';
+import { loadPeer } from '../peer-package.ts';
 import { literal } from './types.ts';
 
 /** The part of `@clickhouse/client` that is used. Users of such an engine install it themselves. */
@@ -96,7 +95,11 @@ interface SessionOptions {
 
 /** @throws RollcallError `engine_unreachable` if the client is not installed */
 export async function openSession(config: ClickhouseConfig, options: SessionOptions): Promise<ClickHouse> {
-  const { createClient } = await load(options.folder);
+  const { createClient } = (await loadPeer(PACKAGE, {
+    folder: options.folder,
+    type: 'clickhouse',
+    check: refuseOld,
+  })) as Package;
   const { url, settings, database } = config;
   const longest = Math.max(options.timeout ?? 0, STATEMENT) + GRACE;
   const client = createClient({
@@ -171,25 +174,6 @@ function toRow({ text }: { readonly text: string }): unknown[] {
     const { message = text, ...of } = LATE_ERROR.exec(text)?.groups ?? {};
     throw Object.assign(new Error(message), of);
   }
-}
-
-/** Loads the package from the configuration's folder, or else from Rollcall's own. */
-async function load(folder: string): Promise<Package> {
-  const places = [join(folder, 'rollcall.yaml'), import.meta.url];
-  for (const place of places) {
-    try {
-      const file = createRequire(place).resolve(PACKAGE);
-      await refuseOld(place);
-      return (await import(pathToFileURL(file).href)) as Package;
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      if (code !== 'MODULE_NOT_FOUND') throw error;
-    }
-  }
-  throw new RollcallError(
-    'engine_unreachable',
-    `An engine of type clickhouse needs the package ${PACKAGE}. Install it beside the configuration: npm install ${PACKAGE}`,
-  );
 }
 
 async function refuseOld(place: string): Promise<void> {

@@ -1,6 +1,8 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import { PLACEHOLDERS } from '../../../src/kernel/placeholders.ts';
 import { latestKnown } from '../freshness.ts';
+import { columnsByUse, untellable, valueKeys } from '../plan/columns.ts';
+import { runsDefinition, stagedOf } from '../plan/counts.ts';
 import {
   type ChangeBatch,
   type ComputedKind,
@@ -12,10 +14,8 @@ import {
   type StageRequest,
   type TraitColumn,
 } from '../port.ts';
-import { idAdvice, namedColumns } from '../sql/describe.ts';
 import { hasValues, isSilent } from '../sql/plan-query.ts';
-import { silently } from '../sql/stage.ts';
-import { singleStatement } from '../sql/statement.ts';
+import { CLICKHOUSE, singleStatement } from '../sql/statement.ts';
 import { type ClickHouse, isIncomplete } from './session.ts';
 import { latestStates, readSnapshot, tablesOf } from './tables.ts';
 import { bare, idText, isIdType, isReordered, jsonText, jsonType, literal, moment, name, whole } from './types.ts';
@@ -33,8 +33,6 @@ interface StagedColumn {
   readonly name: string;
   readonly type: string;
 }
-
-const runsDefinition = ({ action }: StageRequest) => action === 'sync' || action === 'resync';
 
 /** Runs the definition and writes its comparison with the snapshot into this table; resolves to the counts. */
 export async function stageInto(session: ClickHouse, request: StageRequest, table: string): Promise<Staged> {
@@ -127,43 +125,20 @@ async function newestOf(
 
 /** @throws RollcallError `column_missing`, `column_type` */
 async function describe(session: ClickHouse, definition: Definition): Promise<DescribedStage> {
-  const statement = singleStatement(definition.sql, moment(definition.asOf), true);
+  const statement = singleStatement(definition.sql, moment(definition.asOf), CLICKHOUSE);
   const found = await session.rows(`DESCRIBE TABLE (\n${statement}\n)`, definition.signal);
   const columns = found.map(([column, type]) => ({ name: String(column), type: String(type) }));
-  const named = (wanted: string) => columns.find((column) => column.name.toLowerCase() === wanted.toLowerCase());
-  const names = columns.map((column) => column.name).join(', ') || 'none';
-  const user = named('user_id');
-  if (!user) {
-    throw new RollcallError('column_missing', `The SQL must return a column user_id; it returns ${names}.`);
-  }
-  if (!isIdType(user.type)) {
-    const message = `The column user_id is a ${user.type}; it must be a String, an integer or a UUID. ${idAdvice(user.type)}`;
-    throw new RollcallError('column_type', message);
-  }
-  const { freshness } = definition;
-  const fresh = freshness === undefined ? undefined : named(freshness);
-  if (freshness !== undefined && !fresh) {
-    const message = `expect.freshness names the column ${freshness}, but the SQL returns ${names}.`;
-    throw new RollcallError('column_missing', message);
-  }
+  const { user, fresh, values, ...unnamed } = columnsByUse(definition, columns, ({ type }) => isIdType(type));
   const newest = fresh ? newestQuery(statement, fresh, latestKnown(definition.asOf)) : null;
   const text = idText(name(user.name), user.type);
   const isNobody = `lower(${text}) IN (${PLACEHOLDERS.map(literal).join(', ')})`;
   const id = definition.allowPlaceholders ? text : `if(${isNobody}, NULL, ${text})`;
-  const { kind, with: wanted } = definition;
-  const others = columns.filter((column) => column !== user && column !== fresh);
-  const values = kind === 'audience' ? namedColumns(wanted?.names ?? [], columns) : others;
-  const unnamed =
-    kind === 'audience' ? { unnamed: others.filter((each) => !values.includes(each)).map((each) => each.name) } : {};
-  if (kind === 'audience' && wanted === undefined) {
+  const { kind } = definition;
+  if (kind === 'audience' && definition.with === undefined) {
     return { fresh: `SELECT ${id} AS id, NULL AS value FROM (\n${statement}\n)`, traits: [], newest, ...unnamed };
   }
-  if (values.length === 0) {
-    throw new RollcallError('column_missing', 'The SQL must return a value column beside user_id.');
-  }
-  const fields = values.map((column, place) =>
-    fieldOf(column, wanted?.names[place] ?? (values.length === 1 ? definition.key : column.name)),
-  );
+  const keys = valueKeys(definition, values);
+  const fields = values.map((column, place) => fieldOf(column, keys[place] ?? column.name));
   return {
     fresh: valueRows(statement, id, fields, kind),
     traits: fields.map(({ trait }) => trait),
@@ -181,8 +156,7 @@ interface Field {
 function fieldOf(column: StagedColumn, key: string): Field {
   const text = jsonText(name(column.name), column.type);
   if (text !== null) return { text, trait: { key, ...jsonType(column.type) } };
-  const message = `The column ${column.name} is a ${bare(column.type)}, which JSON can't hold. Cast it in the SQL.`;
-  throw new RollcallError('column_type', message);
+  throw untellable({ ...column, type: bare(column.type) });
 }
 
 /** A trait's row whose value is too long counts as one without an id, an audience's as one without columns. */
@@ -305,16 +279,12 @@ function counted(
   const users = (of: string) => whole(found.get(of)?.users ?? 0);
   const rows = (of: string) => whole(found.get(of)?.rows ?? 0);
   const [entered, exited, kept, leavers] = [users('010'), users('100'), users('110'), users('000')];
-  const before = snapshot.members;
-  const stays = request.action === 'backfill' || request.action === 'withdraw';
-  const members = stays ? before : before + entered - exited;
   return {
-    ...{ plan: request.plan, key: request.key, kind: request.kind, action: request.action },
-    ...{ fromVersion: snapshot.version, toVersion: request.toVersion, before, members, entered, exited },
-    ...silently(request, runsDefinition(request) ? whole(found.get('110')?.other ?? 0) : 0),
-    invalid: rows('001'),
-    duplicates: runsDefinition(request) ? rows('111') + rows('110') + rows('010') - members : 0,
-    total: entered + exited + leavers + (isSilent(request) ? 0 : kept),
+    ...stagedOf(request, snapshot, {
+      ...{ entered, exited, kept, leavers, invalid: rows('001') },
+      changed: runsDefinition(request) ? whole(found.get('110')?.other ?? 0) : 0,
+      usable: rows('111') + rows('110') + rows('010'),
+    }),
     columns: described?.traits.map(({ key }) => key) ?? request.with?.names ?? [],
     ...newest,
     ...(described?.unnamed && { unnamed: described.unnamed }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Engine, RunChange } from '../port.ts';
 import type { EngineCase } from './case.ts';
-import { request, settle, told, usersSql } from './fixture.ts';
+import { request, settle, spelled, told } from './fixture.ts';
 
 async function changesAt(engine: Engine, version: number, key = 'club'): Promise<readonly RunChange[]> {
   const batches: RunChange[] = [];
@@ -49,9 +49,9 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'members are listed, a batch at a time',
     async run(open) {
-      const { engine, reopen } = await open();
+      const { engine, reopen, spelling } = await spelled(open);
       assert.deepEqual(await membersOf(engine, 'club'), []);
-      await settle(engine, { sql: 'select generate_series as user_id from generate_series(1, 12345)' });
+      await settle(engine, { sql: `select n as user_id from (${spelling.series(12_345)}) as numbers` });
       let [users, batches] = [0, 0];
       for await (const { userIds, since } of engine.members('club')) {
         users += userIds.length;
@@ -74,7 +74,7 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'members and changes come in pages, in the order of the ids as bytes',
     async run(open) {
-      const { engine, reopen } = await open();
+      const { engine, reopen, usersSql } = await spelled(open);
       const long = 'x'.repeat(999);
       const begin = ['Zoe', 'a', 'b', "o'x", `${long}1`, `${long}2`, 'zoe', '~', 'é', '\u{1f600}'];
       assert.deepEqual(await engine.memberPage('club', '', 10), { userIds: [], values: [], since: [] });
@@ -101,7 +101,7 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'who entered and left by each version is remembered, after a retirement and in the next life too',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b') });
       await settle(engine, { sql: usersSql('b', 'c') });
       await settle(engine, { sql: usersSql('a', 'b') });
@@ -134,7 +134,7 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'values of traits are remembered, and a resync is no change',
     async run(open) {
-      const { engine } = await open();
+      const { engine } = await spelled(open);
       const trait = { key: 'score', kind: 'trait' } as const;
       await settle(engine, { ...trait, sql: scores(['a', 1], ['b', 2]) });
       await settle(engine, { ...trait, sql: scores(['a', 3], ['b', 2]) });
@@ -158,7 +158,7 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'who knows the membership of a past version lacks only the difference',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = spelled(await open());
       await settle(engine, { sql: usersSql('a', 'b', 'c') });
       await settle(engine, { sql: usersSql('b', 'c', 'd', 'x') });
       await settle(engine, { sql: usersSql('b', 'd', 'e', 'a') });
@@ -240,7 +240,7 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'what is remembered is forgotten with a user, and by time',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       const staged = async (users: readonly string[], leasedAt: number) => {
         const { version } = await engine.snapshot('club');
         const { plan } = await engine.stage(request({ sql: usersSql(...users), toVersion: version + 1, leasedAt }));

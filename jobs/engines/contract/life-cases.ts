@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import type { EngineCase } from './case.ts';
-import { request, settle, told, usersSql } from './fixture.ts';
+import { request, settle, spelled, told } from './fixture.ts';
 
 /** Cases about the life of a snapshot and its users. */
 export const lifeCases: readonly EngineCase[] = [
   {
     name: 'snapshots belong to one store at a time, for every session',
     async run(open) {
-      const { engine, reopen } = await open();
+      const { engine, reopen, usersSql } = spelled(await open());
       const { ownership } = engine;
       if (!ownership) return;
       assert.equal(await ownership.store(), null);
@@ -29,7 +29,7 @@ export const lifeCases: readonly EngineCase[] = [
   {
     name: 'a resync has everybody, and everybody who ever left',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b', 'c') });
       await settle(engine, { sql: usersSql('b', 'c') });
       const staged = await engine.stage(request({ action: 'resync', toVersion: 3, sql: usersSql('c', 'd') }));
@@ -48,7 +48,7 @@ export const lifeCases: readonly EngineCase[] = [
   {
     name: 'a backfill is the snapshot as it stands, with leavers where asked for',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b') });
       await settle(engine, { sql: usersSql('b') });
       const whole = await engine.stage(request({ action: 'backfill', toVersion: 2 }));
@@ -63,7 +63,7 @@ export const lifeCases: readonly EngineCase[] = [
   {
     name: 'a withdrawal takes everybody back, with leavers where asked for, and the snapshot stays',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b') });
       await settle(engine, { sql: usersSql('b', 'c') });
       const members = await engine.stage(request({ action: 'withdraw', toVersion: 3 }));
@@ -82,7 +82,7 @@ export const lifeCases: readonly EngineCase[] = [
   {
     name: 'retire tells everybody that it is over, keeps them as leavers, and a drop leaves nothing',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b') });
       const staged = await engine.stage(request({ action: 'retire', toVersion: 2 }));
       assert.deepEqual(told(await engine.changes(staged.plan, 0, 10)), [
@@ -112,7 +112,7 @@ export const lifeCases: readonly EngineCase[] = [
   {
     name: 'a look-up says who is in since when, and what a plan makes of it',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b') });
       await settle(engine, { sql: usersSql('b', 'c') });
       assert.deepEqual(
@@ -135,7 +135,7 @@ export const lifeCases: readonly EngineCase[] = [
   {
     name: 'a forgotten user is nowhere',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', "o'x", 'c') });
       await settle(engine, { sql: usersSql("o'x", 'c') });
       const { plan } = await engine.stage(request({ toVersion: 3, sql: usersSql('c', 'd') }));
@@ -151,7 +151,7 @@ export const lifeCases: readonly EngineCase[] = [
   {
     name: 'all of it is there after the engine was closed',
     async run(open) {
-      const { engine, reopen } = await open();
+      const { engine, reopen, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a') });
       const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('b') }));
       await engine.close();
@@ -168,7 +168,7 @@ export const lifeCases: readonly EngineCase[] = [
   {
     name: 'keys that differ in case, or hold anything, are kept apart',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       const keys = ['club', 'Club', `c'l"u;b`, 'x'.repeat(200)];
       for (const [index, key] of keys.entries()) await settle(engine, { key, sql: usersSql(`u${index}`) });
       for (const [index, key] of keys.entries()) {

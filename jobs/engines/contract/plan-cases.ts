@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import type { Staged, StageRequest } from '../port.ts';
 import type { EngineCase } from './case.ts';
-import { request, settle, told, usersSql } from './fixture.ts';
+import { request, settle, spelled, told } from './fixture.ts';
 
 /** Cases about plans: rows, counts, reading and leftovers. */
 export const planCases: readonly EngineCase[] = [
   {
     name: 'the first plan has every user once, in order, and counts what it left out',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       const sql = `${usersSql('b', 'a', 'b', null, '', '  ', 'B', "o'x", 'é', ' a')} -- the end;`;
       const staged = await engine.stage(request({ sql }));
       assert.partialDeepStrictEqual(staged, {
@@ -31,7 +31,7 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'a plan is read in parts, from any position',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       const { plan } = await engine.stage(request({ sql: usersSql('a', 'b', 'c', 'd', 'e') }));
       assert.deepEqual((await engine.changes(plan, 0, 2)).userIds, ['a', 'b']);
       assert.deepEqual((await engine.changes(plan, 2, 2)).userIds, ['c', 'd']);
@@ -46,7 +46,7 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'later plans have what changed, both ways',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b', 'c') });
       assert.deepEqual(await engine.snapshot('club'), { version: 1, members: 3 });
       const staged = await engine.stage(request({ toVersion: 2, sql: usersSql('d', 'c', 'c', 'b') }));
@@ -74,7 +74,7 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'a plan can be committed as far as it was read',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b', 'c') });
       const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('c', 'd', 'e') }));
       await engine.cut(plan, 3);
@@ -89,7 +89,7 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'an empty result makes everybody leave',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b') });
       const staged = await engine.stage(request({ toVersion: 2, sql: usersSql() }));
       assert.partialDeepStrictEqual(staged, { members: 0, exited: 2, entered: 0, invalid: 0, duplicates: 0 });
@@ -101,7 +101,7 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'a preview says the same as a plan and leaves nothing',
     async run(open) {
-      const { engine, reopen } = await open();
+      const { engine, reopen, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b', 'c') });
       const reader = await reopen({ readOnly: true });
       const preview = await reader.preview(request({ toVersion: 2, sql: usersSql('b', 'd', 'e', 'f') }), 2);
@@ -120,7 +120,7 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'the rows of a preview are those of the plan, whatever is computed',
     async run(open) {
-      const { engine } = await open();
+      const { engine } = await spelled(open);
       const trait = { key: 'score', kind: 'trait' } as const;
       const scores = (...sql: string[]) => sql.map((row) => `select ${row}`).join(' union all ');
       await settle(engine, { ...trait, sql: scores(`'a' as user_id, 1 as score`, `'b', 2`) });
@@ -233,7 +233,7 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'leftovers of runs before this lease are removed, later plans are not',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       const old = await engine.stage(request({ sql: usersSql('a'), leasedAt: 1 }));
       const other = await engine.stage(request({ key: 'other', sql: usersSql('a'), leasedAt: 1 }));
       const ours = await engine.stage(request({ sql: usersSql('a'), leasedAt: 5 }));
@@ -251,7 +251,7 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'a plan made from an older snapshot is not committed',
     async run(open) {
-      const { engine } = await open();
+      const { engine, usersSql } = await spelled(open);
       const late = await engine.stage(request({ sql: usersSql('a'), leasedAt: 1_000_000 }));
       await settle(engine, { sql: usersSql('b') });
       await settle(engine, { sql: usersSql('b', 'c') });

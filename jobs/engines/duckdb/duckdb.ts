@@ -4,6 +4,7 @@ import type { DuckdbConfig } from '../../../src/config/config.ts';
 import type { Clock } from '../../../src/kernel/clock.ts';
 import type { Remark } from '../../../src/kernel/remark.ts';
 import type { LoggedEvents } from '../../event-log-access.ts';
+import { type OpenReader, readElsewhere } from '../../readers/read-elsewhere.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { cancelledBy, type SqlSession } from '../sql/session.ts';
@@ -30,6 +31,8 @@ interface DuckdbOptions {
   readonly eventLog?: LoggedEvents | null;
   readonly file?: FileUse | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Opens the database in which definitions run, if it is another. */
+  readonly reads?: OpenReader | undefined;
 }
 
 /**
@@ -40,7 +43,7 @@ interface DuckdbOptions {
  */
 export async function openDuckdb(
   config: DuckdbConfig,
-  { folder, clock, readOnly = false, eventLog = null, file = USUAL, signal }: DuckdbOptions,
+  { folder, clock, readOnly = false, eventLog = null, file = USUAL, signal, reads }: DuckdbOptions,
 ): Promise<Engine> {
   // A preview of what a first sync would do must not create the file.
   const hide = withoutSecrets(config);
@@ -82,10 +85,15 @@ export async function openDuckdb(
     scrub: (tables) => scrubFile(session, clock, tables),
   });
   const whole = overFiles(engine, session, config, folder);
-  return {
+  const locked = {
     ...(shared && !nothingYet ? withFileLock(whole, config.path) : whole),
     examine: async () => [...(await examine(session)), ...(await examineTables(session, config, folder))],
   };
+  if (!reads) return locked;
+  return readElsewhere(
+    { engine: locked, session, staging: () => ({ kind: 'TEMPORARY', table: 'rollcall_rows' }) },
+    reads,
+  );
 }
 
 async function examine(session: SqlSession): Promise<readonly Remark[]> {

@@ -100,6 +100,8 @@ export function withFileLock(engine: Engine, path: string): Engine {
     // Two prunes would delete the same rows. Runs are not affected.
     prune: (before) => shared(() => withLock(`${path}: history`, 'exclusive', () => engine.prune(before))),
     forget: (users, keys) => exclusive(() => engine.forget(users, keys)),
+    writeMoved: (key, moved) => shared(async () => engine.writeMoved?.(key, moved)),
+    removeMoved: (key) => shared(async () => engine.removeMoved?.(key)),
     scrub: (scope) => exclusive(() => engine.scrub(scope)),
   };
 }

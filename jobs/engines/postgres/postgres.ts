@@ -1,8 +1,10 @@
 import type { PostgresConfig } from '../../../src/config/config.ts';
 import { examineServer } from '../../../src/store/postgres-server.ts';
-import type { Engine } from '../port.ts';
+import { type OpenReader, readElsewhere } from '../../readers/read-elsewhere.ts';
+import type { Engine, StageRequest } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { cancelledBy } from '../sql/session.ts';
+import { tablesOf } from '../sql/tables.ts';
 import { postgresDialect } from './dialect.ts';
 import { openSession } from './session.ts';
 
@@ -14,6 +16,8 @@ interface PostgresOptions {
   /** True if the database is the store's and contains the event log. */
   readonly seesEvents?: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** Opens the database in which definitions run, if it is another. */
+  readonly reads?: OpenReader | undefined;
 }
 
 /**
@@ -24,7 +28,7 @@ interface PostgresOptions {
  */
 export async function openPostgres(
   { url, schema }: PostgresConfig,
-  { readOnly = false, timeout, seesEvents = false, signal }: PostgresOptions = {},
+  { readOnly = false, timeout, seesEvents = false, signal, reads }: PostgresOptions = {},
 ): Promise<Engine> {
   const opened = await openSession(url, { timeout, seesEvents });
   const session = { ...(readOnly ? cancelledBy(signal, opened) : opened), schema };
@@ -55,5 +59,12 @@ export async function openPostgres(
     },
   });
   const { rows, isPooled } = session;
-  return { ...engine, examine: (connections) => examineServer({ rows, isPooled, connections, schema }) };
+  const own = { ...engine, examine: (connections: number) => examineServer({ rows, isPooled, connections, schema }) };
+  if (!reads) return own;
+  // Behind a pooler, the next statement may run in a session that has no temporary table of ours.
+  const staging = ({ key, plan }: StageRequest) =>
+    isPooled
+      ? ({ kind: 'UNLOGGED', table: tablesOf(session).rows(readOnly ? plan : key) } as const)
+      : ({ kind: 'TEMPORARY', table: 'rollcall_rows' } as const);
+  return readElsewhere({ engine: own, session, staging }, reads);
 }

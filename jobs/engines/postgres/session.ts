@@ -9,6 +9,7 @@ import {
 } from '../../../src/store/postgres-session.ts';
 import type { SqlSession } from '../sql/session.ts';
 import { createCanceller } from './cancel.ts';
+import { copyOut } from './copy-out.ts';
 import { valueType } from './dialect.ts';
 
 /** Codes of a connection that broke or was refused, by Node and by Postgres. */
@@ -46,6 +47,14 @@ interface SessionOptions {
   readonly timeout?: number | undefined;
   /** True if the views of the event log are visible. */
   readonly seesEvents?: boolean;
+  /** True if nothing may be written, whatever the role may do. */
+  readonly readsOnly?: boolean;
+}
+
+interface PostgresSession extends SqlSession {
+  readonly isPooled: boolean;
+  /** The rows of a query as texts, in batches. */
+  copy(query: string): AsyncGenerator<readonly (readonly (string | null)[])[]>;
 }
 
 /**
@@ -53,10 +62,7 @@ interface SessionOptions {
  *
  * @throws RollcallError `engine_unreachable`
  */
-export async function openSession(
-  url: string,
-  options: SessionOptions = {},
-): Promise<SqlSession & { readonly isPooled: boolean }> {
+export async function openSession(url: string, options: SessionOptions = {}): Promise<PostgresSession> {
   const host = URL.parse(url)?.host ?? 'the database';
   const { client, config, settings, isOwn } = await guarded(host, () => connect(url, options));
   let isOver = false;
@@ -68,7 +74,9 @@ export async function openSession(
   client.on('end', () => {
     isOver = true;
   });
-  const begin = isOwn ? 'BEGIN' : beginWith(settings);
+  const mode = options.readsOnly ? 'ISOLATION LEVEL READ COMMITTED READ ONLY' : undefined;
+  const interrupt = createCanceller(client, isOwn ? config : null);
+  const begin = isOwn ? 'BEGIN' : beginWith(settings, mode);
   let isInTransaction = false;
 
   const ask = (text: string, values: unknown[] = []) =>
@@ -106,6 +114,24 @@ export async function openSession(
       return fields.map((_, column) => rows.map((row) => row[column]));
     },
     stream: (sql) => fetched(sql, query, edge),
+    async *copy(query) {
+      if (!isOwn) await edge('BEGIN');
+      const rows = copyOut(client, `COPY (\n${query}\n) TO STDOUT`, interrupt);
+      try {
+        for (;;) {
+          const { value, done } = await guarded(
+            host,
+            () => rows.next(),
+            () => ending,
+          );
+          if (done) break;
+          yield value;
+        }
+      } finally {
+        await rows.return(undefined);
+        if (!isOwn) await edge('ROLLBACK').catch(() => {});
+      }
+    },
     async run(sql) {
       if (/^(BEGIN|COMMIT|ROLLBACK)$/.test(sql)) {
         await edge(sql);
@@ -122,7 +148,7 @@ export async function openSession(
         return { name, ...valueType(type === 'numeric' ? `numeric${precisionOf(dataTypeModifier)}` : type) };
       });
     },
-    interrupt: createCanceller(client, isOwn ? config : null),
+    interrupt,
     // `end` never resolves once the connection is over.
     close: async () => (isOver ? undefined : client.end()),
   };
@@ -159,9 +185,10 @@ const TYPE_NAMES = `
   FROM pg_type AS asked JOIN pg_type AS base ON base.oid = coalesce(nullif(asked.typbasetype, 0), asked.oid)
   WHERE asked.oid = ANY($1::oid[])`;
 
-async function connect(url: string, { timeout, seesEvents = false }: SessionOptions) {
+async function connect(url: string, { timeout, seesEvents = false, readsOnly = false }: SessionOptions) {
   const limit = timeout === undefined ? {} : { statement_timeout: Math.min(timeout + GRACE, 2 ** 31 - 1) };
-  const { config, settings: wanted } = connectionTo(url, { ...SETTINGS, ...limit });
+  const reading = readsOnly ? { default_transaction_read_only: 'on' } : {};
+  const { config, settings: wanted } = connectionTo(url, { ...SETTINGS, ...limit, ...reading });
   const client = new pg.Client({
     ...config,
     application_name: 'rollcall',

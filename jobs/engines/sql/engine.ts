@@ -9,6 +9,7 @@ import {
   readRunChangePage,
   readRunChanges,
 } from './history.ts';
+import { readForMove, removeMoved, writeMoved } from './move.ts';
 import { giveTo, readOwner, readVersions } from './ownership.ts';
 import { literal } from './plan-query.ts';
 import { interruptible, type SqlDatabase, transaction } from './session.ts';
@@ -128,6 +129,9 @@ export function createSqlEngine(database: SqlDatabase): Engine {
       versions: prepared(() => readVersions(database)),
       give: prepared((store, from) => giveTo(session, store, from)),
     },
+    readForMove: prepared((key) => readForMove(database, key)),
+    writeMoved: prepared((key, moved) => writeMoved(database, key, moved)),
+    removeMoved: prepared((key) => removeMoved(database, key)),
     close: () => session.close(),
   };
 }

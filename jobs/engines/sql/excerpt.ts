@@ -1,5 +1,5 @@
 import type { Definition } from '../port.ts';
-import { authoredPlace, readStatement } from './statement.ts';
+import { authoredPlace, readStatement, timestampLiteral } from './statement.ts';
 
 /** A place in SQL as an engine reports it: a line, an excerpt of it and a caret under its column. */
 const REPORTED = /\n+LINE (?<line>\d+): (?<excerpt>.*)\n(?<caret> *)\^/;
@@ -12,12 +12,16 @@ const AROUND = 60;
  *
  * @param asked - the query that failed
  */
-export function withAuthoredPlace(error: Error, { sql, asOf }: Definition, asked: string): string {
+export function withAuthoredPlace(
+  error: Error,
+  { sql, asOf }: Pick<Definition, 'sql' | 'asOf'>,
+  asked: string,
+): string {
   const { position, hint } = error as { position?: string; hint?: string };
   const reported = REPORTED.exec(error.message);
   const place = position ? placeOfCharacter(asked, Number(position)) : reported && placeOfCaret(asked, reported);
   const authored = place === null ? null : placeInDefinition(asked, readStatement(sql, asOf), place);
-  const excerpt = authored === null ? '' : excerptOf(sql, authoredPlace(sql, asOf, authored));
+  const excerpt = authored === null ? '' : excerptOf(sql, authoredPlace(sql, timestampLiteral(asOf), authored));
   // Without a place in the definition, only what is wrong is of use.
   const message = reported ? error.message.replace(REPORTED, () => excerpt) : error.message + excerpt;
   return hint ? `${message}\nHINT: ${hint}` : message;
@@ -58,7 +62,8 @@ function placeInDefinition(asked: string, statement: string, place: number): num
   return Math.min(place - begins, statement.length);
 }
 
-function excerptOf(sql: string, place: number): string {
+/** The line of a place in SQL, with a caret under it. */
+export function excerptOf(sql: string, place: number): string {
   const before = sql.slice(0, place).split('\n');
   const column = before.at(-1) ?? '';
   const rest = sql.slice(place).split('\n', 1)[0] ?? '';

@@ -1,8 +1,10 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
+import { refuseRepeated } from '../plan/columns.ts';
+import { runsDefinition, stagedOf } from '../plan/counts.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
-import { type Described, describe, refuseRepeated } from './describe.ts';
+import { type Described, describe } from './describe.ts';
 import { withAuthoredPlace } from './excerpt.ts';
-import { hasPlaces, hasValues, isSilent, type KeyTables, planQuery } from './plan-query.ts';
+import { hasPlaces, hasValues, type KeyTables, planQuery } from './plan-query.ts';
 import { interruptible, type SqlDatabase, type SqlSession } from './session.ts';
 import { readStatement } from './statement.ts';
 import { previewTable, readSnapshot, tablesOf } from './tables.ts';
@@ -109,10 +111,6 @@ function freshRows(database: SqlDatabase, request: StageRequest): Promise<Descri
   return runsDefinition(request) ? described(database, request) : { fresh: '', traits: [], newest: null };
 }
 
-export function runsDefinition({ action }: StageRequest): boolean {
-  return action === 'sync' || action === 'resync';
-}
-
 async function described({ session, dialect }: SqlDatabase, definition: Definition): Promise<Described> {
   const statement = readStatement(definition.sql, definition.asOf);
   const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
@@ -136,25 +134,8 @@ async function count(session: SqlSession, request: StageRequest, table: string, 
   );
   const [found = []] = await session.rows(`SELECT ${[...counts, ...sums].join(', ')} FROM ${table}`);
   const [entered = 0, exited = 0, kept = 0, leavers = 0, invalid = 0, usable = 0] = found.map(Number);
-  const before = snapshot.members;
-  const stays = request.action === 'backfill' || request.action === 'withdraw';
-  const members = stays ? before : before + entered - exited;
-  return {
-    plan: request.plan,
-    key: request.key,
-    kind: request.kind,
-    action: request.action,
-    fromVersion: snapshot.version,
-    toVersion: request.toVersion,
-    before,
-    members,
-    entered,
-    exited,
-    ...silently(request, request.action === 'sync' ? kept : await changedByResync(session, request, table, snapshot)),
-    invalid,
-    duplicates: runsDefinition(request) ? usable - members : 0,
-    total: entered + exited + leavers + (isSilent(request) ? 0 : kept),
-  };
+  const changed = request.action === 'sync' ? kept : await changedByResync(session, request, table, snapshot);
+  return stagedOf(request, snapshot, { entered, exited, kept, changed, leavers, invalid, usable });
 }
 
 /** A resync's plan doesn't tell members with another value from the others. */
@@ -170,11 +151,6 @@ async function changedByResync(
     JOIN ${tablesOf(session).members(key)} AS members ON members.user_id = planned.user_id
     WHERE planned.was AND planned.now AND planned.value IS DISTINCT FROM members.value`);
   return Number(changed);
-}
-
-/** Counts of members with other values or columns, sent or not. */
-export function silently(request: StageRequest, changed: number): Pick<Staged, 'changed' | 'silent'> {
-  return isSilent(request) ? { changed: 0, silent: changed } : { changed };
 }
 
 /** At most `limit` rows of a plan after position `after`; fewer if values are long. */

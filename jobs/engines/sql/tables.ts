@@ -14,6 +14,8 @@ export interface SqlTables {
   members(key: string): string;
   leavers(key: string): string;
   plan(plan: string): string;
+  /** The rows of a definition that was read elsewhere. */
+  rows(of: string): string;
 }
 
 const OWNER = 'snapshot_store';
@@ -31,6 +33,7 @@ export function tablesOf(session: Pick<SqlSession, 'schema'>): SqlTables {
     members: (key) => named(`members_${suffix(key)}`),
     leavers: (key) => named(`leavers_${suffix(key)}`),
     plan: (plan) => named(`plan_${suffix(plan)}`),
+    rows: (of) => named(`rows_${suffix(of)}`),
   };
 }
 

@@ -22,6 +22,13 @@ export function saveAudience({ run }: Session, record: AudienceRecord): Promise<
     ON CONFLICT (key) DO UPDATE SET record = excluded.record`);
 }
 
+export function moveAudience(session: Session, record: AudienceRecord, fence: Fence): Promise<void> {
+  return session.transaction(async (session) => {
+    await checkFence(session, fence);
+    await saveAudience(session, record);
+  });
+}
+
 export function forgetAudience(session: Session, key: string, fence: Fence): Promise<void> {
   return session.transaction(async (session) => {
     await checkFence(session, fence);

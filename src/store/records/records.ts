@@ -7,6 +7,7 @@ import {
   audiences,
   forgetAudience,
   lastSequence,
+  moveAudience,
   pauseAudience,
   pausedAudiences,
   resumeAudience,
@@ -43,7 +44,7 @@ import { saidIds } from './traces.ts';
 export const RECORDS = {
   ...{ takeLease, renewLease, releaseLease, trustsClocks },
   ...{ pausedAudiences, pauseAudience, resumeAudience },
-  ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
+  ...{ audience, audiences, moveAudience, forgetAudience, lastSequence, takeGeneration, admit },
   ...{ saveRun, run, runs, newestRuns, runProgress, historySince, forgetHistory },
   ...{ regulations, confirmNotices, confirmed },
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told },

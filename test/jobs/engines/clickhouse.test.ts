@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openClickhouse } from '../../../jobs/engines/clickhouse/clickhouse.ts';
 import { bare, jsonText, jsonType } from '../../../jobs/engines/clickhouse/types.ts';
-import { singleStatement } from '../../../jobs/engines/sql/statement.ts';
+import { CLICKHOUSE, singleStatement } from '../../../jobs/engines/sql/statement.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 
 /* Tests that need a ClickHouse are in test/clickhouse; run them with `npm run test:clickhouse`. */
@@ -43,14 +43,10 @@ t.test('recognizes types within their wrappers', async (t) => {
 
 t.test('reads backslash escapes in strings and quoted names, and # comments', async (t) => {
   const sql = "select 'it\\'s; $now' as `a\\`;$now`, $now -- ; $now\n;";
-  t.equal(singleStatement(sql, 'NOW', true), "select 'it\\'s; $now' as `a\\`;$now`, NOW -- ; $now\n");
-  t.throws(
-    () => singleStatement("select '\\'; select 2", 'NOW', false),
-    { code: 'sql_failed' },
-    'elsewhere it does not',
-  );
-  t.throws(() => singleStatement('select 1; select 2', 'NOW', true), { code: 'sql_failed' });
-  t.equal(singleStatement("select 1 # it's; one\n;#! $now", 'NOW', true), "select 1 # it's; one\n#! $now");
+  t.equal(singleStatement(sql, 'NOW', CLICKHOUSE), "select 'it\\'s; $now' as `a\\`;$now`, NOW -- ; $now\n");
+  t.throws(() => singleStatement("select '\\'; select 2", 'NOW'), { code: 'sql_failed' }, 'elsewhere it does not');
+  t.throws(() => singleStatement('select 1; select 2', 'NOW', CLICKHOUSE), { code: 'sql_failed' });
+  t.equal(singleStatement("select 1 # it's; one\n;#! $now", 'NOW', CLICKHOUSE), "select 1 # it's; one\n#! $now");
   t.throws(
     () => singleStatement('select 1 # 2; select 3', 'NOW'),
     { code: 'sql_failed' },

@@ -1,6 +1,6 @@
 import { literal } from '../../sql/plan-query.ts';
 import type { SqlSession } from '../../sql/session.ts';
-import { tokensOf } from '../../sql/statement.ts';
+import { STANDARD, tokensOf } from '../../sql/statement.ts';
 import { filesOf } from './tables.ts';
 
 /** Files that SQL names itself: `FROM 'orders.csv'`, `FROM read_json(['a.json', 'b.json'], …)`. */
@@ -96,7 +96,7 @@ function argumentsAt(statement: string, at: number): readonly string[] {
   const given: string[] = [];
   let depth = 0;
   let text = '';
-  for (const token of tokensOf(Buffer.from(statement).subarray(at).toString(), false)) {
+  for (const token of tokensOf(Buffer.from(statement).subarray(at).toString(), STANDARD)) {
     if (depth > 0 && !(depth === 1 && /^[),]$/.test(token.text))) text += token.text;
     if (depth === 1 && /^[),]$/.test(token.text)) {
       given.push(text.trim());

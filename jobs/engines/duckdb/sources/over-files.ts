@@ -1,9 +1,9 @@
 import type { DuckdbConfig, TableConfig } from '../../../../src/config/config.ts';
 import { RollcallError } from '../../../../src/kernel/errors.ts';
 import type { Remark } from '../../../../src/kernel/remark.ts';
+import { runsDefinition } from '../../plan/counts.ts';
 import type { Definition, Engine, StageRequest } from '../../port.ts';
 import type { SqlSession } from '../../sql/session.ts';
-import { runsDefinition } from '../../sql/stage.ts';
 import { readStatement } from '../../sql/statement.ts';
 import { brokenRecord, incompleteFile } from './csv-errors.ts';
 import { insistOnGuesses } from './guesses.ts';

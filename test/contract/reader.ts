@@ -1,0 +1,42 @@
+import type { Test } from 'tap';
+import { type ReaderFixture, readerCases } from '../../jobs/readers/contract/index.ts';
+
+export type { ReaderFixture };
+
+/** Runs the published contract cases over a reader. */
+export function readerContract(t: Test, fixture: ReaderFixture): void {
+  for (const { name, run } of readerCases) {
+    t.test(name, async (t) => {
+      await run(fixture);
+      t.pass('every assertion of the case held');
+    });
+  }
+}
+
+/** How MySQL and MariaDB spell what most databases share. */
+export const MYSQL_SPELLING: NonNullable<ReaderFixture['spelling']> = {
+  text: (quoted) => `cast(${quoted.replaceAll('\\', '\\\\')} as char)`,
+  hasBooleans: false,
+  list: null,
+  double: (text) => `cast('${text}' as double)`,
+  series: (count) => `select seq as n from seq_1_to_${count}`,
+  endless: 'select a.seq as user_id from seq_1_to_1000000 as a, seq_1_to_1000000 as b where a.seq + b.seq < 0',
+  failing: `select 'x' as user_id where (select seq from seq_1_to_2) = 1`,
+  hasNaN: false,
+};
+
+export const SQLITE_SPELLING: NonNullable<ReaderFixture['spelling']> = {
+  text: (quoted) => `cast(${quoted} as text)`,
+  list: null,
+  moment: (text) => `'${text}'`,
+  day: (text) => `'${text}'`,
+  double: (text) => `cast('${text}' as real)`,
+  repeat: (text, times) => `replace(hex(zeroblob(${times / 2})), '0', '${text}')`,
+  series: (count) =>
+    `with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ${count}) select n from numbers`,
+  endless: 'with recursive n (i) as (select 1 union all select i + 1 from n) select count(*) as user_id from n',
+  failing: null,
+  hasBooleans: false,
+  hasNaN: false,
+  hasTypes: false,
+};
