@@ -158,7 +158,7 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'who knows the membership of a past version lacks only the difference',
     async run(open) {
-      const { engine, usersSql } = spelled(await open());
+      const { engine, usersSql } = await spelled(open);
       await settle(engine, { sql: usersSql('a', 'b', 'c') });
       await settle(engine, { sql: usersSql('b', 'c', 'd', 'x') });
       await settle(engine, { sql: usersSql('b', 'd', 'e', 'a') });

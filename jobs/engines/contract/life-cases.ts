@@ -7,7 +7,7 @@ export const lifeCases: readonly EngineCase[] = [
   {
     name: 'snapshots belong to one store at a time, for every session',
     async run(open) {
-      const { engine, reopen, usersSql } = spelled(await open());
+      const { engine, reopen, usersSql } = await spelled(open);
       const { ownership } = engine;
       if (!ownership) return;
       assert.equal(await ownership.store(), null);
