@@ -32,7 +32,7 @@ t.test(
     t.equal(code, 0, stderr);
     t.match(stdout, /computed +big_spenders \(first sync\): 20 members, 20 entered, 0 left → 20 webhooks/);
     t.match(stdout, /verified +✓ +20 entered big_spenders \(first_sync\): customer-01/);
-    t.match(stdout, /verified +✓ +1 left lapsed_customers: customer-42, [\d.]+ s after the order\n/);
+    t.match(stdout, /verified +✓ +1 left lapsed_customers \(exited\): customer-42, [\d.]+ s after the order\n/);
     t.match(stdout, /verified +✓ +\d+ entered just_bought \(\w+\): /);
     t.match(
       stdout,

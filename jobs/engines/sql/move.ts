@@ -2,11 +2,11 @@ import type { MovableSnapshot } from '../port.ts';
 import { literal } from './plan-query.ts';
 import { type SqlDatabase, type SqlSession, transaction } from './session.ts';
 import { createSnapshotTables, dropPlan, dropSnapshot, readSnapshot, tablesOf } from './tables.ts';
-import { type TextColumn, TextRows } from './texts.ts';
+import { type RowColumn, TextRows } from './texts.ts';
 
-const ID: TextColumn = { name: 'user_id', type: 'varchar' };
-const VALUE: TextColumn = { name: 'value', type: 'varchar' };
-const version = (name: string): TextColumn => ({ name, type: 'bigint' });
+const ID: RowColumn = { name: 'user_id', type: 'varchar' };
+const VALUE: RowColumn = { name: 'value', type: 'varchar' };
+const version = (name: string): RowColumn => ({ name, type: 'bigint' });
 
 /** Columns of the tables of a key, the same in every engine. */
 const PARTS = {

@@ -5,7 +5,7 @@ const BREAK = '\n';
 const ESCAPE = '\u001b';
 
 /** A column of text that is cast to its type as it is written. */
-export interface TextColumn {
+export interface RowColumn {
   readonly name: string;
   readonly type: string;
 }
@@ -17,7 +17,7 @@ export interface TextColumn {
 async function insertTexts(
   session: SqlSession,
   table: string,
-  columns: readonly TextColumn[],
+  columns: readonly RowColumn[],
   texts: readonly (readonly string[])[],
 ): Promise<void> {
   const packed = texts.map(pack);
@@ -52,11 +52,11 @@ const CHARACTERS = 4_000_000;
 export class TextRows {
   private readonly session: SqlSession;
   private readonly table: string;
-  private readonly columns: readonly TextColumn[];
+  private readonly columns: readonly RowColumn[];
   private texts: string[][];
   private characters = 0;
 
-  constructor(session: SqlSession, table: string, columns: readonly TextColumn[]) {
+  constructor(session: SqlSession, table: string, columns: readonly RowColumn[]) {
     this.session = session;
     this.table = table;
     this.columns = columns;

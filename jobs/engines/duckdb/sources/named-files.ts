@@ -21,7 +21,7 @@ export interface NamedFiles {
 
 const NONE: NamedFiles = { files: [], columns: null };
 
-interface Place {
+interface FoundPlace {
   readonly format: NamedFile['format'];
   readonly patterns: readonly string[];
   /** In bytes of the SQL; null for a name in place of a table. */
@@ -32,7 +32,7 @@ interface Place {
 export async function namedFiles(session: SqlSession, statement: string): Promise<NamedFiles> {
   if (!/\.(csv|tsv|json|jsonl|ndjson|parquet|gz|zst)\b|\bread_\w+\s*\(/i.test(statement)) return NONE;
   const [[tree] = []] = await session.rows(`SELECT json_serialize_sql(${literal(statement)})`);
-  const places: Place[] = [];
+  const places: FoundPlace[] = [];
   const columns = new Set<string>();
   let takesAll = false;
   const visit = (node: unknown): void => {
@@ -61,7 +61,7 @@ export async function namedFiles(session: SqlSession, statement: string): Promis
   return { files, columns: takesAll ? null : columns };
 }
 
-function bareFile(table: unknown): Place | null {
+function bareFile(table: unknown): FoundPlace | null {
   const pattern = String(table);
   const [, ending] = /\.(csv|tsv|json|jsonl|ndjson|parquet)(?:\.gz|\.zst)?$/i.exec(pattern) ?? [];
   if (ending === undefined) return null;
@@ -71,7 +71,7 @@ function bareFile(table: unknown): Place | null {
 
 const READER = /^(?:read_(csv|json|ndjson|parquet)(?:_auto)?|parquet_scan)$/i;
 
-function calledReader(called: unknown): Place | null {
+function calledReader(called: unknown): FoundPlace | null {
   const { function_name, children, query_location } = called as Record<string, unknown>;
   const [found, reader = 'parquet'] = READER.exec(String(function_name)) ?? [];
   if (found === undefined || !Array.isArray(children)) return null;
