@@ -1,7 +1,7 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { columnsByUse, refuseRepeated, untellable, valueKeys } from '../engines/plan/columns.ts';
 import { runsDefinition } from '../engines/plan/counts.ts';
-import type { Definition, Engine, StageRequest, TraitColumn } from '../engines/port.ts';
+import type { Definition, Engine, Staged, StageRequest, TraitColumn } from '../engines/port.ts';
 import { name } from '../engines/sql/plan-query.ts';
 import type { SqlSession } from '../engines/sql/session.ts';
 import { TextRows } from '../engines/sql/texts.ts';
@@ -31,21 +31,25 @@ export function readElsewhere({ engine, session, staging }: Home, open: OpenRead
     return opened;
   };
 
-  async function withRows<T>(request: StageRequest, work: (request: StageRequest) => Promise<T>): Promise<T> {
+  async function withRows<T extends object>(
+    request: StageRequest,
+    work: (request: StageRequest) => Promise<T>,
+  ): Promise<T> {
     if (!runsDefinition(request)) return work(request);
     const { kind, table } = staging(request);
     try {
-      const sql = await naming(request, async () => {
-        const { chosen, result } = await read(await reader(), request);
+      const { sql, unnamed } = await naming(request, async () => {
+        const { chosen, result, unnamed } = await read(await reader(), request);
         await session.run(`DROP TABLE IF EXISTS ${table}`);
         await session.run(
           `CREATE ${kind} TABLE ${table} (${chosen.map(({ column, type }) => `${column} ${type}`).join(', ')})`,
         );
         await load(session, table, chosen, result, request.signal);
         await session.run(`ANALYZE ${table}`);
-        return `SELECT ${chosen.map(({ column, as }) => `${column} AS ${name(as)}`).join(', ')} FROM ${table}`;
+        const columns = chosen.map(({ column, as }) => `${column} AS ${name(as)}`);
+        return { sql: `SELECT ${columns.join(', ')} FROM ${table}`, unnamed };
       });
-      return await work({ ...request, sql });
+      return { ...(await work({ ...request, sql })), ...unnamed };
     } finally {
       await session.run(`DROP TABLE IF EXISTS ${table}`).catch(() => {});
     }
@@ -84,7 +88,12 @@ interface Chosen {
 async function read(
   reader: Reader,
   definition: Definition,
-): Promise<{ readonly chosen: readonly Chosen[]; readonly result: ReadResult }> {
+): Promise<{
+  readonly chosen: readonly Chosen[];
+  readonly result: ReadResult;
+  /** Columns of an audience that nothing names. */
+  readonly unnamed: Pick<Staged, 'unnamed'>;
+}> {
   const { sql, asOf: now, signal } = definition;
   const result = await reader.query({ sql, now, signal });
   const { columns } = result;
@@ -93,7 +102,7 @@ async function read(
     columns.map((column) => column.name),
     false,
   );
-  const { user, fresh, values } = columnsByUse(definition, columns, ({ kind }) => ID_KINDS.has(kind));
+  const { user, fresh, values, ...unnamed } = columnsByUse(definition, columns, ({ kind }) => ID_KINDS.has(kind));
   const choose = (found: ReadColumn, type: string, text: Chosen['text'], nothing = ''): Omit<Chosen, 'column'> => {
     return { type, place: columns.indexOf(found), as: found.name, text, nothing };
   };
@@ -107,7 +116,7 @@ async function read(
       return { ...choose(value, 'json', jsonTextOf(value)), trait };
     }),
   ];
-  return { chosen: chosen.map((each, n) => ({ column: `column${n}`, ...each })), result };
+  return { chosen: chosen.map((each, n) => ({ column: `column${n}`, ...each })), result, unnamed };
 }
 
 async function load(

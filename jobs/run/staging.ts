@@ -1,6 +1,8 @@
+import { RollcallError } from '../../src/kernel/errors.ts';
 import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { AudienceRecord, Run } from '../../src/store/port.ts';
 import { endOf } from '../engine-errors.ts';
+import { runsDefinition } from '../engines/plan/counts.ts';
 import type { Action, Staged } from '../engines/port.ts';
 import { withinTime } from '../time-limit.ts';
 import { checkColumns } from './column-conflicts.ts';
@@ -74,6 +76,7 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
     if (former) run = { ...run, renamedFrom: former.key, changeReason: 'renamed' };
     const staged = await stage(context, run, order, known);
     failpoint('sync_stage');
+    refuseMissingColumns(context, run, staged);
     await checkColumns(context, staged.columns);
     const {
       counts,
@@ -125,6 +128,14 @@ async function recordAtStart(
       startedAt * 1000,
     ),
   };
+}
+
+/** A module's engine may be older than the columns of audiences. */
+function refuseMissingColumns({ subject }: RunContext, { action }: Run, { columns }: Staged): void {
+  const wanted = subject.kind === 'audience' ? (subject.definition?.with?.names ?? []) : [];
+  if (!runsDefinition({ action }) || wanted.every((name) => columns.includes(name))) return;
+  const message = `${subject.key}: its engine does not return the columns that \`with\` names. Update the engine, or remove \`with\`.`;
+  throw new RollcallError('column_missing', message);
 }
 
 /** Lets the engine compute, within the definition's time limit. */

@@ -51,12 +51,15 @@ export interface EngineFixture {
   readonly engine: Engine;
   /** What differs from most databases. */
   readonly spelling?: Partial<Spelling>;
+  /** What a simple engine need not do: then audiences have no columns, and who was away gets everybody again. */
+  readonly leavesOut?: readonly ('columns' | 'differences')[];
   reopen(options?: { readonly readOnly: boolean }): Promise<Engine>;
 }
 
 /** A fixture as cases use it. */
 interface SpelledFixture extends EngineFixture {
   readonly spelling: Spelling;
+  readonly leavesOut: NonNullable<EngineFixture['leavesOut']>;
   /** A query that returns these ids; null is a row without one. */
   usersSql(...users: readonly (string | null)[]): string;
 }
@@ -64,7 +67,7 @@ interface SpelledFixture extends EngineFixture {
 export async function spelled(open: () => Promise<EngineFixture>): Promise<SpelledFixture> {
   const fixture = await open();
   const spelling = { ...STANDARD, ...fixture.spelling };
-  return { ...fixture, spelling, usersSql: (...users) => idsSql(users, spelling) };
+  return { leavesOut: [], ...fixture, spelling, usersSql: (...users) => idsSql(users, spelling) };
 }
 
 /** `user: present`, or the parsed traits of a computed trait, in the order of the plan. */

@@ -158,7 +158,8 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'who knows the membership of a past version lacks only the difference',
     async run(open) {
-      const { engine, usersSql } = await spelled(open);
+      const { engine, usersSql, leavesOut } = await spelled(open);
+      if (leavesOut.includes('differences')) return;
       await settle(engine, { sql: usersSql('a', 'b', 'c') });
       await settle(engine, { sql: usersSql('b', 'c', 'd', 'x') });
       await settle(engine, { sql: usersSql('b', 'd', 'e', 'a') });
@@ -210,7 +211,8 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'who knows past values lacks those that differ',
     async run(open) {
-      const { engine } = await open();
+      const { engine, leavesOut } = await spelled(open);
+      if (leavesOut.includes('differences')) return;
       const trait = { key: 'score', kind: 'trait' } as const;
       await settle(engine, { ...trait, sql: scores(['a', 1], ['b', 2], ['c', 3]) });
       await settle(engine, { ...trait, sql: scores(['a', 5], ['b', 9], ['d', 4]) });

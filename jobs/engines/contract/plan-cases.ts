@@ -142,12 +142,14 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'columns of an audience go with its changes, and are kept with its members',
     async run(open) {
-      const { engine } = await open();
+      const { engine, spelling, leavesOut } = await spelled(open);
+      if (leavesOut.includes('columns')) return;
+      const quoted = (value: string) => spelling.text(`'${value}'`);
       const rows = (...users: readonly (readonly [string, string, string | null])[]) =>
         users
           .map(([id, mail, plan]) => {
-            const text = plan === null ? `nullif('', '')` : `cast('${plan}' as varchar)`;
-            return `select cast('${id}' as varchar) as user_id, cast('${mail}' as varchar) as email, ${text} as plan, 1 as score`;
+            const text = plan === null ? `nullif('', '')` : quoted(plan);
+            return `select ${quoted(id)} as user_id, ${quoted(mail)} as email, ${text} as plan, 1 as score`;
           })
           .join(' union all ');
       const columns = { names: ['email', 'plan'], areSent: false };
@@ -219,13 +221,14 @@ export const planCases: readonly EngineCase[] = [
   {
     name: 'a column that the SQL does not return fails the run, and its type is described',
     async run(open) {
-      const { engine } = await open();
-      const sql = `select cast('a' as varchar) as user_id, cast('a@x' as varchar) as email, 1 as score`;
+      const { engine, spelling, leavesOut } = await spelled(open);
+      if (leavesOut.includes('columns')) return;
+      const sql = `select ${spelling.text(`'a'`)} as user_id, ${spelling.text(`'a@x'`)} as email, 1 as score`;
       const of = (...names: string[]) => ({ with: { names, areSent: false } });
       await assert.rejects(engine.stage(request({ sql, ...of('email', 'plan') })), { code: 'column_missing' });
       assert.deepEqual(await engine.describe(request({ sql, ...of('email', 'score') })), [
-        { key: 'email', type: 'string', isList: false },
-        { key: 'score', type: 'number', isList: false },
+        { key: 'email', type: spelling.hasTypes ? 'string' : 'unknown', isList: false },
+        { key: 'score', type: spelling.hasTypes ? 'number' : 'unknown', isList: false },
       ]);
     },
   },

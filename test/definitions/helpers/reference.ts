@@ -212,7 +212,7 @@ function meaning(reference: ValueReference, event: LoggedEvent | null, { events 
 
 function globbed(glob: string): RegExp {
   const parts = [...glob].map(
-    (sign) => ({ '*': '[^]*', '?': '[^]' })[sign] ?? sign.replace(/[\\^$.|+()[\]{}/-]/u, '\\$&'),
+    (sign) => ({ '*': '[^]*', '?': '[^]' })[sign] ?? sign.replace(/[\\^$.|+()[\]{}/]/u, '\\$&'),
   );
   return new RegExp(`^(?:${parts.join('')})$`, 'u');
 }
