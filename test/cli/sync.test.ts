@@ -7,7 +7,7 @@ import { filesOf, jsonLines, listen, orders, rollcall, start, workspace } from '
 
 const LINE = [
   ...'run key kind first members entered exited invalid duplicates held sent startedAt ms'.split(' '),
-  ...'action state phase code reason changed before definitionHash asOf deliveries'.split(' '),
+  ...'action state phase code reason changed reasons skipped before definitionHash asOf deliveries'.split(' '),
 ];
 
 interface RunLine {

@@ -187,6 +187,8 @@ t.test('logs a run with the fields that scripts read', async (t) => {
     'code',
     'reason',
     'changed',
+    'reasons',
+    'skipped',
     'before',
     'definitionHash',
     'asOf',

@@ -15,8 +15,18 @@ export async function readVersions(database: SqlDatabase): Promise<ReadonlyMap<s
   return new Map(rows.map(([key, version]) => [String(key), Number(version)]));
 }
 
+/** Gives the snapshots to a store, unless they no longer belong to `from`. */
 export async function giveTo(session: SqlSession, store: string, from: string | null): Promise<void> {
   const { owner } = tablesOf(session);
-  if (from === null) await session.run(`INSERT INTO ${owner} VALUES (TRUE, ${literal(store)}) ON CONFLICT DO NOTHING`);
-  else await session.run(`UPDATE ${owner} SET store = ${literal(store)} WHERE store = ${literal(from)}`);
+  if (from !== null) {
+    await session.run(`UPDATE ${owner} SET store = ${literal(store)} WHERE store = ${literal(from)}`);
+    return;
+  }
+  try {
+    await session.run(`INSERT INTO ${owner} VALUES (TRUE, ${literal(store)}) ON CONFLICT DO NOTHING`);
+  } catch (error) {
+    // DuckDB fails one of two sessions that insert at the same moment.
+    const [taken] = await session.rows(`SELECT store FROM ${owner}`);
+    if (!taken) throw error;
+  }
 }

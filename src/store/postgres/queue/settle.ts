@@ -194,17 +194,27 @@ async function outlived(
 /** Explain changes that take the place of these claims, queued or held out, as the claims do. */
 async function passOnExplanations(session: DatabaseSession, claims: readonly number[]): Promise<void> {
   if (claims.length === 0) return;
-  const newer = (table: string, condition: string) => `
-    SELECT '${table}', n.id, o.body, n.body FROM rollcall.delivery o JOIN rollcall.${table} n
-      ON n.conflict = o.conflict AND n.destination = o.destination AND ${condition} WHERE o.id = ANY ($1::bigint[])`;
-  const rows = await session.rows<[table: string, id: number, older: string, newer: string]>(
-    `${newer('delivery', 'n.id <> o.id')} UNION ALL ${newer('dead_letter', "n.reason = 'queue_full'")}`,
-    [int8(claims)],
+  const ids = int8(claims);
+  const older = await session.rows<[conflict: string, destination: string, body: string]>(
+    'SELECT conflict, destination, body FROM rollcall.delivery WHERE id = ANY ($1::bigint[])',
+    [ids],
   );
-  for (const [table, theirs] of Map.groupBy(rows, ([table]) => table)) {
+  const bodies = new Map(older.map(([conflict, destination, body]) => [JSON.stringify([conflict, destination]), body]));
+  const keys = [text(older, ([conflict]) => conflict), text(older, ([, destination]) => destination)];
+  for (const [table, condition] of [
+    ['delivery', 'd.id <> ALL ($3::bigint[])'],
+    ['dead_letter', "d.reason = 'queue_full' AND $3::bigint[] IS NOT NULL"],
+  ] as const) {
+    const newer = await session.rows<[id: number, conflict: string, destination: string, body: string]>(
+      `SELECT d.id, d.conflict, d.destination, d.body FROM rollcall.${table} d WHERE ${hasOneOf('d', '$1', '$2')} AND ${condition}`,
+      [...keys, ids],
+    );
+    if (newer.length === 0) continue;
+    const explained = ([, conflict, destination, body]: (typeof newer)[number]) =>
+      inPlaceOf(bodies.get(JSON.stringify([conflict, destination])) ?? body, body);
     await session.run(
-      `UPDATE rollcall.${table} d SET body = v.body FROM unnest($1::bigint[], $2::text[]) AS v (id, body) WHERE d.id = v.id`,
-      [int8(theirs, ([, id]) => id), text(theirs, ([, , older, newer]) => inPlaceOf(older, newer))],
+      `UPDATE rollcall.${table} d SET body = ($2::text[])[array_position($1::bigint[], d.id)] WHERE d.id = ANY ($1::bigint[])`,
+      [int8(newer, ([id]) => id), text(newer, explained)],
     );
   }
 }
