@@ -61,7 +61,7 @@ class Arrival implements RequestHead, VerifiedFields, Webhook {
   rawBody: Buffer = nothing;
   secret: number | undefined;
   key: string | undefined;
-  otherKey: string | undefined;
+  others: VerifiedFields['others'];
   sender = '';
   readonly since: number;
   readonly #request: FastifyRequest;
@@ -149,10 +149,10 @@ function verifyScope(scope: FastifyInstance, verifier: Verifier, options: Deadli
     const arrival = arrivalOf(request, clock);
     const finish = (result: VerifyResult) => {
       if (!result.ok) return void send(reply, result.reply);
-      const { secret, key, otherKey, sender } = result;
+      const { secret, key, others, sender } = result;
       arrival.secret = secret;
       arrival.key = key;
-      arrival.otherKey = otherKey;
+      arrival.others = others;
       arrival.sender = sender;
       request.webhook = arrival;
       done();

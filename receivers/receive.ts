@@ -64,8 +64,8 @@ export async function receive(core: Core, incoming: () => Incoming, log: Log): P
     const request = incoming();
     const checked = await check(core, request, since, log);
     if (!checked.ok) return checked.reply;
-    const { rawBody, key, otherKey, secret, sender } = checked;
-    const verified = { rawBody, key, otherKey, secret, sender, url: request.url, since };
+    const { rawBody, key, others, secret, sender } = checked;
+    const verified = { rawBody, key, others, secret, sender, url: request.url, since };
     return await new Promise((answered) => core.accept(verified, log, answered));
   } catch (error) {
     core.report(error, { stage: 'host' }, log);

@@ -55,8 +55,8 @@ export function isChangeOf(name: string, { scope, userId }: Deleted): boolean {
 export interface Opening {
   /** The same for every repetition of the request; undefined if nothing identifies repetitions. */
   readonly key: string | undefined;
-  /** Another key of the same request, which the receiver begins and ends in an opening of its own. */
-  readonly otherKey?: string | undefined;
+  /** Other keys of the same request, which the receiver begins and ends in openings of their own. */
+  readonly otherKeys?: readonly string[] | undefined;
   readonly change: Change | undefined;
   /** The holder, unique per request: no other can end what this one began. */
   readonly holder: string;
@@ -104,8 +104,8 @@ export class LeaseLost extends Error {
 /** A request stored with `ack: 'stored'`. */
 export interface StoredRequest {
   readonly key: string;
-  /** Another key of the same request; not for the store. */
-  readonly otherKey?: string | undefined;
+  /** Other keys of the same request; not for the store. */
+  readonly otherKeys?: readonly string[] | undefined;
   readonly body: Buffer;
   readonly url: string;
   readonly secret: number | undefined;

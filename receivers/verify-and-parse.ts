@@ -8,7 +8,7 @@ import { isObject } from './parse/objects.ts';
 import { parseBody } from './parse/parse.ts';
 import { check, fromRequest, logOf } from './receive.ts';
 import { nodeSignatures } from './verify/node-signatures.ts';
-import { Verifier } from './verify/verifier.ts';
+import { type SenderKey, Verifier } from './verify/verifier.ts';
 
 /** One message of a request, or the reason that it is not one. */
 export type ParsedMessage =
@@ -26,8 +26,11 @@ export interface VerifiedRequest {
   /** A name for the secret that matched, and its index. */
   sender: string;
   secret: number | undefined;
-  /** With `signing: 'both'`, another key of a single message: remember both. */
-  otherKey: string | undefined;
+  /**
+   * The keys that copies of the request would have without some of its signatures: remember those too. In a batch only
+   * their `sender` counts, as each message has a key of its own.
+   */
+  others: readonly SenderKey[];
   rawBody: Buffer;
 }
 
@@ -63,9 +66,9 @@ export function createVerifyAndParse(
     const incoming = fromRequest(request);
     const checked = await check(core, incoming, clock.now(), log);
     if (!checked.ok) return refused(checked.reply);
-    const { rawBody, key, otherKey, sender, secret } = checked;
+    const { rawBody, key, others = [], sender, secret } = checked;
     const parsed = parseBody(rawBody);
-    const fields = { ok: true, sender, secret, otherKey, rawBody } as const;
+    const fields = { ok: true, sender, secret, others, rawBody } as const;
     if (!('batch' in parsed)) return { ...fields, messages: [{ ...parsed, key }], isBatch: false };
     const { batch } = parsed;
     const tooOld = verifier.age(batch.sentAt, incoming, log);

@@ -9,7 +9,6 @@ import { deletedBy, type Inbox, memoryStore, type ReceiverStore } from '../store
 import type { Signatures } from '../verify/signatures.ts';
 import { Verifier } from '../verify/verifier.ts';
 import { BatchRun, batchReply } from './batch.ts';
-import { withOtherKeys } from './both-keys.ts';
 import { createDeadlines, type Wait } from './deadlines.ts';
 import { checkHandlers } from './handler-names.ts';
 import { InboxWorker } from './inbox.ts';
@@ -17,6 +16,7 @@ import { Job, WaitingRequest } from './job.ts';
 import { HandlerLeases, type HeldRequest } from './leases.ts';
 import { LinkedList } from './linked.ts';
 import { checkOptionNames } from './option-names.ts';
+import { otherKeysOf, withOtherKeys } from './other-keys.ts';
 import { PassingMap } from './passing.ts';
 import * as reply from './reply.ts';
 import { createReport, type ReportFailure } from './report.ts';
@@ -65,8 +65,9 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
 
   const report = createReport(on);
   const verifier = new Verifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
-  const remembers = options.signing === 'both' ? withOtherKeys(store) : store;
-  const jobs = new Jobs({ on, store: remembers, clock, stuckAfter, report, deletedScopeOf });
+  const isOneKeyed = (options.signing ?? 'x-signature') === 'x-signature';
+  const remembers = isOneKeyed ? store : withOtherKeys(store);
+  const jobs = new Jobs({ on, store: remembers, clock, stuckAfter, report, scopeOf, deletedScopeOf });
   const { leases, handle, changeOf } = jobs;
   const inbox =
     options.ack === 'stored'
@@ -197,6 +198,7 @@ interface JobsParts {
   readonly clock: ReceiverClock;
   readonly stuckAfter: number;
   readonly report: ReportFailure;
+  scopeOf(sender: string): string;
   /** The scope that a deletion notice of this scope deletes in. */
   deletedScopeOf(scope: string): string;
 }
@@ -208,14 +210,16 @@ class Jobs {
   readonly changeOf: Work['changeOf'];
   readonly #run: Work['run'];
   readonly #clock: ReceiverClock;
+  readonly #scopeOf: JobsParts['scopeOf'];
   readonly #deletedScopeOf: JobsParts['deletedScopeOf'];
   readonly #open = new LinkedList<HeldRequest>();
   readonly #running = new PassingMap<string, Job>();
   /** The newest change of each name that is running or waiting for its turn. */
   readonly #newest = new PassingMap<string, Job>();
 
-  constructor({ on, store, clock, stuckAfter, report, deletedScopeOf }: JobsParts) {
+  constructor({ on, store, clock, stuckAfter, report, scopeOf, deletedScopeOf }: JobsParts) {
     this.#clock = clock;
+    this.#scopeOf = scopeOf;
     this.#deletedScopeOf = deletedScopeOf;
     this.leases = new HandlerLeases({ open: this.#open, store, clock, stuckAfter, report });
     const ended = (job: Job, answer: reply.Reply) => this.#ended(job, answer);
@@ -232,14 +236,14 @@ class Jobs {
    */
   once(parsed: Parsed, verified: VerifiedFields, scope: string, log: Log): reply.Reply | Job {
     const key = verified.key === undefined ? undefined : `${scope}|${verified.key}`;
-    const otherKey = verified.otherKey === undefined ? undefined : `${scope}|${verified.otherKey}`;
     const same = key === undefined ? undefined : this.#running.get(key);
     if (same !== undefined) return same;
     const change = this.changeOf(parsed, scope);
     const deletes = deletedBy(parsed, this.#deletedScopeOf(scope));
     const request = new OpenRequest(verified);
     if (key !== undefined || change !== undefined || deletes !== undefined) {
-      request.opening = { key, otherKey, change, holder: this.leases.newHolder(), deletes };
+      const otherKeys = otherKeysOf(verified, this.#scopeOf);
+      request.opening = { key, otherKeys, change, holder: this.leases.newHolder(), deletes };
     }
     const job = new Job(parsed, request, log);
     const answer = change === undefined ? this.#run(job) : this.#runInTurn(job, change.name);

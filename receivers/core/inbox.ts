@@ -4,9 +4,9 @@ import type { Parsed } from '../parse/messages.ts';
 import { parseMessage } from '../parse/parse.ts';
 import { deletedBy, type Inbox, type KeptRequest, type Opening, type StoredRequest } from '../store.ts';
 import type { Awaitable } from './after.ts';
-import { keepOnce } from './both-keys.ts';
 import { Breaks } from './breaks.ts';
 import type { HandlerLeases } from './leases.ts';
+import { keepOnce, otherKeysOf } from './other-keys.ts';
 import * as reply from './reply.ts';
 import type { ReportFailure } from './report.ts';
 import { OpenRequest, type VerifiedFields } from './request.ts';
@@ -76,14 +76,13 @@ export class InboxWorker {
     for (const each of arrivals) {
       const { parsed, verified } = each;
       if (!parsed.ok) continue;
-      const { rawBody: body, url, secret, sender, otherKey: other } = verified;
+      const { rawBody: body, url, secret, sender } = verified;
       const scope = scopeOf(sender);
       const key = `${scope}|${verified.key ?? crypto.randomUUID()}`;
       const user = 'userId' in parsed.message ? parsed.message.userId : undefined;
-      const otherKey = other === undefined ? undefined : `${scope}|${other}`;
       requests.set(each, {
         key,
-        otherKey,
+        otherKeys: otherKeysOf(verified, scopeOf),
         body,
         url,
         secret,

@@ -1,6 +1,7 @@
 import type { ReceivedRequest } from '../options.ts';
 import type { Batch } from '../parse/envelope.ts';
 import type { Opening } from '../store.ts';
+import type { SenderKey } from '../verify/verifier.ts';
 
 export interface RequestFields {
   /** The bytes of the message. */
@@ -12,8 +13,8 @@ export interface RequestFields {
 
 /** A verified request on its way to the handlers. */
 export interface VerifiedFields extends RequestFields {
-  /** With `signing: 'both'`, the key that it would have without its `webhook-…` headers. */
-  readonly otherKey?: string | undefined;
+  /** The keys that copies of it would have without some of its signatures. */
+  readonly others?: readonly SenderKey[] | undefined;
   /** Identifies the secret that matched; empty if no secret is set. */
   readonly sender: string;
   /** Time of the request's arrival, by the receiver's clock. */
@@ -33,6 +34,13 @@ export class BatchItem implements VerifiedFields {
     this.#request = request;
     this.#batch = batch;
     this.#index = index;
+  }
+
+  get others(): readonly SenderKey[] | undefined {
+    const { others, sender } = this.#request;
+    const { key } = this;
+    if (others === undefined || key === undefined) return undefined;
+    return others.filter((each) => each.sender !== sender).map((each) => ({ sender: each.sender, key }));
   }
 
   /** The bytes that it would have had on its own; made only for handlers that read them. */

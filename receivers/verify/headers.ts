@@ -11,9 +11,9 @@ export type StandardFault =
 /** `secret` is the index of the secret that matched. */
 export type Verification = { ok: true; secret: number } | { ok: false; reason: SignatureFault };
 
-/** `secret` is the index of the secret that matched; `at` is in milliseconds since 1970. */
+/** `secrets` are the indexes of the secrets that matched, one at least; `at` is in milliseconds since 1970. */
 export type StandardVerification =
-  | { ok: true; secret: number; id: string; at: number }
+  | { ok: true; secrets: [number, ...number[]]; id: string; at: number }
   | { ok: false; reason: Exclude<StandardFault, 'webhook_too_old'> };
 
 const wellFormed = /^[0-9a-f]{40}$/;
@@ -65,8 +65,11 @@ export function standardClaim({ id, timestamp, signature }: GivenHeaders): Stand
   return { id, timestamp, signatures: signatures.map((part) => part.slice('v1,'.length)) };
 }
 
-/** The `webhook-timestamp` in milliseconds since 1970. */
-export const timeOf = ({ timestamp }: StandardClaim): number => Number(timestamp) * 1000;
+export function standardResult({ id, timestamp }: StandardClaim, matched: readonly number[]): StandardVerification {
+  const [first, ...others] = matched;
+  if (first === undefined) return { ok: false, reason: 'webhook_signature_mismatch' };
+  return { ok: true, secrets: [first, ...others], id, at: Number(timestamp) * 1000 };
+}
 
 const PREFIX = 'whsec_';
 

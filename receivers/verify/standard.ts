@@ -1,6 +1,6 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { type Secret, signingKey } from '../signature.ts';
-import { type GivenHeaders, type StandardVerification, standardBase64, standardClaim, timeOf } from './headers.ts';
+import { type GivenHeaders, type StandardVerification, standardBase64, standardClaim, standardResult } from './headers.ts';
 
 /**
  * Headers of Standard Webhooks, which sign the id, the time of the attempt and the bytes with HMAC-SHA256. See
@@ -48,7 +48,7 @@ export function signStandard(
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
 }
 
-/** Compares the signatures with the bytes as received, in constant time. One match is enough. */
+/** Compares the signatures with the bytes as received, in constant time. Each can match one secret; one match is enough. */
 export function verifyStandard(
   body: string | Uint8Array,
   headers: GivenHeaders,
@@ -57,10 +57,11 @@ export function verifyStandard(
   const claim = standardClaim(headers);
   if (typeof claim === 'string') return { ok: false, reason: claim };
   const claimed = claim.signatures.map((signature) => Buffer.from(signature, 'base64'));
-  const secret = secrets.findIndex((candidate) => {
+  const matched: number[] = [];
+  for (const [secret, candidate] of secrets.entries()) {
+    if (matched.length === claimed.length) break;
     const expected = mac(claim.id, claim.timestamp, body, standardKey(candidate));
-    return claimed.some((each) => timingSafeEqual(each, expected));
-  });
-  if (secret === -1) return { ok: false, reason: 'webhook_signature_mismatch' };
-  return { ok: true, secret, id: claim.id, at: timeOf(claim) };
+    if (claimed.some((each) => timingSafeEqual(each, expected))) matched.push(secret);
+  }
+  return standardResult(claim, matched);
 }

@@ -7,6 +7,12 @@ import type { Secret } from '../signature.ts';
 import { headerFault, type SignatureFault, type StandardFault, standardClaim, standardHeaders } from './headers.ts';
 import type { Prepared, Signatures } from './signatures.ts';
 
+/** The key of a request as one of its signatures identifies it. */
+export interface SenderKey {
+  readonly sender: string;
+  readonly key: string;
+}
+
 /** A request that passed the checks of the options. */
 export interface Trusted {
   ok: true;
@@ -15,8 +21,8 @@ export interface Trusted {
   /** The index of the secret that matched. */
   secret: number | undefined;
   key: string | undefined;
-  /** With `signing: 'both'`, the key that the request would have without its `webhook-…` headers. */
-  otherKey?: string | undefined;
+  /** The keys that copies of the request would have without some of its signatures. */
+  others?: readonly SenderKey[] | undefined;
 }
 
 export type VerifyResult = Trusted | { ok: false; reply: Reply };
@@ -208,13 +214,23 @@ export class Verifier {
     const headers = standardHeaders((name) => request.header(name));
     return after(known.prepared.verifyStandard(body, headers), (result) => {
       if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
-      const { secret, id, at } = result;
+      const { secrets, id, at } = result;
       const tooOld = this.age(at, request, log);
       if (tooOld !== undefined) return { ok: false, reply: tooOld };
       // The signature changes with each attempt. The id does not.
-      if (this.#options.signing === 'standard') return trusted(known, secret, id);
-      return after(known.prepared.sign(body, secret), (signature) => trusted(known, secret, id, signature));
+      if (this.#options.signing === 'standard' && secrets.length === 1) return trusted(known, secrets[0], id);
+      return this.#trustedByAll(known, secrets, id, body);
     });
+  }
+
+  async #trustedByAll(known: Known, secrets: [number, ...number[]], id: string, body: Uint8Array): Promise<Trusted> {
+    const others: SenderKey[] = [];
+    for (const secret of secrets) {
+      const sender = await senderOf(known, secret);
+      if (secret !== secrets[0]) others.push({ sender, key: id });
+      if (this.#options.signing === 'both') others.push({ sender, key: await known.prepared.sign(body, secret) });
+    }
+    return { ...(await trusted(known, secrets[0], id)), others };
   }
 
   async #compareLater(lookUp: LookUp, request: RequestHead, body: Uint8Array, log: Log): Promise<VerifyResult> {
@@ -247,11 +263,18 @@ function refuse(reason: Fault, { url }: Pick<RequestHead, 'url'>, log: Log, hint
   return refusals.get(reason) as Reply;
 }
 
-function trusted({ prepared, senders }: Known, secret: number, key: string, otherKey?: string): Awaitable<Trusted> {
-  const known = senders[secret];
-  if (known !== undefined) return { ok: true, sender: known, secret, key, otherKey };
-  return after(prepared.sender(secret), (sender) => {
-    senders[secret] = sender;
-    return { ok: true, sender, secret, key, otherKey };
-  });
+function trusted(known: Known, secret: number, key: string): Awaitable<Trusted> {
+  const sender = known.senders[secret];
+  if (sender !== undefined) return { ok: true, sender, secret, key };
+  return after(senderOf(known, secret), (sender) => ({ ok: true, sender, secret, key }));
+}
+
+function senderOf({ prepared, senders }: Known, secret: number): Awaitable<string> {
+  return (
+    senders[secret] ??
+    after(prepared.sender(secret), (sender) => {
+      senders[secret] = sender;
+      return sender;
+    })
+  );
 }

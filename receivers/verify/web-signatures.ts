@@ -5,7 +5,7 @@ import {
   type StandardVerification,
   standardBase64,
   standardClaim,
-  timeOf,
+  standardResult,
   type Verification,
 } from './headers.ts';
 import { type Prepared, SENDER, SENDER_LENGTH, type Signatures } from './signatures.ts';
@@ -95,14 +95,16 @@ export const webSignatures: Signatures = {
         const claim = standardClaim(headers);
         if (typeof claim === 'string') return { ok: false, reason: claim };
         const signed = joined(utf8.encode(`${claim.id}.${claim.timestamp}.`), body);
+        const matched: number[] = [];
         for (const [secret, { standard: key }] of (await allKeys()).entries()) {
+          if (matched.length === claim.signatures.length) break;
           for (const signature of claim.signatures) {
-            if (await isSigned(key, fromBase64(signature), signed)) {
-              return { ok: true, secret, id: claim.id, at: timeOf(claim) };
-            }
+            if (!(await isSigned(key, fromBase64(signature), signed))) continue;
+            matched.push(secret);
+            break;
           }
         }
-        return { ok: false, reason: 'webhook_signature_mismatch' };
+        return standardResult(claim, matched);
       },
       sign: async (body, secret) => macOf(((await allKeys())[secret] as Keys).signature, body as Bytes),
       async sender(secret) {
