@@ -59,14 +59,15 @@ export interface AudienceHandlers<Columns = JsonObject> extends OnlySome {
 }
 
 /**
- * The audiences and traits of your configuration. `rollcall types` writes a declaration that extends it, so that a
- * handler for an unknown one does not compile.
+ * The audiences and traits of your configuration, and the events of your apps. `rollcall types` writes a declaration that
+ * extends it, so that a handler for an unknown one does not compile.
  */
 // biome-ignore lint/suspicious/noEmptyInterface: users extend it.
 export interface Register {}
 
 type Audiences = Register extends { audiences: infer Columns } ? Columns : Record<string, JsonObject>;
 type Traits = Register extends { traits: infer Values } ? Values : Record<string, JsonObject>;
+type Events = Register extends { events: infer Properties } ? Properties : Record<string, JsonObject>;
 
 type ObjectMembers = typeof Object.prototype;
 
@@ -80,6 +81,17 @@ export interface TraitHandlers<Values = JsonObject> extends OnlySome {
   /** The user has no value any more: all of `traits` are null. */
   gone?: Handler<ComputedBody>;
 }
+
+/** The track call of one event. */
+export type EventBody<Name = string, Properties = JsonObject> = Omit<MessageOf['track'], 'event' | 'properties'> & {
+  event: Name;
+  properties: Properties;
+};
+
+/** Handlers of track calls by the event's name, or `*` for all others. */
+export type EventHandlers = {
+  [Name in keyof Events]?: NamedLike<Name, Handler<EventBody<Name, Events[Name]>>>;
+} & { '*'?: Handler<EventBody> };
 
 /** Context of an error passed to `on.error`. */
 export interface Failure {
@@ -100,7 +112,8 @@ export interface Invalid {
 }
 
 /** Handlers by kind of message. The answer is 200 when they succeed and 500 when they fail. */
-export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
+export type Handlers = { [K in Exclude<Kind, 'track'>]?: Handler<MessageOf[K]> } & {
+  track?: Handler<MessageOf['track']> | EventHandlers;
   /** Handlers by the audience's key, or `*` for all others. These changes no longer go to `identify` and `track`. */
   audience?: { [Key in keyof Audiences]?: NamedLike<Key, AudienceHandlers<Audiences[Key]>> } & {
     '*'?: AudienceHandlers;

@@ -1,7 +1,7 @@
 import { later } from './breaks.ts';
 import { Timed } from './deadlines.ts';
 import { type Asker, Job } from './job.ts';
-import { batched, type ItemRejection, type Reply } from './reply.ts';
+import { batched, type ItemRejection, unhandled as noHandler, type Reply } from './reply.ts';
 
 /** Messages of one batch that are handled concurrently. */
 const CONCURRENCY = 16;
@@ -103,10 +103,12 @@ export class BatchRun extends Timed implements Asker {
 /** Combines the answers to the messages of a batch. Messages without one are to be retried. */
 export function batchReply(states: readonly (Reply | Job | undefined)[]): Reply {
   const rejected: ItemRejection[] = [];
+  const unhandled: number[] = [];
   states.forEach((state, index) => {
     // A message is retried exactly if it would be retried on its own.
     if (state === undefined || state instanceof Job) rejected.push({ index, code: 'deadline', retry: true });
     else if (state.status >= 300) rejected.push({ index, code: state.code ?? 'failed', retry: state.status >= 500 });
+    else if (state === noHandler) unhandled.push(index);
   });
-  return batched(rejected);
+  return batched(rejected, unhandled);
 }

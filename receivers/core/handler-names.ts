@@ -24,7 +24,13 @@ const keyOf = (name: string): string =>
  * @throws TypeError naming the handler
  */
 export function checkHandlers(on: Handlers): void {
-  checkNames('on', on, handlers, Object.keys(groups));
+  checkObject('on', on);
+  const { track } = on;
+  if (typeof track !== 'object' || track === null) checkNames('on', on, handlers, Object.keys(groups));
+  else {
+    checkNames('on', { ...on, track: undefined }, handlers, Object.keys(groups));
+    checkNames('on.track', track, Object.keys(track));
+  }
   for (const [group, names] of Object.entries(groups)) {
     const given = on[group as keyof typeof groups];
     if (given === undefined) continue;

@@ -28,10 +28,14 @@ const ok = (fields: Record<string, unknown>): Reply => ({
 /** Bytes of an answer that Rollcall reads. It ignores a longer one and sends all messages again. */
 const ANSWER_LIMIT = 64 * 1024;
 
-/** The answer to a batch. Messages that are not rejected count as handled, as they would on their own. */
-export function batched(rejected: readonly ItemRejection[]): Reply {
-  if (rejected.length === 0) return handled;
-  const answer = ok({ rejected });
+/**
+ * The answer to a batch. Messages that are not rejected count as handled, as they would on their own.
+ *
+ * @param unhandled - indexes of messages without a handler; left out if the answer would be too long
+ */
+export function batched(rejected: readonly ItemRejection[], unhandled: readonly number[]): Reply {
+  if (rejected.length + unhandled.length === 0) return handled;
+  const answer = ok({ ...(rejected.length > 0 && { rejected }), ...(unhandled.length > 0 && { unhandled }) });
   return answer.body.length <= ANSWER_LIMIT ? answer : ok({ rejected: shortened(rejected) });
 }
 

@@ -84,10 +84,11 @@ export function createSteps(on: Handlers): Steps {
   // Keys are foreign text, so they are not looked up in an object.
   const audiences = mapped(on.audience, audienceSteps);
   const traits = mapped(on.trait, traitSteps);
+  const events = mapped(typeof on.track === 'object' ? on.track : undefined, handling);
   const ofKind = new Map<string, HandlerStep>();
   for (const kind of kinds) {
     const handler = on[kind];
-    ofKind.set(kind, handler === undefined ? unnamed : handling(handler));
+    ofKind.set(kind, typeof handler === 'function' ? handling(handler) : unnamed);
   }
 
   /** The steps of this audience or trait, or of all (`*`); undefined if `identify` or `track` handles it. */
@@ -102,6 +103,8 @@ export function createSteps(on: Handlers): Steps {
     if (steps === undefined || move === undefined) return undefined;
     return isWanted(steps.only, move, message.context.personas?.reason) ? steps[move] : keptAway;
   }
+
+  const eventStep = ({ event }: TrackBody) => events.get(event) ?? events.get('*');
 
   const missed = new Set<string>();
 
@@ -119,7 +122,7 @@ export function createSteps(on: Handlers): Steps {
     const computed = computedOf(message);
     const special = computed && computedStep(computed, message as IdentifyBody | TrackBody);
     if (special !== undefined) return special;
-    const step = ofKind.get(message.type) as HandlerStep;
+    const step = (message.type === 'track' && eventStep(message as TrackBody)) || (ofKind.get(message.type) as HandlerStep);
     if (computed !== undefined && step === left && on.unhandled === undefined) noteMissed(computed, log);
     return step;
   };

@@ -1,6 +1,12 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { type Secret, signingKey } from '../signature.ts';
-import { type GivenHeaders, type StandardVerification, standardBase64, standardClaim, standardResult } from './headers.ts';
+import {
+  type GivenHeaders,
+  type StandardVerification,
+  standardBase64,
+  standardClaim,
+  standardResult,
+} from './headers.ts';
 
 /**
  * Headers of Standard Webhooks, which sign the id, the time of the attempt and the bytes with HMAC-SHA256. See

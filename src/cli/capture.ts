@@ -9,6 +9,7 @@ import { verify } from '../../receivers/signature.ts';
 import { type SignatureFault, type StandardFault, standardHeaders } from '../../receivers/verify/headers.ts';
 import { verifyStandard } from '../../receivers/verify/standard.ts';
 import type { Clock } from '../kernel/clock.ts';
+import type { ForwardedAnswer, ForwardedRequest } from './forward.ts';
 
 export interface Captured {
   /** ISO 8601. */
@@ -20,6 +21,8 @@ export interface Captured {
   readonly body: unknown;
   readonly signature: 'verified' | 'unsigned' | SignatureFault | StandardFault;
   readonly status: number;
+  /** With `forward`: what the app answered, and what it does wrong if it refuses a right signature. */
+  readonly answer?: ForwardedAnswer | undefined;
 }
 
 interface CaptureOptions {
@@ -30,6 +33,8 @@ interface CaptureOptions {
   readonly delay: number;
   /** The status for a valid request. */
   readonly answer: () => number;
+  /** Passes requests on to an app, whose answers are passed back. */
+  readonly forward?: ((request: ForwardedRequest) => Promise<ForwardedAnswer>) | undefined;
   readonly onRequest: (request: Captured) => void;
   readonly clock: Clock;
 }
@@ -45,18 +50,14 @@ async function receive(request: IncomingMessage, response: ServerResponse, optio
   const at = new Date(options.clock.now()).toISOString();
   const raw = await read(request, options.bodyLimit);
   const signature = check(raw, request.headers, options.secrets);
-  const status = statusFor(raw, signature, options);
   const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
-  options.onRequest({
-    at,
-    method: request.method ?? '',
-    path: request.url ?? '',
-    headers,
-    body: raw === null ? null : parsed(raw),
-    signature,
-    status,
-  });
-  const send = () => response.writeHead(status, raw === null ? { connection: 'close' } : {}).end();
+  const { method = '', url: path = '' } = request;
+  const isRight = signature === 'verified';
+  const answer = raw === null ? undefined : await options.forward?.({ method, path, headers, body: raw, isRight });
+  const status = answer?.status ?? statusFor(raw, signature, options);
+  options.onRequest({ at, method, path, headers, body: raw === null ? null : parsed(raw), signature, status, answer });
+  const own = { ...(raw === null && { connection: 'close' }), ...(answer?.type && { 'content-type': answer.type }) };
+  const send = () => response.writeHead(status, own).end(answer?.body);
   if (options.delay === 0) send();
   else response.once('close', options.clock.after(options.delay, send));
 }

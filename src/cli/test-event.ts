@@ -9,10 +9,11 @@ export function testable({ destinations, alerts }: Config): readonly Destination
   return [...destinations, ...alertDestinations(alerts)];
 }
 
-/** Post a test event to each endpoint of a destination, or a made-up alert to an alert hook. */
+/** Post a test event, or these bodies, to each endpoint of a destination, or a made-up alert to an alert hook. */
 export async function testDestination(
   destination: Destination,
   { network, serviceName, alerts }: Pick<Config, 'network' | 'serviceName' | 'alerts'>,
+  given?: readonly string[],
 ): Promise<readonly TestResult[]> {
   const [{ createAgent }, { sendTestEvent }] = await Promise.all([
     import('../deliver/http/agent.ts'),
@@ -20,6 +21,6 @@ export async function testDestination(
   ]);
   const agent = createAgent(network);
   const hook = hookOf(alerts, destination.name);
-  const body = hook && sampleAnnouncement(hook, alerts.link, systemClock.now());
-  return sendTestEvent(destination, { agent, clock: systemClock, serviceName, body }).finally(() => agent.close());
+  const bodies = hook ? [sampleAnnouncement(hook, alerts.link, systemClock.now())] : given;
+  return sendTestEvent(destination, { agent, clock: systemClock, serviceName, bodies }).finally(() => agent.close());
 }

@@ -1,9 +1,11 @@
 import * as z from 'zod';
 import { type Exchange, withoutSecrets } from './exchange.ts';
+import { UNHANDLED } from './response-text.ts';
 
+const index = z.number().int().nonnegative();
 // Many languages write null for an absent value, as Go does for a nil slice.
 const rejection = z.object({
-  index: z.number().int().nonnegative(),
+  index,
   code: z.string().catch('rejected'),
   retry: z
     .boolean()
@@ -15,6 +17,8 @@ const answer = z.object({
     .array(rejection)
     .nullish()
     .transform((rejected) => rejected ?? []),
+  /** The kit names messages without a handler. It accepts them, so nothing of this may fail. */
+  unhandled: z.array(index).catch([]),
 });
 
 /**
@@ -26,10 +30,12 @@ const answer = z.object({
 export function readAnswer(exchange: Exchange, size: number, secrets: readonly string[]): readonly Exchange[] {
   const all = (each: Exchange) => Array.from({ length: size }, () => each);
   if (exchange.outcome !== 'success' || exchange.answer === undefined) return all(exchange);
-  const rejected = rejections(exchange.answer, size);
+  const read = contentOf(exchange.answer, size);
   // It is unknown which were accepted: all are sent again.
-  if (rejected === null) return all({ ...exchange, outcome: 'retry', error: 'invalid_answer' });
+  if (read === null) return all({ ...exchange, outcome: 'retry', error: 'invalid_answer' });
+  const { rejected, unhandled } = read;
   const results = all(exchange);
+  for (const index of unhandled) if (index < size) results[index] = { ...exchange, error: UNHANDLED };
   for (const { index, code, retry } of rejected) {
     const error = `rejected_${withoutSecrets(code, secrets).replaceAll(/\W/g, '_').slice(0, 40)}`;
     results[index] = { ...exchange, outcome: retry ? 'retry' : 'refused', error };
@@ -37,10 +43,12 @@ export function readAnswer(exchange: Exchange, size: number, secrets: readonly s
   return results;
 }
 
+const NOTHING: z.output<typeof answer> = { rejected: [], unhandled: [] };
+
 /** Null if the answer was not read whole or can't be understood. */
-function rejections(text: string | null, size: number): readonly z.output<typeof rejection>[] | null {
+function contentOf(text: string | null, size: number): z.output<typeof answer> | null {
   if (text === null) return null;
-  if (text === '') return [];
+  if (text === '') return NOTHING;
   let json: unknown;
   try {
     // Some servers begin everything they write with a byte order mark.
@@ -49,7 +57,7 @@ function rejections(text: string | null, size: number): readonly z.output<typeof
     return null;
   }
   const isPlain = typeof json === 'object' && json !== null && !Array.isArray(json);
-  if (!isPlain) return [];
+  if (!isPlain) return NOTHING;
   const read = answer.safeParse(json);
-  return read.success && read.data.rejected.every(({ index }) => index < size) ? read.data.rejected : null;
+  return read.success && read.data.rejected.every(({ index }) => index < size) ? read.data : null;
 }

@@ -3,12 +3,13 @@ import type { Clock } from '../kernel/clock.ts';
 import { ATTEMPT_TIMEOUT, retryAfter } from '../kernel/retry.ts';
 import type { Outcome } from '../store/port.ts';
 import { classifyError, classifyStatus, TIMEOUT } from './classify.ts';
-import { RESPONSE_LIMIT, responseText, wholeText } from './response-text.ts';
+import { noteOf, RESPONSE_LIMIT, responseText, wholeText } from './response-text.ts';
 
 /** The result of one POST to one endpoint. */
 export interface Exchange {
   readonly outcome: Exclude<Outcome, 'skipped'>;
   readonly status: number | null;
+  /** The cause of a failure; of a success `unhandled`, if the endpoint says that nothing handled the message. */
   readonly error: string | null;
   /** Start of a failed endpoint's response, after the target of a redirect. */
   readonly response: string | null;
@@ -31,6 +32,9 @@ export interface PostRequest {
   readonly secrets?: readonly string[];
   readonly readsAnswer?: boolean;
 }
+
+/** The largest chunk of a success, in bytes, that is searched for a note. */
+const NOTE_LIMIT = 1024;
 
 /**
  * Posts once. Calls `done` once, whatever the remote and the HTTP client do: a failure is a result, and five seconds
@@ -75,6 +79,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   private isWhole = false;
   private readonly chunks: Buffer[] = [];
   private received = 0;
+  private note: string | null = null;
 
   constructor(clock: Clock, request: ExchangeHandler['request'], done: (exchange: Exchange) => void) {
     this.clock = clock;
@@ -113,6 +118,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     if (this.finished) return;
     this.received += chunk.length;
     if (this.keepsResponse()) this.chunks.push(chunk);
+    else if (chunk.length <= NOTE_LIMIT && chunk.includes('"unhandled"')) this.note = noteOf(chunk);
     if (this.received > RESPONSE_LIMIT) this.cut();
   }
 
@@ -148,7 +154,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     }
     const { status, retryAfter, at, startedAt, ms } = this;
     const { outcome, error } = classifyStatus(status);
-    const result = { outcome, error, status, retryAfter, at, startedAt, ms };
+    const result = { outcome, error: error ?? this.note, status, retryAfter, at, startedAt, ms };
     if (outcome === 'success' && this.keepsResponse()) {
       const text = this.isWhole ? wholeText(Buffer.concat(this.chunks), this.encoding) : Promise.resolve(null);
       void text.then((answer) => this.end({ ...result, response: null, answer }));

@@ -77,3 +77,15 @@ async function inflate(bytes: Buffer, decoder: Decoder): Promise<Decoded> {
   }
   return { bytes: Buffer.concat(chunks).subarray(0, RESPONSE_LIMIT), isWhole: isWhole && size <= RESPONSE_LIMIT };
 }
+
+/** The note of an attempt that succeeded although nothing handled its message. */
+export const UNHANDLED = 'unhandled';
+
+/** The note in the answer to a single message. */
+export function noteOf(answer: Buffer): string | null {
+  try {
+    return (JSON.parse(answer.toString()) as { unhandled?: unknown } | null)?.unhandled === true ? UNHANDLED : null;
+  } catch {
+    return null;
+  }
+}

@@ -115,8 +115,8 @@ async function registerAdmin(
 function test(destination: Destination, { agent, clock, config }: Parts) {
   const { alerts, serviceName } = config();
   const hook = hookOf(alerts, destination.name);
-  const body = hook && sampleAnnouncement(hook, alerts.link, clock.now());
-  return sendTestEvent(destination, { agent, clock, serviceName, body });
+  const bodies = hook && [sampleAnnouncement(hook, alerts.link, clock.now())];
+  return sendTestEvent(destination, { agent, clock, serviceName, bodies });
 }
 
 function eventLogOf({ config, store, clock }: Parts) {

@@ -1,6 +1,7 @@
 import type { Activity } from '../definition/definition.ts';
 import type { MESSAGE_PARTS } from '../definition/places.ts';
 import type { ErasedIds, IdentityLinks } from './deleted-ids.ts';
+import type { SeenRow } from './events/seen.ts';
 import type { Fence } from './fleet.ts';
 
 /** The lease to seal, merge and delete, across all processes. */
@@ -167,6 +168,8 @@ export interface TableLog {
   /** Id of the restore that this database was made by; null if none. */
   restored(): Promise<string | null>;
   summary(): Promise<TableSummary>;
+  /** The track events in the log, one row per property and type. */
+  seen(): Promise<readonly SeenRow[]>;
   /** Size on disk and number of day partitions; counts no rows. */
   size(): Promise<{ readonly bytes: number; readonly partitions: number }>;
   /** Reads a snapshot of the log. `onPlace` gets its position before anything is read. */

@@ -1,8 +1,13 @@
+import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer, type IncomingHttpHeaders } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
+import { webhookBody } from '../../receivers/bodies.ts';
+import { createReceiver } from '../../receivers/handle.ts';
+import { sign } from '../../receivers/signature.ts';
 import { examineDescriptors } from '../../src/cli/doctor/descriptors.ts';
 import { Authority } from '../deliver/helpers/certificates.ts';
 import { Receiver } from '../deliver/helpers/receiver.ts';
@@ -220,7 +225,7 @@ t.test('signs and posts a test event like a delivery, and explains the answer', 
     signature: 'verified',
     body: { type: 'track', event: 'Rollcall Test', userId: 'rollcall-test' },
   });
-  t.equal(requests.length, 4);
+  t.equal(requests.filter(({ status }) => status === 200).length, 2, 'what is refused is posted again, signed wrongly');
   await rollcall(['migrate', '-c', config]);
   const attempts = await rollcall(['attempts', '-c', config]);
   t.match(attempts, { stderr: /no such attempts.*rollcall endpoints/ }, 'none is in the attempt log');
@@ -231,6 +236,89 @@ t.test('signs and posts a test event like a delivery, and explains the answer', 
   );
   t.match(await rollcall(['attempts', '-c', config]), { stdout: /address_refused/, stderr: said });
   t.notMatch((await rollcall(['attempts', '--json', '-c', config])).stderr, /address_refused/);
+});
+
+t.test('posts any kind, a change of membership and a batch', async (t) => {
+  const listener = await listen(t, '--secret', 's3cret');
+  const { config } = await workspace(t, listener.url);
+  const test = (...args: string[]) => rollcall(['test', 'crm', ...args, '-c', config]);
+  const kinds = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'];
+  for (const type of kinds) t.match(await test('--type', type, '--user', 'u9'), { code: 0 }, type);
+  t.match(await test('--batch', '3'), { code: 0 });
+  t.match(await test('--audience', 'big_spenders'), { code: 0 });
+  await rollcall(['sync', '--once', '-c', config]);
+  t.match(await test('--audience', 'big_spenders', '--user', 'ada'), { code: 0 });
+  t.match(await test('--audience', 'big_spenders', '--user', 'nobody'), { code: 0 });
+  t.match(await test('--audience', 'big_spender'), { code: 2, stderr: /Did you mean big_spenders\?/ });
+  t.match(await test('--audience', 'big_spenders', '--type', 'page'), { code: 2, stderr: /cannot be used with/ });
+  t.match(await test('--batch', '5000'), { code: 2, stderr: /from 1 to 4096/ });
+  const bodies = (await listener.stop()).map(({ body }) => body as Record<string, unknown>);
+  const [batch, made] = bodies.slice(kinds.length);
+  t.same(
+    bodies.slice(0, kinds.length).map((body) => [body['type'], body['userId'] ?? body['User ID']]),
+    kinds.map((type) => [type, 'u9']),
+  );
+  t.match(batch, { batch: Array(3).fill({ type: 'track' }), keys: [String, String, String] });
+  for (const body of [...bodies.slice(0, kinds.length), made]) t.ok(webhookBody.safeParse(body).success);
+  const change = (member: boolean) => ({
+    type: 'identify',
+    traits: { big_spenders: member },
+    context: { personas: { computation_class: 'audience', computation_key: 'big_spenders', sequence: undefined } },
+  });
+  t.match(made, { ...change(true), userId: 'rollcall-test' });
+  const real = bodies.filter(({ context }) => (context as { test?: boolean } | undefined)?.test === true);
+  t.match(real, [
+    { ...change(true), userId: 'ada' },
+    { ...change(false), userId: 'nobody' },
+  ]);
+});
+
+/** A test event as Python writes it. */
+const inPython = (body: Buffer) =>
+  body
+    .toString()
+    .replaceAll(/([,:])(?=["\d{])/g, '$1 ')
+    .replaceAll(/[\u0080-\uffff]/g, (unit) => `\\u00${unit.charCodeAt(0).toString(16)}`)
+    // Not in times.
+    .replaceAll(/(?<=\d): (?=\d)/g, ':');
+
+t.test('names the mistake of a receiver that answers 401', async (t) => {
+  const answers: Record<string, (body: Buffer, headers: IncomingHttpHeaders) => boolean> = {
+    python: (body, headers) => headers['x-signature'] === sign(inPython(body), 's3cret'),
+    base64: (body, headers) => headers['x-signature'] === createHmac('sha1', 's3cret').update(body).digest('base64'),
+    other: () => false,
+  };
+  const receiver = await Receiver.start(t, (response, { path, headers, body }) => {
+    const isRight = answers[path.slice(1)]?.(Buffer.from(body), headers) ?? false;
+    const code = path === '/lost' ? 'signature_missing' : 'no';
+    response.writeHead(isRight ? 200 : 401, { 'content-type': 'application/json' }).end(JSON.stringify({ code }));
+  });
+  const { origin } = new URL(receiver.url);
+  const { config } = await workspace(t, origin);
+  for (const [path, advice] of [
+    ['python', /verify the bytes as they arrived/],
+    ['base64', /X-Signature is hexadecimal/],
+    ['lost', /a proxy before the receiver drops/],
+    ['other', /compare sharedSecret/],
+  ] as const) {
+    await edit(config, /webhookUrl: "[^"]*"/, `webhookUrl: "${origin}/${path}"`);
+    t.match(await rollcall(['test', 'crm', '-c', config]), { code: 1, stderr: advice }, path);
+  }
+});
+
+t.test('shows that nothing handled a message', async (t) => {
+  const hooks = createReceiver({ secret: 's3cret', on: { delete() {} }, log: { warn() {}, error() {} } });
+  const server = createHttpServer(hooks.node);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const { config } = await workspace(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  t.match(await rollcall(['test', 'crm', '-c', config]), { code: 0, stdout: /: 200 unhandled in/ });
+  t.match(await rollcall(['test', 'crm', '--batch', '2', '-c', config]), { code: 0, stdout: /: 200 unhandled in/ });
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0 });
+  const attempts = jsonLines(await rollcall(['attempts', '--json', '-c', config]));
+  t.match(attempts[0], { outcome: 'success', status: 200, error: 'unhandled' });
+  t.match(await rollcall(['attempts', '-c', config]), { stdout: /unhandled/ });
+  t.match(await rollcall(['why', 'big_spenders', 'ada', '-c', config]), { stdout: /200 unhandled at/ });
 });
 
 t.test('shows that a 2xx has rejected the test event of a batch', async (t) => {

@@ -1,3 +1,6 @@
+import { createHmac } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { request } from 'undici';
 import { sign } from '../../receivers/signature.ts';
@@ -96,4 +99,44 @@ t.test('names a port that is in use', async (t) => {
     stderr: new RegExp(`port ${port} is taken; --port 0`),
   });
   await listener.stop();
+});
+
+const WRONG: Readonly<Record<string, (body: Buffer) => string>> = {
+  'It verifies the body after parsing': (body) => sign(JSON.stringify(JSON.parse(body.toString()), null, 2), 's3cret'),
+  'It expects uppercase digits': (body) => sign(body, 's3cret').toUpperCase(),
+  'It computes HMAC-SHA256': (body) => createHmac('sha256', 's3cret').update(body).digest('hex'),
+  'Its secret ends with a newline': (body) => sign(body, 's3cret\n'),
+  'The signature is right: compare the secret': (body) => sign(body, 'another'),
+};
+
+t.test('forwards requests to an app, and names its mistake if it refuses a right signature', async (t) => {
+  let expected = (body: Buffer) => sign(body, 's3cret');
+  const seen: string[] = [];
+  const app = createServer(async (incoming, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of incoming) chunks.push(chunk);
+    seen.push(`${incoming.method} ${incoming.url} ${incoming.headers['x-env']}`);
+    const isRight = incoming.headers['x-signature'] === expected(Buffer.concat(chunks));
+    response.writeHead(isRight ? 202 : 401, { 'content-type': 'text/plain' }).end(isRight ? 'thanks' : 'no');
+  });
+  await new Promise<void>((resolve) => app.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => app.close());
+  const { port } = app.address() as AddressInfo;
+  const listener = await listen(t, '--secret', 's3cret', '--forward', `http://127.0.0.1:${port}`);
+  const body = '{"type":"track","event":"Größe"}';
+  const headers = { 'x-signature': sign(body, 's3cret'), 'x-env': 'prod' };
+  t.equal(await post(`${listener.url}/hooks?a=b`, body, headers), 202);
+  t.same(seen, ['POST /hooks?a=b prod']);
+  for (const wrong of Object.values(WRONG)) {
+    expected = wrong;
+    t.equal(await post(listener.url, body, headers), 401);
+  }
+  app.close();
+  app.closeAllConnections();
+  t.equal(await post(listener.url, body, headers), 502);
+  const printed = await listener.stop();
+  t.match(printed[0], { status: 202, answer: { status: 202, body: 'thanks', advice: null } });
+  for (const [index, advice] of Object.keys(WRONG).entries()) t.match(printed[index + 1], { answer: { advice } });
+  t.match(printed.at(-1), { answer: { advice: 'The app did not answer: ECONNREFUSED' } });
+  t.match(await rollcall(['listen', '--forward', 'localhost:3000']), { code: 2, stderr: /It must be a URL/ });
 });

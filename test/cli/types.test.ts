@@ -1,8 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { loggingService, send } from '../events/helpers/logging-app.ts';
 import { clean, root } from '../receivers/helpers/clean.ts';
 import { jsonLines, rollcall } from './helpers.ts';
+
+const BUYERS = { name: 'Buyers', schedule: '0 3 * * *', when: { performed: 'Order Completed' } };
 
 const CONFIG = `
 listen: { port: 0 }
@@ -159,6 +162,55 @@ t.test('gives short definitions the types of their values', async (t) => {
   t.match(stdout, '"latest": { "latest": string | number | boolean | null };');
   t.match(stdout, '"favourite": { "favourite": string | number | boolean | null };');
   t.match(stdout, '"bought": { "bought": (string | number | boolean)[] | null };');
+});
+
+t.test('types the events that the log has seen, for the kit and the client', async (t) => {
+  const service = loggingService(t);
+  const app = await service.open([BUYERS]);
+  await app.start({ collect: true, schedules: false });
+  const track = (event: string, properties?: object) => ({ type: 'track', userId: 'u', event, properties });
+  await send(app, [
+    track('Order Completed', { total: 5, items: [], coupon: null, 'it"s': { a: 1 } }),
+    track('Order Completed', { total: 6.5, items: [], coupon: 'x', late: true }),
+    track('Signed "Out"'),
+  ]);
+  await app.close();
+  const uses = `import { Client } from '@rollcall/client';
+import { createReceiver } from '@rollcall/receivers';
+import type { Events } from './rollcall.d.ts';
+
+new Client<Events>('KEY').track({ userId: 'u', event: 'Order Completed', properties: { total: 1, items: [], coupon: null } });
+// @ts-expect-error a property of the wrong type
+new Client<Events>('KEY').track({ userId: 'u', event: 'Order Completed', properties: { total: '1', items: [], coupon: null } });
+createReceiver({ secret: 's', on: { track: { 'Order Completed': ({ properties }) => properties.total.toFixed(2) } } });
+createReceiver({ secret: 's', on: { track: { 'Signed "Out"': (m) => m.userId, '*': ({ event }) => event.length } } });
+createReceiver({ secret: 's', on: { track: ({ event }) => event.length } });
+// @ts-expect-error a misspelt event
+createReceiver({ secret: 's', on: { track: { 'Order Complete': () => {} } } });
+// @ts-expect-error a property that no event had
+createReceiver({ secret: 's', on: { track: { 'Order Completed': ({ properties }) => properties.totl } } });
+`;
+  const config = join(service.folder, 'rollcall.yaml');
+  writeFileSync(config, JSON.stringify(service.config([BUYERS])));
+  writeFileSync(join(service.folder, 'uses.ts'), uses);
+  const include = ['uses.ts', 'rollcall.d.ts'];
+  const project = JSON.stringify({ extends: `${root}tsconfig.json`, include });
+  writeFileSync(join(service.folder, 'tsconfig.json'), project);
+  t.match(await rollcall(['types', '-c', config, '-o', join(service.folder, 'rollcall.d.ts')]), { code: 0 });
+  const text = readFileSync(join(service.folder, 'rollcall.d.ts'), 'utf8');
+  t.match(
+    text,
+    `  "Order Completed": { "coupon": null | string; "it\\"s"?: Record<string, unknown>; "items": unknown[]; "late"?: boolean; "total": number };
+  "Signed \\"Out\\"": Record<string, never>;
+`,
+  );
+  const compiled = await clean(`${root}node_modules/.bin/tsc`, ['-p', service.folder]).catch((error) => error);
+  t.equal(compiled.stdout, '');
+  t.match(jsonLines(await rollcall(['types', '--json', '-c', config])), [
+    { kind: 'audience' },
+    { kind: 'event', name: 'Order Completed', properties: [{ name: 'coupon', types: ['null', 'string'] }] },
+    { name: 'Signed "Out"', properties: [] },
+  ]);
 });
 
 t.test("reports a file that can't be written as bad usage", async (t) => {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import t from 'tap';
+import { seenEvents } from '../../src/store/events/seen.ts';
 import { AS_ADMIN } from '../helpers/admin.ts';
 import { isOnPostgres } from '../helpers/store.ts';
 import { loggingService, membersOf, send } from './helpers/logging-app.ts';
@@ -165,4 +166,30 @@ t.test('reads the log in short definitions', async (t) => {
   await app.start({ collect: true, schedules: false });
   await send(app, [order('ann', '1'), order('ann', '2'), order('bob', '3')]);
   t.equal(await membersOf(app, 'buyers'), 1);
+});
+
+t.test('lists the track events that it has seen, with the types of their properties', async (t) => {
+  const service = loggingService(t);
+  const app = await service.open();
+  await app.start({ collect: true, schedules: false });
+  const types = { a: 1, b: 'x', c: true, d: null, e: [1], f: { g: 1 }, h: 1.5 };
+  await send(app, [
+    { type: 'track', event: 'Odd', userId: 'u', properties: types },
+    { type: 'track', event: 'Odd', userId: 'u', properties: { a: 'text' } },
+    { type: 'track', event: 'Bare', userId: 'u' },
+    { type: 'page', name: 'No track', userId: 'u', properties: { a: 1 } },
+  ]);
+  const seen = await seenEvents(app.store.events, join(service.folder, 'events'), () => 'token');
+  const once = (name: string, type: string) => ({ name, types: [type], isRequired: false });
+  t.same(seen, [
+    { name: 'Bare', properties: [] },
+    {
+      name: 'Odd',
+      properties: [
+        { name: 'a', types: ['number', 'string'], isRequired: true },
+        ...[once('b', 'string'), once('c', 'boolean'), once('d', 'null'), once('e', 'array'), once('f', 'object')],
+        once('h', 'number'),
+      ],
+    },
+  ]);
 });

@@ -38,6 +38,28 @@ t.test('handles each message of a batch as if sent alone, with the same bytes', 
   ]);
 });
 
+t.test('names messages without a handler, and the sender notes it', async (t) => {
+  const { send } = start({ on: { delete() {} } });
+  const { status, ...answer } = await send([webhook('delete'), webhook('page'), '{"type":"page"}', webhook('track')]);
+  t.same(answer, {
+    received: true,
+    rejected: [{ index: 2, code: 'invalid_body', retry: false }],
+    unhandled: [1, 3],
+  });
+  const exchange = { outcome: 'success', status, error: null, answer: JSON.stringify(answer) } as unknown as Exchange;
+  const errors = readAnswer(exchange, 4, []).map(({ outcome, error }) => [outcome, error]);
+  t.same(errors, [
+    ['success', null],
+    ['success', 'unhandled'],
+    ['refused', 'rejected_invalid_body'],
+    ['success', 'unhandled'],
+  ]);
+  for (const unhandled of [true, 'x', [9], [-1], [0.5], null]) {
+    const odd = { ...exchange, answer: JSON.stringify({ unhandled }) };
+    t.same(readAnswer(odd, 1, []), [odd], 'an odd note fails nothing');
+  }
+});
+
 t.test('asks for failed messages again, not for refused ones, and handles only those again', async (t) => {
   const seen: string[] = [];
   let fails = true;

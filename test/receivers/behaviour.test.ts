@@ -265,6 +265,24 @@ t.test('answers 200 and calls unhandled for messages without a handler, unknown 
   t.same(seen, ['page', '__proto__', 'constructor']);
 });
 
+t.test('hands an event to the handler of its name, or of all others', async (t) => {
+  const seen: string[] = [];
+  const track = {
+    'Order Completed': ({ properties }: { properties: { total?: unknown } }) =>
+      void seen.push(`total ${properties.total}`),
+    constructor: () => void seen.push('constructor'),
+  };
+  const { send } = start({ on: { track } });
+  t.same(await send(webhook('track', { properties: { total: 5 } })), { status: 200, received: true });
+  t.match(await send(webhook('track', { event: 'Order Complete' })), { status: 200, unhandled: true });
+  t.match(await send(webhook('track', { event: '__proto__' })), { status: 200, unhandled: true });
+  await send(webhook('track', { event: 'constructor' }));
+  const others = start({ on: { track: { ...track, '*': ({ event }) => void seen.push(event) } } });
+  t.same(await others.send(webhook('track', { event: 'toString' })), { status: 200, received: true });
+  t.same(seen, ['total 5', 'constructor', 'toString']);
+  t.throws(() => createReceiver({ secret, on: { track: { A: 'b' } } } as never), /^on.track.A is a function/);
+});
+
 t.test('quarantines bodies that do not parse instead of losing them with a 400', async (t) => {
   const kept: string[] = [];
   const invalid = { reason: '', text: '' };

@@ -96,44 +96,47 @@ const bodies = {
 
 for (const [name, openStore] of Object.entries(stores)) {
   for (const signing of ['standard', 'both'] as const) {
-    t.test(`${name}: with '${signing}', handles a request once, whichever of its signatures are stripped`, async (t) => {
-      for (const { sender, receiver } of rotations) {
-        for (const [what, make] of Object.entries(bodies)) {
-          const body = make();
-          const copies = copiesOf(body, sender, signing);
-          for (const first of copies) {
-            for (const open of name === 'inbox' ? [createReceiver] : [createReceiver, createEdgeReceiver]) {
-              const store = openStore();
-              const handled = signal();
-              let calls = 0;
-              const hooks = open({
-                secret: receiver,
-                signing,
-                log: silent,
-                ...(store && { store }),
-                ...(name === 'inbox' && { ack: 'stored' }),
-                on: {
-                  track() {
-                    calls += 1;
-                    handled.resolve();
+    t.test(
+      `${name}: with '${signing}', handles a request once, whichever of its signatures are stripped`,
+      async (t) => {
+        for (const { sender, receiver } of rotations) {
+          for (const [what, make] of Object.entries(bodies)) {
+            const body = make();
+            const copies = copiesOf(body, sender, signing);
+            for (const first of copies) {
+              for (const open of name === 'inbox' ? [createReceiver] : [createReceiver, createEdgeReceiver]) {
+                const store = openStore();
+                const handled = signal();
+                let calls = 0;
+                const hooks = open({
+                  secret: receiver,
+                  signing,
+                  log: silent,
+                  ...(store && { store }),
+                  ...(name === 'inbox' && { ack: 'stored' }),
+                  on: {
+                    track() {
+                      calls += 1;
+                      handled.resolve();
+                    },
                   },
-                },
-              } as never);
-              const isHandledByFirst = first === copies[0];
-              for (const copy of isHandledByFirst ? copies : [first, copies[0], first]) {
-                const headers = { 'content-type': 'application/json', ...copy };
-                const answer = await hooks.handle(new Request('http://app/hooks', { method: 'POST', headers, body }));
-                t.equal(answer.status, 200);
-                await handled.promise;
+                } as never);
+                const isHandledByFirst = first === copies[0];
+                for (const copy of isHandledByFirst ? copies : [first, copies[0], first]) {
+                  const headers = { 'content-type': 'application/json', ...copy };
+                  const answer = await hooks.handle(new Request('http://app/hooks', { method: 'POST', headers, body }));
+                  t.equal(answer.status, 200);
+                  await handled.promise;
+                }
+                t.equal(calls, 1, `${what} of ${sender}`);
+                await hooks.close();
+                store?.close();
               }
-              t.equal(calls, 1, `${what} of ${sender}`);
-              await hooks.close();
-              store?.close();
             }
           }
         }
-      }
-    });
+      },
+    );
   }
 }
 

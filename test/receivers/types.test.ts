@@ -18,6 +18,8 @@ const wrong = [
   "app.register(receiver, { path: '/', secret: 's', on: { audience: { vips: { entered: (m) => m.reasons } } } });",
   "app.register(receiver, { path: '/', secret: 's', on: { track: (m) => m.groupId } });",
   "app.register(receiver, { path: '/', secret: 's', on: { delete: (m) => m.version } });",
+  "app.register(receiver, { path: '/', secret: 's', on: { track: { 'Order Completed': (m) => m.groupId } } });",
+  "app.register(receiver, { path: '/', secret: 's', on: { track: { 'Order Completed': 'no function' } } });",
   "app.register(receiver, { path: '/', secret: 's', on: { alias: (m) => m['Previous ID'] } });",
   "app.register(receiver, { path: '/', secret: 's', ack: 'stored', on: {} });",
   "app.register(onDelete, { path: '/', secret: 's', handler: (m) => m.traits });",
@@ -40,6 +42,7 @@ app.register(receiver, {
 });
 app.register(onDelete, { path: '/', secret: 's', handler: (m) => m.userId.length });
 createReceiver({ secret: ['a', 'b'], on: {} });
+createReceiver({ secret: 's', on: { track: { A: ({ event, properties }) => event + properties['a'], '*': (m) => m.event } } });
 createReceiver({ secret: process.env['UNSET'], on: {} });
 
 // As @types/aws-lambda has them.

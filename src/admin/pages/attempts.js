@@ -21,6 +21,15 @@ export function Attempts({ attempts, caption = 'Attempts, last logged first', of
   return html`<${Table} caption=${caption} rows=${attempts} columns=${columns} keyOf=${keyOf} />`;
 }
 
+/**
+ * The status of an attempt, and its error if the status does not say it.
+ *
+ * @param {{ status: number | null, error: string | null }} attempt
+ */
+export function answerText({ status, error }) {
+  return [status, error === `status_${status}` ? null : error].filter((part) => part !== null).join(' ');
+}
+
 /** @typedef {import('./ui.js').Column} Column */
 
 /** @type {Column} */
@@ -48,7 +57,7 @@ const ANSWER = {
   title: 'Answer',
   wide: true,
   cell: ({ status, error, response }) =>
-    html`${[status, error === `status_${status}` ? null : error].filter((part) => part !== null).join(' ') || '–'}${
+    html`${answerText({ status, error }) || '–'}${
       response && html`<small><code>${response.slice(0, 300)}</code></small>`
     }`,
 };

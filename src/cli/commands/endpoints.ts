@@ -220,7 +220,7 @@ function attemptTable(records: readonly AttemptRecord[], terminal: Terminal): st
 
 /** The start of the answer in one line, without control characters, or the reason for having none. */
 function answer({ response, error, status }: AttemptRecord): string {
-  const text = response ?? (status === null ? (error ?? '') : '');
+  const text = response ?? (error === `status_${status}` ? '' : (error ?? ''));
   const line = text
     .slice(0, ANSWER_WIDTH * 4)
     .replaceAll(/[\p{C}\s]+/gu, ' ')

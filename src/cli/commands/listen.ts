@@ -15,6 +15,7 @@ interface ListenOptions {
   readonly fail?: FailureShare;
   readonly slow: number;
   readonly maxBody: number;
+  readonly forward?: URL;
   readonly json?: boolean;
 }
 
@@ -30,10 +31,15 @@ Examples:
   $ rollcall listen --port 0 --json | jq .body       any free port, one JSON object per request
   $ rollcall listen --port 9000 --fail 503:0.3       answer 503 to 30 % of the requests
   $ rollcall listen --port 9000 --slow 6s            answer later than Rollcall waits (5 s)
+  $ rollcall listen --forward http://localhost:3000/hooks   pass requests on to an app, and print its answers
+
+If the app answers 401 to a signature that is right by --secret, the request is posted to it again, signed as usual
+mistakes would sign it. If it accepts one of these, the mistake is printed.
 
 Other users of the machine can see a secret in the arguments. ROLLCALL_SECRET keeps it out of them.
 
-With --json a request is {"at","method","path","headers","body","signature","status"}; signature is one of
+With --json a request is {"at","method","path","headers","body","signature","status"}, with --forward also "answer":
+{"status","type","body","advice"}. signature is one of
 verified, unsigned, signature_missing, signature_malformed, signature_mismatch, webhook_headers_missing,
 webhook_headers_malformed, webhook_signature_mismatch.`;
 
@@ -45,6 +51,7 @@ export function addListen(program: Command, context: CliContext): void {
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .addOption(secretOption())
     .option('--fail <status[:share]>', 'answer with this status, to this share (0 to 1) of the requests', failure)
+    .addOption(forwardOption())
     .option('--slow <duration>', 'wait before each answer', milliseconds, 0)
     .option('--max-body <bytes>', 'refuse larger bodies with 413', wholeNumber(1), 1024 * 1024)
     .addOption(jsonOption())
@@ -58,15 +65,21 @@ function secretOption(): Option {
   return orVariable(option, 'ROLLCALL_SECRET');
 }
 
+function forwardOption(): Option {
+  const description = "pass requests on to this URL, and answer as it does; without a path, to each request's own";
+  return new Option('--forward <url>', description).argParser(webUrl).conflicts('fail');
+}
+
 async function listen(options: ListenOptions, { terminal }: CliContext): Promise<void> {
-  const { port, host, fail, slow, secret, maxBody } = options;
+  const { port, host, fail, slow, secret, maxBody, forward } = options;
   const colour = hasColours(terminal.stdout);
-  const { createCapture } = await import('../capture.ts');
+  const [{ createCapture }, { forwardTo }] = await Promise.all([import('../capture.ts'), import('../forward.ts')]);
   const server = createCapture({
     secrets: secret,
     bodyLimit: maxBody,
     delay: slow,
     clock: systemClock,
+    forward: forward && forwardTo(forward, secret),
     answer: () => (fail && systemClock.random() < fail.share ? fail.status : 200),
     onRequest: (request: Captured) =>
       options.json ? printJson(terminal, request) : print(terminal, describeRequest(request, colour)),
@@ -83,6 +96,12 @@ async function listen(options: ListenOptions, { terminal }: CliContext): Promise
   await Promise.race([aborted(terminal.signal), failed]);
   server.close();
   server.closeAllConnections();
+}
+
+function webUrl(text: string): URL {
+  const url = URL.parse(text);
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url;
+  throw new InvalidArgumentError('It must be a URL, such as http://localhost:3000/hooks.');
 }
 
 function failure(text: string): FailureShare {

@@ -1,34 +1,50 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type CliContext, EXIT } from '../context.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { configOption, jsonOption, notEmpty, wholeNumber } from '../options.ts';
+import { answerText } from '../output/answer-text.ts';
 import { stateColours } from '../output/state-colours.ts';
 import { note, print, printJson } from '../output/terminal.ts';
+import { type TestBodyOptions, testBodies } from '../test-bodies.ts';
 import { testable, testDestination } from '../test-event.ts';
 
 const HELP = `
-Example:
-  $ rollcall test crm -c rollcall.yaml
+Examples:
+  $ rollcall test crm                                           a track event
+  $ rollcall test crm --type delete                             any kind
+  $ rollcall test crm --audience big_spenders                   a made-up user enters the audience
+  $ rollcall test crm --audience big_spenders --user customer-7 what a real user is now
+  $ rollcall test crm --batch 100                               many messages in one request
 
 It posts a track event "Rollcall Test" of the user rollcall-test, signed as deliveries are, to each endpoint at once
 and prints the answers. It bypasses the queue, the windows and the attempt log, and also reaches a destination that is
-disabled or paused. The store is not opened. The hooks of alerts are destinations named rollcall:alerts:NAME: they get
-an alert marked as a test.
+disabled or paused. The store is opened only for --user with --audience; that change has context.test. Changes have no
+sequence. The hooks of alerts are destinations named rollcall:alerts:NAME: they get an alert marked as a test.
+
+If a receiver answers 401, the event is posted again, signed as usual mistakes would sign it. If it accepts one of
+these, the advice names the mistake.
 
 With --json an endpoint is {"destination","endpoint","url","outcome","status","error","ms","signatures","response",
 "advice"}. Exit codes: 0 every endpoint accepted it, 1 one did not, 2 bad usage or configuration.`;
 
-interface TestOptions {
-  readonly config: string;
+interface TestOptions extends TestBodyOptions {
   readonly json?: boolean;
 }
+
+/** The most messages that a batch of the sender has. */
+const BATCH_LIMIT = 4096;
 
 export function addTest(program: Command, context: CliContext): void {
   program
     .command('test')
-    .description('post a signed test event to a destination, and print the answer')
+    .description('post a signed test message to a destination, and print the answer')
     .argument('<destination>', 'its name')
+    .addOption(new Option('--type <type>', 'kind of message').choices(MESSAGE_TYPES))
+    .addOption(new Option('--audience <key>', 'a change of this audience or trait').conflicts('type'))
+    .option('--user <id>', 'user id of the message; with --audience, what that user is now', notEmpty)
+    .option('--batch <n>', 'this many messages in one request', wholeNumber(1, BATCH_LIMIT))
     .addOption(configOption())
     .addOption(jsonOption())
     .addHelpText('after', HELP)
@@ -43,25 +59,23 @@ async function test(name: string, options: TestOptions, { terminal, setExitCode 
     const known = testable(config).map((each) => each.name);
     throw new RollcallError('bad_usage', nothingNamed('destination', [name], known));
   }
+  const bodies = await testBodies(options, config, terminal);
+  if (bodies !== undefined && !config.destinations.includes(destination)) {
+    throw new RollcallError('bad_usage', `${name} gets alerts only: leave out the options of messages.`);
+  }
   const colour = stateColours(terminal);
-  for (const result of await testDestination(destination, config)) {
-    const { url, outcome, status, error, ms, signatures, response, advice } = result;
+  for (const result of await testDestination(destination, config, bodies)) {
+    const { url, outcome, ms, signatures, response, advice } = result;
     if (advice !== null) setExitCode(EXIT.failed);
     if (options.json) {
       printJson(terminal, result);
       continue;
     }
     const signed = signatures.length > 0 ? `signed by ${signatures.join(' and ')}` : 'not signed';
-    print(terminal, `${url}: ${colour(outcome, cameBack(status, error))} in ${ms} ms, ${signed}`);
+    print(terminal, `${url}: ${colour(outcome, answerText(result))} in ${ms} ms, ${signed}`);
     if (response !== null) print(terminal, `  it answered: ${oneLine(response)}`);
     if (advice !== null) note(terminal, `  ${advice}${advice.endsWith('?') ? '' : '.'}`);
   }
-}
-
-/** The status, and the error if the answer to a batch rejects what its status accepts. */
-function cameBack(status: number | null, error: string | null): string {
-  if (status === null) return String(error);
-  return error === null || error === `status_${status}` ? String(status) : `${status} ${error}`;
 }
 
 const WIDTH = 200;

@@ -3,6 +3,7 @@ import type { Story, StoryChange, ToldDestination } from '../../../jobs/index.ts
 import { storyLine } from '../../admin/lines.ts';
 import type { CliContext } from '../context.ts';
 import { hint, instantOption } from '../options.ts';
+import { answerText } from '../output/answer-text.ts';
 import { stateColours } from '../output/state-colours.ts';
 import { inLine, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
@@ -110,7 +111,7 @@ function toldText({ destination, attempt, deadLetter }: ToldDestination, termina
     ...(attempt === null
       ? []
       : [
-          `${colour(attempt.outcome)} ${attempt.status ?? attempt.error ?? ''} at ${iso(attempt.at)} (${Math.round(attempt.ms)} ms), delivery ${attempt.delivery}`,
+          `${colour(attempt.outcome)} ${answerText(attempt)} at ${iso(attempt.at)} (${Math.round(attempt.ms)} ms), delivery ${attempt.delivery}`,
         ]),
     ...(deadLetter === null ? [] : [`${colour('dead', 'dead letter')} ${deadLetter.id}: ${deadLetter.reason}`]),
   ];

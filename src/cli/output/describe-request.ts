@@ -3,6 +3,9 @@ import { count, painter } from './terminal.ts';
 
 const PLUMBING = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding', 'accept']);
 
+/** Characters of an app's answer that are shown. */
+const ANSWER_WIDTH = 300;
+
 export function describeRequest(request: Captured, colour: boolean): string {
   const { green, red, dim, bold } = painter(colour);
   const good = request.signature === 'verified' || request.signature === 'unsigned';
@@ -14,7 +17,11 @@ export function describeRequest(request: Captured, colour: boolean): string {
   const headers = Object.entries(request.headers)
     .filter(([name]) => !PLUMBING.has(name))
     .map(([name, value]) => dim(`  ${name}: ${value}`));
-  return [head, ...headers, indent(bodyText(request.body))].join('\n');
+  const { answer } = request;
+  const answered =
+    answer === undefined ? [] : [dim(`  answered ${answer.status} ${answer.body.slice(0, ANSWER_WIDTH)}`.trimEnd())];
+  if (answer?.advice) answered.push(red(`  ${answer.advice}.`));
+  return [head, ...headers, indent(bodyText(request.body)), ...answered].join('\n');
 }
 
 /** Number of messages in a batch; null if the body is not a batch. */

@@ -25,6 +25,8 @@ export interface LoggingService {
   /** Sets the wall clock alone: ahead by this, in milliseconds, until it is set again. */
   setAhead(ms: number): void;
   readonly clock: Clock;
+  /** The configuration that `open` has parsed. */
+  config(audiences?: readonly Audience[], changes?: object): object;
   /** As of one more process on the same store; closed with the test. */
   open(audiences?: readonly Audience[], changes?: object): Promise<App>;
 }
@@ -44,10 +46,24 @@ export function loggingService(t: Test): LoggingService {
     monotonic: steady,
     uptime: () => systemClock.uptime() + passed,
   };
+  const config = (audiences: readonly Audience[] = [], changes = {}) => ({
+    store: url,
+    listen: { port: 0 },
+    admin: ADMIN,
+    sources: [
+      { id: 'shop', writeKey: 'key' },
+      { id: 'personas', writeKey: 'personas-key' },
+    ],
+    eventLog: { path: './events' },
+    engines: { lake: isOnPostgres ? { type: 'postgres', url } : { type: 'duckdb', path: './audiences.duckdb' } },
+    audiences: audiences.map((audience) => ({ source: 'personas', guard: { allowEmpty: true }, ...audience })),
+    ...changes,
+  });
   return {
     folder,
     url,
     clock,
+    config,
     advance: (ms) => {
       passed += ms;
     },
@@ -55,20 +71,11 @@ export function loggingService(t: Test): LoggingService {
       ahead = ms;
     },
     async open(audiences = [], changes = {}) {
-      const config = {
-        store: url,
-        listen: { port: 0 },
-        admin: ADMIN,
-        sources: [
-          { id: 'shop', writeKey: 'key' },
-          { id: 'personas', writeKey: 'personas-key' },
-        ],
-        eventLog: { path: './events' },
-        engines: { lake: isOnPostgres ? { type: 'postgres', url } : { type: 'duckdb', path: './audiences.duckdb' } },
-        audiences: audiences.map((audience) => ({ source: 'personas', guard: { allowEmpty: true }, ...audience })),
-        ...changes,
-      };
-      const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', folder, env: {} });
+      const parsed = parseConfig(JSON.stringify(config(audiences, changes)), {
+        file: 'rollcall.yaml',
+        folder,
+        env: {},
+      });
       const app = await App.create(parsed, {
         log: pino({ level: process.env['LOGLEVEL'] ?? 'silent' }, pino.destination(2)),
         clock,

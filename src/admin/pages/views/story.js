@@ -1,4 +1,4 @@
-import { Attempts } from '../attempts.js';
+import { Attempts, answerText } from '../attempts.js';
 import { count, number } from '../format.js';
 import { html } from '../html.js';
 import { useData } from '../live.js';
@@ -86,7 +86,7 @@ function Told({ told: { destination, reached, attempt, deadLetter }, user }) {
   return html`<li><${State} of=${state} label=${attempt || deadLetter ? label : `${destination}: no request is logged`} />
     <span class="soft"> ${
       attempt
-        ? html`<a href=${`/messages/${encodeURIComponent(attempt.messageId)}`}>${attempt.status ?? attempt.error}</a> <${Time} at=${attempt.at} ago=${false} />`
+        ? html`<a href=${`/messages/${encodeURIComponent(attempt.messageId)}`}>${answerText(attempt)}</a> <${Time} at=${attempt.at} ago=${false} />`
         : !deadLetter &&
           html`It waits, or was sent before the log begins. <a href=${addressOf('/messages', { userId: user, destination, state: 'waiting' })}>Look</a>`
     }</span></li>`;

@@ -2,6 +2,7 @@ import { failpoint } from '../../../kernel/failpoint.ts';
 import type { ErasedIds, IdentityLinks } from '../../deleted-ids.ts';
 import type { TableLog } from '../../event-log.ts';
 import { erasingSql, linkQueries, usesOf } from '../../events/erasing.ts';
+import { POSTGRES_SEEN, type SeenRow } from '../../events/seen.ts';
 import { text } from '../arrays.ts';
 import type { StoreContext } from '../context.ts';
 import type { Database } from '../database.ts';
@@ -24,6 +25,7 @@ export function tableLog({ db, url }: StoreContext, during: <T>(work: () => Prom
     ids: () => during(() => allIds(db)),
     restored: () => during(() => restored(db)),
     summary: () => during(() => summary(db)),
+    seen: () => during(() => db.patient<SeenRow>(POSTGRES_SEEN('rollcall.event'))),
     size: () => during(() => sizeOfDays(db)),
   };
 }

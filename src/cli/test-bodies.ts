@@ -1,0 +1,75 @@
+import { bodyBuilder } from '../../jobs/index.ts';
+import { webhook } from '../../receivers/testing.ts';
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
+import { nothingNamed } from '../kernel/spelling.ts';
+import type { MessageType } from '../message-types.ts';
+import type { Terminal } from './output/terminal.ts';
+import { withoutMakingStore } from './unmade-store.ts';
+import { withApp } from './with-app.ts';
+
+/** The user of made-up messages. */
+const USER = 'rollcall-test';
+
+export interface TestBodyOptions {
+  readonly config: string;
+  readonly type?: MessageType;
+  /** Key of an audience or trait: a change of it in place of a message of `type`. */
+  readonly audience?: string;
+  readonly user?: string;
+  readonly batch?: number;
+}
+
+/** The bodies that the options ask for; undefined for the usual test event. */
+export async function testBodies(
+  options: TestBodyOptions,
+  config: Config,
+  terminal: Terminal,
+): Promise<readonly string[] | undefined> {
+  const { type, audience, user = USER, batch = 1 } = options;
+  if (type === undefined && audience === undefined && options.user === undefined && batch === 1) return undefined;
+  const make =
+    audience === undefined ? messageOf(type ?? 'track', user) : await changeOf(audience, options, config, terminal);
+  return Array.from({ length: batch }, () => JSON.stringify(make(`test-${systemClock.token(8)}`)));
+}
+
+type MakeBody = (messageId: string) => object;
+
+const messageOf =
+  (type: MessageType, userId: string): MakeBody =>
+  (messageId) => {
+    if (type === 'delete') return webhook(type, { userId });
+    if (type === 'alias') return webhook(type, { messageId, 'User ID': userId });
+    return webhook(type, { messageId, userId, ...(type === 'track' && { event: 'Rollcall Test' }) });
+  };
+
+/** A change to what the user is now, or a made-up user's entry. It has no sequence, so that it overtakes no real change. */
+async function changeOf(
+  key: string,
+  options: TestBodyOptions,
+  { audiences, traits }: Config,
+  terminal: Terminal,
+): Promise<MakeBody> {
+  const found = [...audiences, ...traits].find((each) => each.key === key);
+  if (found === undefined) {
+    const known = [...audiences, ...traits].map((each) => each.key);
+    throw new RollcallError('bad_usage', nothingNamed('audience or trait', [key], known));
+  }
+  const kind = audiences.some((each) => each.key === key) ? 'audience' : 'trait';
+  const { user } = options;
+  const story =
+    user === undefined
+      ? null
+      : await withApp(options, { terminal, adapt: withoutMakingStore }, ({ app }) => app.sync.why(key, user));
+  const present = story === null ? kind === 'audience' : story.member === true;
+  const now = systemClock.now();
+  const build = bodyBuilder({ key, kind, columns: [], removed: [], at: now, now: () => now });
+  return (messageId) => {
+    const body = JSON.parse(build(messageId, user ?? USER, present, story?.value ?? null, 0));
+    delete body.context.personas.sequence;
+    // Users are real: receivers can tell the test from a change.
+    if (story !== null) body.context.test = true;
+    return body;
+  };
+}
