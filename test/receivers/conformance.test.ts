@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { sign } from '../../receivers/index.ts';
 import { parseMessage } from '../../receivers/parse/parse.ts';
 import { type CaseResult, conformance, createSender, webhook } from '../../receivers/testing.ts';
 import { hosts, serve } from './helpers/hosts.ts';
@@ -65,6 +66,59 @@ t.test('says in rollcall-receiver-check in one line that a URL cannot be reached
   t.equal(failure.code, 1);
   t.equal(failure.stdout, '');
   t.match(failure.stderr, /^http:.* can't be reached: ECONNREFUSED\n$/);
+});
+
+t.test('checks repetitions and order by what the handlers have written', async (t) => {
+  const careful: string[] = [];
+  const write = ({ messageId }: { messageId?: string | undefined }) => void careful.push(String(messageId));
+  const { url, close } = await hosts.node({ secret, signing: 'both', on: { identify: write, track: write } });
+  t.after(close);
+  for (const signing of ['x-signature', 'standard'] as const) {
+    const target = { url, secret, signing, batches: true, handled: () => careful.join() };
+    for await (const { name, verdict, error } of conformance(target)) t.equal(verdict, 'right', name, { error });
+  }
+  const careless: string[] = [];
+  const app = await serve(
+    async (request, response) => {
+      const body = await text(request).catch(() => '{}');
+      const { messageId, batch = [] } = JSON.parse(body || '{}');
+      for (const each of [messageId, ...batch.map((one: { messageId?: string }) => one.messageId)]) careless.push(each);
+      response.end();
+    },
+    async () => {},
+  );
+  t.after(app.close);
+  const wrong: string[] = [];
+  for await (const { name, verdict, error } of conformance({
+    url: app.url,
+    secret,
+    batches: true,
+    handled: () => careless.join(),
+    timeout: 2_000,
+  })) {
+    if (verdict === 'wrong' && /handled .* instead of/.test(error ?? '')) wrong.push(name);
+  }
+  t.same(wrong, [
+    'repetition: handled once',
+    'repetition: handled once, though sent three times at once',
+    'order: an older change after a newer one is not handled',
+    'repetition: a message of two batches is handled once',
+  ]);
+});
+
+t.test('gives advice only to a receiver that differs where the sender sends nothing, and ends with 0', async (t) => {
+  const { url, close } = await serve(
+    async (request, response) => {
+      const body = await text(request).catch(() => '');
+      const isRight = request.headers['x-signature'] === sign(body, secret);
+      response.writeHead(isRight ? 204 : 403).end();
+    },
+    async () => {},
+  );
+  t.after(close);
+  const { stdout } = await run(process.execPath, [check, url, '--secret', secret]);
+  t.match(stdout, /^advice +signature: missing +403 +expected 401$/m);
+  t.match(stdout, /^\d+ of \d+ right, advice on \d+\nNot checked without --log: repetitions and order\.$/m);
 });
 
 t.test('fails only one case for a receiver that waits for bytes that never arrive', async (t) => {
