@@ -80,9 +80,8 @@ t.test('checks repetitions and order by what the handlers have written', async (
   const careless: string[] = [];
   const app = await serve(
     async (request, response) => {
-      const body = await text(request).catch(() => '{}');
-      const { messageId, batch = [] } = JSON.parse(body || '{}');
-      for (const each of [messageId, ...batch.map((one: { messageId?: string }) => one.messageId)]) careless.push(each);
+      const body = await text(request).catch(() => '');
+      for (const [, id = ''] of body.matchAll(/"messageId":"([^"]+)"/g)) careless.push(id);
       response.end();
     },
     async () => {},
