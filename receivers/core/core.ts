@@ -242,7 +242,7 @@ class Jobs {
     const deletes = deletedBy(parsed, this.#deletedScopeOf(scope));
     const request = new OpenRequest(verified);
     if (key !== undefined || change !== undefined || deletes !== undefined) {
-      const otherKeys = otherKeysOf(verified, this.#scopeOf);
+      const otherKeys = verified.others && otherKeysOf(verified.others, this.#scopeOf);
       request.opening = { key, otherKeys, change, holder: this.leases.newHolder(), deletes };
     }
     const job = new Job(parsed, request, log);

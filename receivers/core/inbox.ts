@@ -82,7 +82,7 @@ export class InboxWorker {
       const user = 'userId' in parsed.message ? parsed.message.userId : undefined;
       requests.set(each, {
         key,
-        otherKeys: otherKeysOf(verified, scopeOf),
+        otherKeys: verified.others && otherKeysOf(verified.others, scopeOf),
         body,
         url,
         secret,

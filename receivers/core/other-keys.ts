@@ -1,16 +1,12 @@
 import type { Inbox, Opening, ReceiverStore, StoredRequest } from '../store.ts';
+import type { SenderKey } from '../verify/verifier.ts';
 import { after } from './after.ts';
-import type { VerifiedFields } from './request.ts';
 
 /**
  * A request may be signed by both schemes, and by each secret of a sender that rotates them. Its copies could be handled
  * again without some of the signatures, so the keys that each of them gives are all remembered.
  */
-export function otherKeysOf(
-  { others }: Pick<VerifiedFields, 'others'>,
-  scopeOf: (sender: string) => string,
-): readonly string[] | undefined {
-  if (others === undefined || others.length === 0) return undefined;
+export function otherKeysOf(others: readonly SenderKey[], scopeOf: (sender: string) => string): readonly string[] {
   return [...new Set(others.map(({ sender, key }) => `${scopeOf(sender)}|${key}`))];
 }
 

@@ -50,6 +50,9 @@ const next = {
 };
 const layout = { 'app/layout.js': 'export default ({ children }) => children;\n' };
 
+/** Requests that could be forms of other sites, which some frameworks refuse with 403. */
+const GUARDED = [/^unsigned, without body/, /^content-type: (text|missing)/];
+
 const hosts: readonly Host[] = [
   { recipe: 'Nest', files: { 'app.module.js': module }, run: [node, 'main.ts'] },
   { recipe: 'Nest with Fastify', files: { 'app.module.js': module }, run: [node, 'main.ts'] },
@@ -94,12 +97,14 @@ const hosts: readonly Host[] = [
     build: [node, bin('vite/bin/vite.js'), 'build'],
     run: [node, 'build'],
     env: { BODY_SIZE_LIMIT: '1M' },
+    // Its guard against forms of other sites comes first.
+    own: GUARDED,
   },
   {
     recipe: 'React Router',
     files: react,
-    build: [node, bin('@react-router/dev/bin.js'), 'build'],
-    run: [node, bin('@react-router/serve/bin.js'), 'build/server/index.js'],
+    build: [node, bin('@react-router/dev/bin.cjs'), 'build'],
+    run: [node, bin('@react-router/serve/bin.cjs'), 'build/server/index.js'],
   },
   {
     recipe: 'Astro',
@@ -108,6 +113,7 @@ const hosts: readonly Host[] = [
     },
     build: [node, bin('astro/bin/astro.mjs'), 'build'],
     run: [node, 'dist/server/entry.mjs'],
+    own: GUARDED,
   },
   {
     recipe: 'Nuxt',
@@ -128,7 +134,8 @@ function writeSite(t: Test, { recipe, files = {}, adapt = (code) => code }: Host
   const site = mkdtempSync(join(HERE, 'site-'));
   t.teardown(() => rmSync(site, { recursive: true, force: true }));
   const code = adapt(found.code).replace('forget(userId)', FORGET).replace('3000', String(port));
-  const dependencies = { '@rollcall/receivers': '*', next: '*', nuxt: '*' };
+  // What some frameworks would otherwise install themselves.
+  const dependencies = { isbot: '*', next: '*', nuxt: '*' };
   const all = {
     'package.json': JSON.stringify({ private: true, type: 'module', main: found.file, dependencies }),
     [found.file]: code,
@@ -181,7 +188,7 @@ async function start(t: Test, host: Host, cwd: string, env: Record<string, strin
   return { url, said, stop };
 }
 
-const ONLY = process.env['HOSTS']?.split(',');
+const ONLY = process.env['HOSTS']?.split(';');
 
 for (const host of hosts) {
   const { recipe, name = recipe, own = [] } = host;
