@@ -1,5 +1,6 @@
 import type { ComputedType } from '../../jobs/index.ts';
-import type { SeenEvent, SeenType } from '../store/events/seen.ts';
+import type { SeenType } from '../store/event-log.ts';
+import type { SeenEvent } from '../store/events/seen.ts';
 
 /**
  * A TypeScript declaration that names the audiences, traits and events for the receiver kit, so that a handler for another

@@ -1,7 +1,6 @@
 import type { Activity } from '../definition/definition.ts';
 import type { MESSAGE_PARTS } from '../definition/places.ts';
 import type { ErasedIds, IdentityLinks } from './deleted-ids.ts';
-import type { SeenRow } from './events/seen.ts';
 import type { Fence } from './fleet.ts';
 
 /** The lease to seal, merge and delete, across all processes. */
@@ -191,5 +190,16 @@ interface TableSummary {
   readonly from: string | null;
   readonly to: string | null;
 }
+
+export type SeenType = 'string' | 'number' | 'boolean' | 'object' | 'array' | 'null';
+
+/** A property of a track event as one type, and how often; an event without properties has one row with nulls. */
+export type SeenRow = readonly [
+  event: string,
+  times: number,
+  property: string | null,
+  type: SeenType | null,
+  timesProperty: number | null,
+];
 
 export type EventLog = FileLog | TableLog;

@@ -46,7 +46,7 @@ const svelte = {
   'src/app.html': '<html><head>%sveltekit.head%</head><body>%sveltekit.body%</body></html>',
 };
 const next = {
-  'next.config.js': `export default { turbopack: { root: ${JSON.stringify(ROOT)} } };\n`,
+  'next.config.js': `export default { turbopack: { root: ${JSON.stringify(ROOT)} }, typescript: { ignoreBuildErrors: true } };\n`,
 };
 const layout = { 'app/layout.js': 'export default ({ children }) => children;\n' };
 

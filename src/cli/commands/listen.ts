@@ -73,7 +73,8 @@ function forwardOption(): Option {
 async function listen(options: ListenOptions, { terminal }: CliContext): Promise<void> {
   const { port, host, fail, slow, secret, maxBody, forward } = options;
   const colour = hasColours(terminal.stdout);
-  const [{ createCapture }, { forwardTo }] = await Promise.all([import('../capture.ts'), import('../forward.ts')]);
+  const { createCapture } = await import('../capture.ts');
+  const { forwardTo } = await import('../forward.ts');
   const server = createCapture({
     secrets: secret,
     bodyLimit: maxBody,

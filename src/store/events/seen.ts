@@ -1,8 +1,6 @@
-import type { EventLog, TableLog } from '../event-log.ts';
+import type { EventLog, FileLog, SeenRow, SeenType } from '../event-log.ts';
 import { Workbench } from './parquet.ts';
 import { loadLog } from './scan.ts';
-
-export type SeenType = 'string' | 'number' | 'boolean' | 'object' | 'array' | 'null';
 
 /** A track event that the log has seen. */
 export interface SeenEvent {
@@ -10,7 +8,7 @@ export interface SeenEvent {
   readonly properties: readonly SeenProperty[];
 }
 
-export interface SeenProperty {
+interface SeenProperty {
   readonly name: string;
   readonly types: readonly SeenType[];
   /** True if every event of this name had it. */
@@ -21,25 +19,25 @@ export interface SeenProperty {
 const EVENTS_LIMIT = 500;
 const PROPERTIES_LIMIT = 20_000;
 
-interface Dialect {
+interface SeenDialect {
   /** A FROM item with the members of an object. */
   readonly each: string;
   /** The JSON type of a member, in lowercase. */
   readonly type: string;
 }
 
-const DUCKDB: Dialect = {
+const DUCKDB: SeenDialect = {
   each: 'json_each(coalesce(tracks.properties, $$null$$::json))',
   type: `CASE member.type WHEN 'VARCHAR' THEN 'string' WHEN 'BOOLEAN' THEN 'boolean' WHEN 'OBJECT' THEN 'object'
     WHEN 'ARRAY' THEN 'array' WHEN 'NULL' THEN 'null' ELSE 'number' END`,
 };
-const POSTGRES: Dialect = {
+const POSTGRES: SeenDialect = {
   each: "jsonb_each(CASE WHEN jsonb_typeof(tracks.properties) = 'object' THEN tracks.properties ELSE '{}' END)",
   type: 'jsonb_typeof(member.value)',
 };
 
 /** Rows `[event, times seen, property, type, times seen]`; without properties the last three are null. */
-function seenQuery(events: string, { each, type }: Dialect): string {
+function seenQuery(events: string, { each, type }: SeenDialect): string {
   const tracks = `(SELECT event, properties FROM ${events} AS log WHERE type = 'track' AND event IS NOT NULL)`;
   return `WITH names AS (
       SELECT event, count(*) AS seen FROM ${tracks} AS tracks GROUP BY event ORDER BY seen DESC, event LIMIT ${EVENTS_LIMIT}
@@ -54,14 +52,6 @@ function seenQuery(events: string, { each, type }: Dialect): string {
 
 export const POSTGRES_SEEN = (events: string) => seenQuery(events, POSTGRES);
 
-export type SeenRow = readonly [
-  event: string,
-  times: number,
-  property: string | null,
-  type: SeenType | null,
-  timesProperty: number | null,
-];
-
 /**
  * The track events in the log, with the types of their properties. It reads the whole log, but returns no values.
  *
@@ -71,7 +61,7 @@ export async function seenEvents(log: EventLog, folder: string, token: () => str
   return eventsOf(log.kind === 'table' ? await log.seen() : await seenInFiles(log, folder, token));
 }
 
-async function seenInFiles(log: Exclude<EventLog, TableLog>, folder: string, token: () => string): Promise<SeenRow[]> {
+async function seenInFiles(log: FileLog, folder: string, token: () => string): Promise<SeenRow[]> {
   const { files, tail } = await log.state();
   if (files.length === 0 && tail.events === 0) return [];
   const bench = await Workbench.open(folder, token);

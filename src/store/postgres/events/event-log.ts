@@ -1,8 +1,8 @@
 import { failpoint } from '../../../kernel/failpoint.ts';
 import type { ErasedIds, IdentityLinks } from '../../deleted-ids.ts';
-import type { TableLog } from '../../event-log.ts';
+import type { SeenRow, TableLog } from '../../event-log.ts';
 import { erasingSql, linkQueries, usesOf } from '../../events/erasing.ts';
-import { POSTGRES_SEEN, type SeenRow } from '../../events/seen.ts';
+import { POSTGRES_SEEN } from '../../events/seen.ts';
 import { text } from '../arrays.ts';
 import type { StoreContext } from '../context.ts';
 import type { Database } from '../database.ts';
