@@ -49,7 +49,8 @@ t.test('has every file of ours that a document or a comment names', async (t) =>
   const named =
     /(?<![\w/.@-])(?:src|jobs|receivers|test|docs|bench|deploy|examples|scripts)\/[\w./-]*\.(?:ts|md|sql|yaml|json)\b/g;
   // Others call different things by these names.
-  const isForeign = (path: string) => path === 'src/rollcall.d.ts' || /^examples\/(?!shop)/.test(path);
+  const isForeign = (path: string) =>
+    /^src\/(rollcall\.d|pages\/hooks)\.ts$/.test(path) || /^examples\/(?!shop)/.test(path);
   for (const page of [...pages, ...files]) {
     const own = page.startsWith('test/') ? [] : [...text(page).matchAll(named)].map(([path]) => path);
     for (const path of new Set(own)) {

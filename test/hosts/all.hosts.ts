@@ -90,6 +90,8 @@ const hosts: readonly Host[] = [
     files: { ...next, ...layout },
     build: [node, bin('next/dist/bin/next'), 'build'],
     run: [node, bin('next/dist/bin/next'), 'start'],
+    // It reads the body before it calls the route.
+    own: [/^too large/],
   },
   {
     recipe: 'SvelteKit',

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type ComputedBody, createReceiver, type Handler, type ReceivedRequest } from '../../../receivers/index.ts';
 import { silent } from '../helpers/hosts.ts';
+import { FORMER } from './former.ts';
 import { openTables } from './tables.ts';
 
 export interface AppOptions {
@@ -64,7 +65,8 @@ const traced =
   };
 
 const hooks = createReceiver({
-  secret,
+  secret: [secret, FORMER],
+  signing: 'both',
   deadline,
   store: tables.store,
   log: silent,

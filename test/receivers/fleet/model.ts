@@ -1,9 +1,11 @@
+import { hash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { envelope, signed, webhook } from '../../../receivers/testing.ts';
+import { envelope, signed, signStandard, webhook } from '../../../receivers/testing.ts';
 import { randomNumbers } from '../../crash/random.ts';
 import { membership } from '../helpers/samples.ts';
 import type { Fleet } from './fleet.ts';
+import { FORMER } from './former.ts';
 import type { Tables } from './tables.ts';
 
 /** Audiences whose handlers promise that their table never goes backwards. */
@@ -170,8 +172,10 @@ export class Model {
     this.counts.attempts += 1;
     try {
       const given = signed(body, secret);
+      const standard = signStandard(body, [secret, FORMER], { id: hash('sha256', body), at: Date.now() });
+      const headers = { ...given.headers, ...standard };
       const signal = AbortSignal.timeout(lease * 2);
-      const response = await fetch(url + query, { method: 'POST', ...given, signal });
+      const response = await fetch(url + query, { method: 'POST', headers, body: given.body, signal });
       const { rejected = [] } = (await response.json()) as { rejected?: unknown[] };
       if (response.status >= 400 && response.status < 500) throw new TypeError(`answered ${response.status}`);
       return response.status === 200 && rejected.length === 0;
