@@ -122,7 +122,8 @@ export function createSteps(on: Handlers): Steps {
     const computed = computedOf(message);
     const special = computed && computedStep(computed, message as IdentifyBody | TrackBody);
     if (special !== undefined) return special;
-    const step = (message.type === 'track' && eventStep(message as TrackBody)) || (ofKind.get(message.type) as HandlerStep);
+    const step =
+      (message.type === 'track' && eventStep(message as TrackBody)) || (ofKind.get(message.type) as HandlerStep);
     if (computed !== undefined && step === left && on.unhandled === undefined) noteMissed(computed, log);
     return step;
   };
