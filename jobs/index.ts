@@ -1,8 +1,10 @@
+export { nameOf } from './audience-or-trait.ts';
 export type { CurrentBody, DeadChange } from './current-bodies.ts';
 export { shownSql } from './definition-sql.ts';
 export { installExtensions, type OpenEngine } from './engines/open.ts';
 export type { Engine, MemberBatch, RunChange } from './engines/port.ts';
 export type { LiveStepReport as LiveStep } from './live/loop.ts';
+export { formsOf } from './run/change-messages.ts';
 export { bodyBuilder } from './run/identify-body.ts';
 export { type ChangePage, type ChangePlace, FIRST_CHANGE } from './run/run-changes.ts';
 export type { AcceptChanges, JobLog, Progress } from './run/run-context.ts';

@@ -1,6 +1,7 @@
-import { bodyBuilder } from '../../jobs/index.ts';
+import { bodyBuilder, formsOf, nameOf } from '../../jobs/index.ts';
 import { webhook } from '../../receivers/testing.ts';
 import type { Config } from '../config/config.ts';
+import type { Destination } from '../destination.ts';
 import { systemClock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { nothingNamed } from '../kernel/spelling.ts';
@@ -21,17 +22,22 @@ export interface TestBodyOptions {
   readonly batch?: number;
 }
 
-/** The bodies that the options ask for; undefined for the usual test event. */
+/** The bodies of each request that the options ask for; undefined for the usual test event. */
 export async function testBodies(
   options: TestBodyOptions,
   config: Config,
+  destination: Destination,
   terminal: Terminal,
-): Promise<readonly string[] | undefined> {
+): Promise<readonly (readonly string[])[] | undefined> {
   const { type, audience, user = USER, batch = 1 } = options;
   if (type === undefined && audience === undefined && options.user === undefined && batch === 1) return undefined;
-  const make =
-    audience === undefined ? messageOf(type ?? 'track', user) : await changeOf(audience, options, config, terminal);
-  return Array.from({ length: batch }, () => JSON.stringify(make(`test-${systemClock.token(8)}`)));
+  const makers =
+    audience === undefined
+      ? [messageOf(type ?? 'track', user)]
+      : await changesOf(audience, options, config, destination, terminal);
+  const made = (index: number) => JSON.stringify(makers[index % makers.length]?.(`test-${systemClock.token(8)}`));
+  if (batch === 1) return makers.map((_, index) => [made(index)]);
+  return [Array.from({ length: batch }, (_, index) => made(index))];
 }
 
 type MakeBody = (messageId: string) => object;
@@ -44,13 +50,18 @@ const messageOf =
     return webhook(type, { messageId, userId, ...(type === 'track' && { event: 'Rollcall Test' }) });
   };
 
-/** A change to what the user is now, or a made-up user's entry. It has no sequence, so that it overtakes no real change. */
-async function changeOf(
+/**
+ * A change to what the user is now, or a made-up user's entry, in the forms of the destination. It has no sequence, so
+ * that it overtakes no real change.
+ */
+async function changesOf(
   key: string,
   options: TestBodyOptions,
-  { audiences, traits }: Config,
+  config: Config,
+  destination: Destination,
   terminal: Terminal,
-): Promise<MakeBody> {
+): Promise<readonly MakeBody[]> {
+  const { audiences, traits } = config;
   const found = [...audiences, ...traits].find((each) => each.key === key);
   if (found === undefined) {
     const known = [...audiences, ...traits].map((each) => each.key);
@@ -64,12 +75,18 @@ async function changeOf(
       : await withApp(options, { terminal, adapt: withoutMakingStore }, ({ app }) => app.sync.why(key, user));
   const present = story === null ? kind === 'audience' : story.member === true;
   const now = systemClock.now();
-  const build = bodyBuilder({ key, kind, columns: [], removed: [], at: now, now: () => now });
-  return (messageId) => {
-    const body = JSON.parse(build(messageId, user ?? USER, present, story?.value ?? null, 0));
-    delete body.context.personas.sequence;
-    // Users are real: receivers can tell the test from a change.
-    if (story !== null) body.context.test = true;
-    return body;
-  };
+  const value = story?.value ?? null;
+  const columns = value === null ? [] : Object.keys(JSON.parse(value));
+  const spec = { key, name: nameOf(key, config), kind, columns, removed: [], at: now, now: () => now } as const;
+  const change = { userId: user ?? USER, present, value, sequence: 0, changedAt: now, cause: null };
+  return formsOf(destination).map((form) => {
+    const build = bodyBuilder(spec, form, destination.columns);
+    return (messageId) => {
+      const body = JSON.parse(build(messageId, { ...change, reason: present ? 'entered' : 'exited' }));
+      delete body.context.personas.sequence;
+      // Users are real: receivers can tell the test from a change.
+      if (story !== null) body.context.test = true;
+      return body;
+    };
+  });
 }

@@ -273,6 +273,35 @@ t.test('posts any kind, a change of membership and a batch', async (t) => {
   ]);
 });
 
+t.test('posts a change in each form that the destination gets, with its columns', async (t) => {
+  const listener = await listen(t, '--secret', 's3cret');
+  const { config, folder } = await workspace(
+    t,
+    listener.url,
+    `  - name: Fans
+    source: personas
+    with: [email, plan]
+    sql: select user_id, email, plan from read_csv('fans.csv')
+`,
+  );
+  await writeFile(join(folder, 'fans.csv'), 'user_id,email,plan\nada,ada@example.com,pro\n');
+  await edit(config, 'name: crm,', 'name: crm, membership: both, columns: { plan: plain },');
+  const test = (...args: string[]) => rollcall(['test', 'crm', '--audience', 'fans', ...args, '-c', config]);
+  t.match(await test(), { code: 0 });
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0 });
+  t.match(await test('--user', 'ada'), { code: 0 });
+  t.match(await test('--batch', '3'), { code: 0 });
+  const bodies = (await listener.stop()).map(({ body }) => body as Record<string, unknown>);
+  t.match(bodies.at(-1), { batch: [{ type: 'identify' }, { type: 'track' }, { type: 'identify' }] });
+  const single = bodies.filter(({ messageId }) => String(messageId).startsWith('test-'));
+  t.match(single, [
+    { type: 'identify', traits: { fans: true } },
+    { type: 'track', event: 'Audience Entered', properties: { audience_name: 'Fans', fans: true } },
+    { type: 'identify', traits: { fans: true, plan: 'pro', email: undefined } },
+    { type: 'track', properties: { fans: true, plan: 'pro', email: undefined }, context: { test: true } },
+  ]);
+});
+
 /** A test event as Python writes it. */
 const inPython = (body: Buffer) =>
   body

@@ -20,8 +20,10 @@ Examples:
 
 It posts a track event "Rollcall Test" of the user rollcall-test, signed as deliveries are, to each endpoint at once
 and prints the answers. It bypasses the queue, the windows and the attempt log, and also reaches a destination that is
-disabled or paused. The store is opened only for --user with --audience; that change has context.test. Changes have no
-sequence. The hooks of alerts are destinations named rollcall:alerts:NAME: they get an alert marked as a test.
+disabled or paused. A change has no sequence, and is posted in each form that the destination gets. With --user it has
+context.test: the receiver kit runs no handler for it, and answers "unhandled", unless its option test is true. Only
+that opens the store. The hooks of alerts are destinations named rollcall:alerts:NAME: they get an alert marked as a
+test.
 
 If a receiver answers 401, the event is posted again, signed as usual mistakes would sign it. If it accepts one of
 these, the advice names the mistake.
@@ -59,12 +61,14 @@ async function test(name: string, options: TestOptions, { terminal, setExitCode 
     const known = testable(config).map((each) => each.name);
     throw new RollcallError('bad_usage', nothingNamed('destination', [name], known));
   }
-  const bodies = await testBodies(options, config, terminal);
-  if (bodies !== undefined && !config.destinations.includes(destination)) {
+  const requests = await testBodies(options, config, destination, terminal);
+  if (requests !== undefined && !config.destinations.includes(destination)) {
     throw new RollcallError('bad_usage', `${name} gets alerts only: leave out the options of messages.`);
   }
   const colour = stateColours(terminal);
-  for (const result of await testDestination(destination, config, bodies)) {
+  const results = [];
+  for (const bodies of requests ?? [undefined]) results.push(...(await testDestination(destination, config, bodies)));
+  for (const result of results) {
     const { url, outcome, ms, signatures, response, advice } = result;
     if (advice !== null) setExitCode(EXIT.failed);
     if (options.json) {
