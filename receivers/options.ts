@@ -185,6 +185,8 @@ export type CoreOptions = VerifyOptions &
     on: Handlers;
     /** Distinguishes receivers that share a store: each handles every message itself. */
     name?: string;
+    /** Run handlers for what `rollcall test` sends of real users (`context.test`) too. */
+    test?: boolean;
     /** Requests handled concurrently with `ack: 'stored'` (default 16). */
     concurrency?: number;
     /** Milliseconds after which a handler is given up, so that others get their turn (default 15 minutes). */

@@ -211,19 +211,18 @@ function webhookBody(
   if (type === 'page') body['properties'] = pageProperties(body['properties'] as Record<string, unknown>);
   if (integrations !== null) body['integrations'] = integrations;
   writeTimestamps(body, input, envelope);
-  const context = withoutMark(merged(envelope.context, input['context']) ?? {});
+  const context = withoutMarks(merged(envelope.context, input['context']) ?? {});
   body['context'] = envelope.ip === undefined ? context : withIp(context, envelope.ip);
   return body;
 }
 
-/** The key in a context that marks the changes of audiences and traits (docs/wire.md). */
-const MARK = 'personas';
+/** The keys in a context that mark the changes of audiences and traits, replays and tests (docs/wire.md). */
+const MARKS = ['personas', 'replay', 'test'];
 
-/** Receivers trust the mark, and write keys are no secret: no collected message may have it. */
-function withoutMark(context: Record<string, unknown>): Record<string, unknown> {
-  if (!Object.hasOwn(context, MARK)) return context;
-  const { [MARK]: _mark, ...others } = context;
-  return others;
+/** Receivers trust the marks, and write keys are no secret: no collected message may have one. */
+function withoutMarks(context: Record<string, unknown>): Record<string, unknown> {
+  if (!MARKS.some((mark) => Object.hasOwn(context, mark))) return context;
+  return Object.fromEntries(Object.entries(context).filter(([name]) => !MARKS.includes(name)));
 }
 
 /** Rudder's library for browsers puts the traits of an identify only into its context. */

@@ -67,7 +67,16 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   const verifier = new Verifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
   const isOneKeyed = (options.signing ?? 'x-signature') === 'x-signature';
   const remembers = isOneKeyed ? store : withOtherKeys(store);
-  const jobs = new Jobs({ on, store: remembers, clock, stuckAfter, report, scopeOf, deletedScopeOf });
+  const jobs = new Jobs({
+    on,
+    takesTests: options.test ?? false,
+    store: remembers,
+    clock,
+    stuckAfter,
+    report,
+    scopeOf,
+    deletedScopeOf,
+  });
   const { leases, handle, changeOf } = jobs;
   const inbox =
     options.ack === 'stored'
@@ -194,6 +203,7 @@ function checkOptions(options: CoreOptions): void {
 
 interface JobsParts {
   readonly on: Handlers;
+  readonly takesTests: boolean;
   readonly store: ReceiverStore;
   readonly clock: ReceiverClock;
   readonly stuckAfter: number;
@@ -217,13 +227,13 @@ class Jobs {
   /** The newest change of each name that is running or waiting for its turn. */
   readonly #newest = new PassingMap<string, Job>();
 
-  constructor({ on, store, clock, stuckAfter, report, scopeOf, deletedScopeOf }: JobsParts) {
+  constructor({ on, takesTests, store, clock, stuckAfter, report, scopeOf, deletedScopeOf }: JobsParts) {
     this.#clock = clock;
     this.#scopeOf = scopeOf;
     this.#deletedScopeOf = deletedScopeOf;
     this.leases = new HandlerLeases({ open: this.#open, store, clock, stuckAfter, report });
     const ended = (job: Job, answer: reply.Reply) => this.#ended(job, answer);
-    const { handle, run, changeOf } = createWork({ on, store, leases: this.leases, clock, report, ended });
+    const { handle, run, changeOf } = createWork({ on, takesTests, store, leases: this.leases, clock, report, ended });
     this.handle = handle;
     this.changeOf = changeOf;
     this.#run = run;

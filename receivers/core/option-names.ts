@@ -11,6 +11,7 @@ const receiving: Readonly<Record<keyof CoreOptions | keyof AckOptions, true>> = 
   ack: true,
   store: true,
   name: true,
+  test: true,
   concurrency: true,
   stuckAfter: true,
   drain: true,

@@ -51,8 +51,14 @@ const MISSED_LIMIT = 100;
 /** Handles changes for which an audience has no handler. */
 const nothing = () => {};
 
+/** The step of a test with a real user. */
+export const untried: HandlerStep = { call: nothing, answer: reply.unhandled };
+
+const isTest = (message: Message | UnknownMessage): boolean =>
+  'context' in message && (message.context as { readonly test?: unknown } | null | undefined)?.test === true;
+
 /** Prepares a step for each handler, so that nothing is built per message. */
-export function createSteps(on: Handlers): Steps {
+export function createSteps(on: Handlers, takesTests: boolean): Steps {
   const first: Handler<never> | undefined = on.any && ((message, request) => on.any?.(message, request));
 
   const handling = (handler: Handler<never>): HandlerStep => ({
@@ -118,6 +124,7 @@ export function createSteps(on: Handlers): Steps {
   }
 
   const stepOf: StepOf = (message, known, log) => {
+    if (!takesTests && isTest(message)) return untried;
     if (!known) return left;
     const computed = computedOf(message);
     const special = computed && computedStep(computed, message as IdentifyBody | TrackBody);

@@ -7,10 +7,12 @@ import type { HandlerLeases } from './leases.ts';
 import * as reply from './reply.ts';
 import type { ReportFailure } from './report.ts';
 import type { OpenRequest } from './request.ts';
-import { createSteps, type HandlerStep, type StepOf, type Steps } from './steps.ts';
+import { createSteps, type HandlerStep, type StepOf, type Steps, untried } from './steps.ts';
 
 interface WorkParts {
   readonly on: Handlers;
+  /** Run handlers for tests with real users too. */
+  readonly takesTests: boolean;
   readonly store: ReceiverStore;
   readonly leases: HandlerLeases;
   readonly clock: ReceiverClock;
@@ -28,7 +30,7 @@ export interface Work {
 }
 
 export function createWork(parts: WorkParts): Work {
-  const { stepOf, changeOf } = createSteps(parts.on);
+  const { stepOf, changeOf } = createSteps(parts.on, parts.takesTests);
   const place: JobParts = { ...parts, stepOf, giveUp: (job) => goOn(place, job, settle, reply.failed) };
   return {
     handle: (parsed, request, log) => handle(place, parsed, request, log),
@@ -57,7 +59,7 @@ function handle(place: JobParts, parsed: Parsed, request: OpenRequest, log: Log)
   const { on, stepOf } = place;
   if (!parsed.ok) return refused(on, parsed, request);
   const step = stepOf(parsed.message, parsed.known, log);
-  if (on.around !== undefined) return around(on.around, parsed.message, request, step);
+  if (on.around !== undefined && step !== untried) return around(on.around, parsed.message, request, step);
   const { call, answer } = step;
   return after(call(parsed.message as never, request), () => answer);
 }

@@ -70,7 +70,7 @@ t.test('delivers no collected message as a change of an audience, however it is 
     ...{ userId: 'u1', present: true, value: null, sequence: Number.MAX_SAFE_INTEGER },
     ...{ reason: 'entered', changedAt: 0, cause: null },
   });
-  const { context } = JSON.parse(forged);
+  const context = { ...JSON.parse(forged).context, replay: true, test: true };
   const texts = [
     forged,
     forged.replace('"personas"', ' "\\u0070ersonas" '),
@@ -95,6 +95,8 @@ t.test('delivers no collected message as a change of an audience, however it is 
     const parsed = parseValue(webhook);
     t.ok(parsed.ok && parsed.known);
     if (parsed.ok) t.equal(computedOf(parsed.message), undefined);
+    const { context } = webhook as { readonly context?: object };
+    for (const mark of ['personas', 'replay', 'test']) t.notOk(Object.hasOwn(context ?? {}, mark), mark);
   }
 });
 

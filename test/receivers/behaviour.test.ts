@@ -721,3 +721,33 @@ t.test('logs a deadline that is later than the sender waits', async (t) => {
   for (const deadline of [4999, 5000, 60_000]) createReceiver({ secret, on: {}, log, deadline });
   t.same(warned, [{ deadline: 5000 }, { deadline: 60_000 }]);
 });
+
+t.test('answers tests with real users 200 without handlers, unless `test` is true', async (t) => {
+  const seen: unknown[] = [];
+  const seeing = (name: string) => () => void seen.push(name);
+  const on: StandaloneOptions['on'] = {
+    audience: { vips: { entered: seeing('entered') } },
+    track: seeing('track'),
+    any: seeing('any'),
+    unhandled: seeing('unhandled'),
+    async around(_message, _request, next) {
+      seen.push('around');
+      await next();
+    },
+  };
+  const change = JSON.parse(membership('vips', 'u1', true));
+  const tests = [change, webhook('track'), { ...webhook('track'), type: 'later' }].map((body) =>
+    JSON.stringify({ ...body, context: { ...body.context, test: true } }),
+  );
+  const quiet = start({ on });
+  for (const body of tests) t.match(await quiet.send(body), { status: 200, unhandled: true });
+  t.match(await quiet.send(envelope([...tests, JSON.stringify(webhook('track'))])), {
+    status: 200,
+    unhandled: [0, 1, 2],
+  });
+  t.same(seen.splice(0), ['around', 'any', 'track'], 'only what is no test');
+  t.equal((await quiet.send(change, {}, 'wrong')).status, 401);
+  const trying = start({ on, test: true });
+  for (const body of tests) t.equal((await trying.send(body)).status, 200);
+  t.same(seen, ['around', 'any', 'entered', 'around', 'any', 'track', 'around', 'unhandled']);
+});
