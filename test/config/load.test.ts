@@ -49,6 +49,7 @@ t.test("reads the design's example into the values that the program works with",
     path: '/etc/rollcall/audiences.duckdb',
     memoryLimit: null,
     threads: null,
+    ...{ tables: {}, extensions: [], secrets: {}, attach: {} },
   });
 });
 

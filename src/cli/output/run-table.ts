@@ -56,10 +56,13 @@ function notesOn({ reason, code, state, ...run }: Run): readonly string[] {
   ];
 }
 
-/** The reasons that the columns do not show. */
+/** Reasons that the columns show: three count, the others are actions. */
+const SHOWN: ReadonlySet<string> = new Set([
+  ...['entered', 'exited', 'changed', 'first_sync', 'resync', 'retired', 'backfill', 'withdrawn'],
+]);
+
 function reasonNote({ reasons = {}, skipped = [] }: Pick<Run, 'reasons' | 'skipped'>): readonly string[] {
-  const own = new Set(['entered', 'exited', 'changed']);
-  const others = Object.entries(reasons).filter(([reason]) => !own.has(reason));
+  const others = Object.entries(reasons).filter(([reason]) => !SHOWN.has(reason));
   return [
     ...others.map(([reason, counted]) => `${counted} by reason ${reason}`),
     ...(skipped.length > 0 ? [`nothing to ${skipped.join(', ')}, by backfill: skip`] : []),
