@@ -93,7 +93,7 @@ function traitVerdict({ key, value, section }: AskedTrait, person: JudgedPerson)
   return { value: isRefused ? undefined : found, due: sooner(due, moves) };
 }
 
-/** What lies in a window, and when that changes by time alone. */
+/** Finds the items within a window, and the time at which others will be. */
 function countedIn<T>(
   all: readonly T[],
   timeOf: (each: T) => number,

@@ -34,7 +34,7 @@ const countShape = {
   atMost: whole(0).optional().describe('Never counts, too'),
 };
 
-/** What people did: a key for each kind of message. */
+/** The syntax for activity of one kind of message. */
 function did(kind: Activity['kind'], says: string) {
   return {
     keys: {

@@ -113,7 +113,7 @@ const SINGLE: { readonly [Name in SingleName]: Meaning<ConditionOf<Name>> } = {
 };
 const SINGLE_NAMES = Object.keys(SINGLE) as readonly SingleName[];
 
-/** What a condition is called in the configuration. */
+/** The key of a condition in the configuration. */
 export function nameOf(condition: Condition): string {
   if ('performed' in condition || 'firstTime' in condition)
     return KIND_KEYS[('performed' in condition ? condition.performed : condition.firstTime).kind];

@@ -3,7 +3,7 @@ import type { Sequence } from './definition.ts';
 /** A message that may be a step. */
 type Done = readonly [at: number, receivedAt: number, messageId: string, ...unknown[]];
 
-/** What holds of somebody at an instant. */
+/** The verdict on one person at one instant. */
 export interface Judged {
   readonly isTrue: boolean;
   /** The time at which this may change without events; null for never. */
@@ -95,7 +95,7 @@ function firstAfter(times: readonly number[], at: number): number {
   return low;
 }
 
-/** Of messages at one time that are of the same steps, as many as there are steps are enough. */
+/** Keeps at most as many messages of one time and the same steps as there are steps. */
 function withoutMany(found: readonly (readonly Done[])[]): readonly (readonly Done[])[] {
   const stepsOf = new Map<string, string>();
   for (const [place, own] of found.entries())

@@ -51,7 +51,7 @@ export interface EngineFixture {
   readonly engine: Engine;
   /** What differs from most databases. */
   readonly spelling?: Partial<Spelling>;
-  /** What a simple engine need not do: then audiences have no columns, and who was away gets everybody again. */
+  /** Features that the engine lacks: columns of audiences, and differences for destinations that were away. */
   readonly leavesOut?: readonly ('columns' | 'differences')[];
   reopen(options?: { readonly readOnly: boolean }): Promise<Engine>;
 }

@@ -49,7 +49,7 @@ function instant(text: string): string {
     THEN CAST(left(said, 10) || ' ' || ${fraction} AS timestamptz) AT TIME ZONE 'UTC' END END FROM (SELECT ${text} AS said) AS texts)`;
 }
 
-/** Of 64 bits, which are more than a bigint has, the halves one after the other. */
+/** Takes the 64 bits in halves, since a bigint has one bit less. */
 function bucket(text: string): string {
   const half = (from: number) =>
     `CAST(CAST('x' || substr(encode(sha256(convert_to(${text}, 'UTF8')), 'hex'), ${from}, 8) AS bit(32)) AS bigint)`;

@@ -52,7 +52,7 @@ function following(rows: string, atLeast: number, atMost: number | null): string
 
 /**
  * Steps that may share messages: those that were done at the very time of a row are remembered, as they must differ.
- * Of messages at one time that are of the same steps, as many as there are steps are enough.
+ * At most as many messages are kept of one time and the same steps as there are steps.
  */
 function sharingTables(steps: readonly SequenceStep[], dialect: DefinitionDialect): readonly Table[] {
   const flags = steps.map((_, place) => `step${place}`);

@@ -41,7 +41,7 @@ export async function lineOf(
 interface RawRecord {
   readonly line: number;
   readonly isBlank: boolean;
-  /** Its first characters. */
+  /** The first characters of the line. */
   readonly text: string;
   /** True if the file ends within a quoted value. */
   readonly isOpen: boolean;

@@ -12,7 +12,7 @@ import { ageOf, insistOnWhole, type Prints, printsOf } from './whole.ts';
 /** A table of the configuration, with the files that it has now. */
 export interface FileTable {
   readonly name: string;
-  /** Its files as they were before they were read. */
+  /** The files as they were before they were read. */
   readonly prints: Prints;
   /** Files of the same columns. */
   readonly sources: readonly (TextSource & { readonly query: string })[];

@@ -5,7 +5,7 @@ import { type CsvForm, lineOf } from './lines.ts';
 
 /** A column of files that are read as text. */
 export interface TextColumn {
-  /** Its name in SQL and errors. */
+  /** The name in SQL and errors. */
   readonly name: string;
   /** SQL of its text in `read`. */
   readonly text: string;
