@@ -42,6 +42,7 @@ interface OpenConnection {
   /** The memory of requests that are not answered yet. */
   readonly holdings: Set<Holding>;
   unanswered: number;
+  isAnswered: boolean;
   owner: string | null;
 }
 
@@ -75,7 +76,7 @@ export class OpenConnections {
     const { remoteAddress = '' } = socket;
     const connection: OpenConnection = {
       ...{ socket, address: networkOf(remoteAddress), isProxy: this.isProxy(remoteAddress) },
-      ...{ groups: new Set(), holdings: new Set(), unanswered: 0, owner: null },
+      ...{ groups: new Set(), holdings: new Set(), unanswered: 0, isAnswered: false, owner: null },
     };
     this.bySocket.set(socket, connection);
     socket.once('close', () => this.closed(connection));
@@ -108,6 +109,7 @@ export class OpenConnections {
     response.once('close', () => {
       if (!this.bySocket.has(socket)) return;
       connection.unanswered -= 1;
+      connection.isAnswered = true;
       this.unanswered -= 1;
       this.touch(connection);
     });

@@ -43,6 +43,13 @@ export function defaultLimits(): EdgeLimits {
   };
 }
 
+/**
+ * Requests of connections that were not answered yet that are served per turn of the event loop. A crowd that connects at once
+ * then holds up neither those that are connected already nor health checks.
+ */
+const FIRST_REQUESTS = 4;
+const HEALTH = ['/healthz', '/readyz'];
+
 /** Answers of fewer bytes count as requests only. */
 const LARGE_ANSWER = 16 * 1024;
 
@@ -82,6 +89,7 @@ export class ServerEdge {
   private readonly memory: RequestMemory;
   /** Unanswered requests by client. A proxy's connection carries those of many. */
   private readonly requests = new Map<string, number>();
+  private readonly firstRequests: (() => void)[] = [];
 
   constructor({ log, clock, trustedProxies, limits, onRefused = () => {}, node = {} }: Parts) {
     this.limits = { ...defaultLimits(), ...limits };
@@ -100,12 +108,21 @@ export class ServerEdge {
   /** For Fastify's option `serverFactory`. */
   createServer(serve: RequestListener): Server {
     const guarded = (serve: RequestListener) => (request: IncomingMessage, response: ServerResponse) => {
-      if (this.connections.admits(request, response)) serve(request, response as ServerResponse<IncomingMessage>);
+      if (!this.connections.admits(request, response)) return;
+      const start = () => serve(request, response as ServerResponse<IncomingMessage>);
+      if (this.connections.of(request.socket)?.isAnswered || HEALTH.includes(request.url ?? '')) return start();
+      if (this.firstRequests.length === 0) setImmediate(() => this.serveFirst());
+      this.firstRequests.push(() => request.socket.destroyed || start());
     };
     const server = createServer(this.node, guarded(serve));
     server.on('checkExpectation', guarded(answerExpectation));
     server.on('connection', (socket) => this.connections.add(socket));
     return server;
+  }
+
+  private serveFirst(): void {
+    for (const start of this.firstRequests.splice(0, FIRST_REQUESTS)) start();
+    if (this.firstRequests.length > 0) setImmediate(() => this.serveFirst());
   }
 
   /** Adds the hooks that count every request, before any other hook. */

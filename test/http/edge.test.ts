@@ -13,15 +13,19 @@ interface Options {
   readonly limits?: Partial<EdgeLimits>;
   readonly trustedProxies?: readonly string[];
   readonly accept?: (source: string) => Promise<unknown>;
+  readonly alive?: () => void;
 }
 
 /** The service's server, with collection, an order for admins, and a large file for everybody. */
-async function startServer(t: Test, { limits = {}, trustedProxies = [], accept = async () => {} }: Options = {}) {
+async function startServer(
+  t: Test,
+  { limits = {}, trustedProxies = [], accept = async () => {}, alive = () => {} }: Options = {},
+) {
   const clock = new ManualClock();
   const refused: string[] = [];
   const lines: object[] = [];
   const log = pino({ level: 'warn' }, { write: (line) => lines.push(JSON.parse(line)) });
-  const health = { alive: () => {}, ready: async () => {} };
+  const health = { alive, ready: async () => {} };
   const onRefused = (reason: string) => refused.push(reason);
   const server = createHttpServer(log, health, trustedProxies, clock, { limits, onRefused });
   const sources = ['shop', 'other'].map((id) => ({ id, writeKey: id, enabled: true }));
@@ -99,6 +103,27 @@ t.test('cuts one connection at a time between a limit and the overflow', async (
   }
   clock.advance(1_000);
   t.equal(refused.length, 3);
+});
+
+t.test('serves who is connected, and health checks, before a crowd of new connections', async (t) => {
+  const order: string[] = [];
+  const { answered, open } = await startServer(t, {
+    accept: async (source) => void order.push(source),
+    alive: () => void order.push('health'),
+  });
+  const { socket: connected } = await answered(track('other'));
+  const crowd: Socket[] = [];
+  while (crowd.length < 40) crowd.push(await open());
+  const health = await open();
+  if (health.connecting) await once(health, 'connect');
+  const answers = [...crowd, health, connected].map((socket) => once(socket, 'data'));
+  for (const socket of crowd) socket.write(track('shop'));
+  health.write(GET('/healthz'));
+  connected.write(track('other'));
+  await Promise.all(answers);
+  t.equal(order.length, 43);
+  for (const who of ['other', 'health'])
+    t.ok(order.lastIndexOf(who) < 20, `${who} was number ${order.lastIndexOf(who)}`);
 });
 
 t.test('counts connections of admins apart from all others', async (t) => {
