@@ -10,6 +10,7 @@ import type { JobLog, Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
 import { absenceOf } from './absence.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
+import { type Person, tellPerson } from './person.ts';
 import { type Story, tellPast, tellStory } from './why.ts';
 
 /** Reads audiences, members and changes. Writes nothing. What reads from an engine throws `engine_busy` too. */
@@ -39,6 +40,8 @@ export interface Queries {
     user: string,
     asked?: { readonly at?: number | undefined; readonly signal?: AbortSignal },
   ): Promise<Story>;
+  /** One user in every audience and trait. Engines that don't answer are named, and the rest is shown. */
+  person(user: string, asked?: { readonly at?: number | undefined; readonly signal?: AbortSignal }): Promise<Person>;
 }
 
 interface QueriesOptions {
@@ -85,6 +88,7 @@ export function createQueries({ store, clock, config, log, subjects, look }: Que
       }
       return merged(pages, limit);
     },
+    person: (user, { at, signal } = {}) => tellPerson({ store, config, subjects, look }, user, at ?? null, signal),
     async why(key, user, { at, signal } = {}) {
       const asOf = at ?? null;
       const subject = await subjects.findWhereItLies(key).catch(async (error) => {

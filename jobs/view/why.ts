@@ -56,7 +56,7 @@ export interface ToldDestination {
   readonly deadLetter: DeadLetter | null;
 }
 
-interface StoryParts {
+export interface StoryParts {
   readonly store: Pick<Records, 'audience' | 'runs' | 'attempts' | 'deadLetters'>;
   readonly engine: Engine;
   readonly subject: Subject;
@@ -70,12 +70,24 @@ interface Known {
   readonly causes: readonly Cause[];
 }
 
-/** @throws RollcallError `snapshot_lost`, `engine_changed` */
-export async function tellStory(parts: StoryParts, user: string, asOf: number | null): Promise<Story> {
+/**
+ * @param lastOnly - true if runs of earlier changes are not asked for; not for a time in the past
+ * @throws RollcallError `snapshot_lost`, `engine_changed`
+ */
+export async function tellStory(
+  parts: StoryParts,
+  user: string,
+  asOf: number | null,
+  lastOnly = false,
+): Promise<Story> {
   const { store, engine, subject } = parts;
-  const record = await store.audience(subject.key);
-  if (record && (await engine.snapshot(subject.key)).version < record.version) throw missing(parts, record);
-  return storyOf(store, subject.key, user, asOf, await knownOf(engine, subject.key, user));
+  const { key } = subject;
+  const record = await store.audience(key);
+  if (record && (await engine.snapshot(key)).version < record.version) throw missing(parts, record);
+  const known = await knownOf(engine, key, user);
+  const toVersion = edgesOf(known.standing, known.past).at(-1)?.version ?? 0;
+  const runs = await store.runs({ key, limit: ALL_RUNS, ...(lastOnly && asOf === null ? { toVersion } : {}) });
+  return storyOf({ store, key, allRuns: runs }, user, asOf, known);
 }
 
 /** Tells a story in an audience that was retired and is no longer configured, from its runs and its past. */
@@ -87,7 +99,8 @@ export async function tellPast(
   asOf: number | null,
 ): Promise<Story> {
   const known = await Promise.all(engines.map((engine) => knownOf(engine, key, user)));
-  return storyOf(store, key, user, asOf, {
+  const allRuns = await store.runs({ key, limit: ALL_RUNS });
+  return storyOf({ store, key, allRuns }, user, asOf, {
     standing: undefined,
     past: known.flatMap(({ past }) => past),
     causes: known.flatMap(({ causes }) => causes),
@@ -99,15 +112,20 @@ async function knownOf(engine: Engine, key: string, user: string): Promise<Known
   return { standing, past: await engine.history(key, user), causes: (await engine.causes?.(key, user)) ?? [] };
 }
 
+interface Kept {
+  readonly store: StoryParts['store'];
+  readonly key: string;
+  /** Newest first. */
+  readonly allRuns: readonly Run[];
+}
+
 async function storyOf(
-  store: StoryParts['store'],
-  key: string,
+  { store, key, allRuns }: Kept,
   user: string,
   asOf: number | null,
   { standing, past, causes: all }: Known,
 ): Promise<Story> {
   const until = asOf ?? Number.POSITIVE_INFINITY;
-  const allRuns = await store.runs({ key, limit: ALL_RUNS });
   const runs = allRuns.filter(({ startedAt }) => startedAt <= until);
   const causes = new Map(all.filter(({ at }) => at <= until).map((cause) => [cause.version, cause]));
   const byVersion = new Map(

@@ -1,4 +1,4 @@
-import type { AudienceStatus, Story, StoryChange, SyncPlan } from '../../jobs/index.ts';
+import type { AudienceStatus, Person, Story, StoryChange, SyncPlan } from '../../jobs/index.ts';
 import type {
   Alert,
   AttemptRecord,
@@ -136,6 +136,19 @@ export function storyLine({
     unfinished: unfinished.map(runLine),
     attempts: attempts.map(attemptLine),
     deadLetters: deadLetters.map(shortLetter),
+  };
+}
+
+export function personLine({ asOf, memberships, deletion: { suppressed, requests }, ...person }: Person) {
+  return {
+    ...person,
+    asOf: isoOrNull(asOf),
+    memberships: memberships.map(({ value, change, ...membership }) => ({
+      ...membership,
+      value: parsed(value),
+      change: change && changeLine(change),
+    })),
+    deletion: { suppressed, requests: requests.map((each) => ({ ...each, createdAt: iso(each.createdAt) })) },
   };
 }
 

@@ -14,6 +14,8 @@ export const PAGES: readonly { path: string; view: string; title?: string }[] = 
   { path: '/audiences/:name', view: 'audience' },
   { path: '/audiences/:name/runs/:run', view: 'run' },
   { path: '/audiences/:name/members/:user', view: 'story' },
+  { path: '/people', view: 'person', title: 'People' },
+  { path: '/people/:user', view: 'person' },
   { path: '/endpoints', view: 'endpoints', title: 'Endpoints' },
   { path: '/endpoints/:id', view: 'endpoint' },
   { path: '/messages', view: 'messages', title: 'Messages' },

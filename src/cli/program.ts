@@ -24,6 +24,7 @@ import { addListen } from './commands/listen.ts';
 import { addMembers } from './commands/members.ts';
 import { addMessages } from './commands/messages.ts';
 import { addMigrate } from './commands/migrate.ts';
+import { addPerson } from './commands/person.ts';
 import { addPlan } from './commands/plan.ts';
 import { addReject } from './commands/reject.ts';
 import { addResync } from './commands/resync.ts';
@@ -62,6 +63,7 @@ const COMMANDS = [
   addRuns,
   addApprove,
   addReject,
+  addPerson,
   addWhy,
   addRetire,
   addResync,

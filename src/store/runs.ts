@@ -167,6 +167,8 @@ export interface RunFilter {
   readonly key?: string;
   readonly states?: readonly RunState[];
   readonly before?: string;
+  /** Only those that made this version. */
+  readonly toVersion?: number;
   readonly limit: number;
 }
 

@@ -102,6 +102,14 @@ t.test('the management API', async (t) => {
     t.equal(await count('/attempts?outcome=success'), 0);
     t.equal(await count('/runs?key=regulars&state=done'), 2);
     t.match(await json(`${V1}/audiences/regulars/why?user=u1`), { member: true, changes: [{ change: 'entered' }] });
+    const person = await json(`${V1}/people/u1`);
+    t.match(person, { user: 'u1', asOf: null, failures: [], deletion: { suppressed: [], requests: [] } });
+    t.match(
+      person.memberships.find(({ key }: { key: string }) => key === 'regulars'),
+      { kind: 'audience', member: true, change: { change: 'entered', run: String, told: [{ destination: String }] } },
+    );
+    const then = await json(`${V1}/people/u1?at=1990-01-01`);
+    t.notOk(then.memberships.some(({ member }: { member: boolean }) => member));
     const members = await json(`${V1}/audiences/regulars/members?limit=1`);
     t.match(members, { data: [{ userId: 'u0' }], next: String });
     const rest = await json(`${V1}/audiences/regulars/members?cursor=${members.next}`);

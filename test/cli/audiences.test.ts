@@ -128,6 +128,26 @@ t.test('shows audiences, members, changes and stories to people and to scripts',
   t.match(await run('why', 'big_spenders', 'cyd', '--at', '2020-01-01'), {
     stdout: 'At 2020-01-01T00:00:00.000Z, cyd was not in big_spenders.\n',
   });
+  t.match(await run('person', 'cyd'), {
+    code: 0,
+    stdout:
+      /^cyd: in 0 of 2 audiences and traits\.\nnot in big_spenders\n {2}- .* left, by the sync[^\n]*\n {6}crm: success/,
+  });
+  t.match(await run('person', 'bob'), {
+    stdout:
+      /^bob: in 2 of 2 audiences and traits\.\nbig_spenders\n {2}- .* entered, by .*\n[^\n]*\nlifetime_value \{.*\}\n {2}- /,
+  });
+  const [person] = await json('person', 'cyd');
+  t.match(person, {
+    user: 'cyd',
+    memberships: [
+      { key: 'big_spenders', member: false, change: { change: 'left', told: [{ destination: 'crm', reached: true }] } },
+      { key: 'lifetime_value', kind: 'trait', member: false, value: null },
+    ],
+  });
+  t.match(await run('person', 'nobody'), {
+    stdout: 'nobody: in 0 of 2 audiences and traits.\nNot in, as far as is known: big_spenders, lifetime_value.\n',
+  });
   t.match(await run('retire', 'big_spenders', '--yes'), { code: 0 });
   t.match(await run('why', 'big_spenders', 'ada'), {
     code: 0,

@@ -20,6 +20,7 @@ import { type HistoryParts, historyRoutes } from './history.ts';
 import { type LetterParts, letterRoutes } from './letters.ts';
 import { type MessageParts, messageRoutes } from './messages.ts';
 import { type OverviewParts, overviewRoutes } from './overview.ts';
+import { type PeopleParts, peopleRoutes } from './people.ts';
 import { type RecordParts, recordRoutes } from './records.ts';
 import { type ApiRoutes, ordering, Readers } from './route.ts';
 import { type RunsApiParts, runRoutes } from './runs.ts';
@@ -38,6 +39,7 @@ type ManagementOptions = AlertParts &
   LetterParts &
   MessageParts &
   OverviewParts &
+  PeopleParts &
   RecordParts &
   RunsApiParts &
   SessionParts & {
@@ -66,6 +68,7 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   attemptRoutes(routes, options);
   letterRoutes(routes, options);
   messageRoutes(routes, options);
+  peopleRoutes(routes, options);
   recordRoutes(routes, options);
   deletionRoutes(routes, options);
   eventLogRoutes(routes, options);

@@ -109,6 +109,20 @@ export const plan = z.object({
 });
 
 export const member = z.object({ userId: z.string(), traits: z.unknown().optional() });
+const told = z.looseObject({
+  destination: z.string(),
+  reached: z.boolean(),
+  attempt: z.unknown().describe('The one that reached it, or else the last.'),
+  deadLetter: z.unknown(),
+});
+export const storyChange = z.looseObject({
+  change: z.string(),
+  reason: reason.nullable(),
+  changedAt: time.nullable(),
+  at: time.nullable(),
+  run: z.string().nullable(),
+  told: z.array(told),
+});
 export const story = z.looseObject({
   key: z.string(),
   user: z.string(),
@@ -119,15 +133,7 @@ export const story = z.looseObject({
     .object({ reason: z.string(), user: z.string().nullable(), failing: z.array(z.string()) })
     .nullable()
     .describe('Why the user is not in it, for a short definition.'),
-  changes: z.array(
-    z.looseObject({
-      change: z.string(),
-      reason: reason.nullable(),
-      changedAt: time.nullable(),
-      at: time.nullable(),
-      run: z.string().nullable(),
-    }),
-  ),
+  changes: z.array(storyChange),
   unfinished: z.array(z.unknown()),
   attempts: z.array(z.unknown()),
   deadLetters: z.array(z.unknown()),

@@ -8,7 +8,7 @@ import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
 import { deliveries, run } from './run-shapes.ts';
 
-export interface Syncing extends Pick<Sync, 'audiences' | 'memberPage' | 'changePage' | 'why'> {
+export interface Syncing extends Pick<Sync, 'audiences' | 'memberPage' | 'changePage' | 'why' | 'person'> {
   run(keys: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** Throws as `run` would, without running anything. */
   check(keys: readonly string[], time: SyncTime): void;

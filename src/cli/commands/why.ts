@@ -80,7 +80,10 @@ function absent({ absence, key, user }: Story): readonly string[] {
   return [`Of the condition, this does not hold: ${failing.join(', ')}.`];
 }
 
-function changeText({ change, reason, value, run, cause, told }: StoryChange, terminal: Terminal): readonly string[] {
+export function changeText(
+  { change, reason, value, run, cause, told }: StoryChange,
+  terminal: Terminal,
+): readonly string[] {
   const said = value === null ? change : `${change} ${change === 'changed' ? 'to' : 'with'} ${value}`;
   const own = change === 'left' ? 'exited' : change;
   const what = reason === null || reason === own ? said : `${said} (reason ${reason})`;

@@ -29,13 +29,15 @@ const OPEN_STATES: ReadonlySet<RunState> = new Set<RunState>(['staged', 'held', 
 export const IS_OPEN = raw("state IN ('staged', 'held', 'sending', 'committed')");
 
 /** A listing of runs by the order of their insertion: the clock may have been wrong. Each kind has an index. */
-export function runsQuery(dialect: Dialect, { key, states, before, limit }: RunFilter): Sql {
+export function runsQuery(dialect: Dialect, { key, states, before, toVersion, limit }: RunFilter): Sql {
   const isOpen = states?.every((state) => OPEN_STATES.has(state)) ?? false;
   const index = isOpen ? 'run_open' : key !== undefined ? 'run_key' : null;
   const conditions = where(
     isOpen ? IS_OPEN : null,
     key === undefined ? null : sql`key = ${key}`,
     states ? dialect.oneOf(raw('state'), 'text', states) : null,
+    // The whole record is read only if this is in it.
+    toVersion === undefined ? null : sql`record LIKE ${`%"toVersion":${toVersion},%`}`,
     before === undefined ? null : sql`seq < (SELECT seq FROM rollcall.run WHERE id = ${before})`,
   );
   return sql`SELECT record, cursor, sent FROM rollcall.run ${index === null ? raw('') : dialect.using(index)} ${conditions}

@@ -19,10 +19,7 @@ export default function Story({ name, user }) {
       <a class="button" href=${addressOf('/messages', { userId: user })}>Messages of ${user}</a>
     <//>
     <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ story) => html`
-    <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <label>As it was at<input type="datetime-local" value=${at ? localTime(at) : ''} onChange=${(/** @type {any} */ event) => refine({ at: event.target.value ? new Date(event.target.value).toISOString() : undefined })} /></label>
-      ${at ? html`<button type="button" onClick=${() => refine({})}>Now</button>` : null}
-    </form>
+    <${AsOf} at=${at} />
     <${Section} title="What happened">${
       story.changes.length === 0
         ? html`<${Empty} title=${`${user} was never in ${name}.`}>
@@ -31,6 +28,14 @@ export default function Story({ name, user }) {
     }<//>
     ${story.unfinished.length > 0 && html`<p class="soft">Runs that are not done may change it: ${story.unfinished.map((/** @type {any} */ run) => html`<a key=${run.run} href=${runAddress(run)}>${run.run}</a> `)}</p>`}
     <${Section} title="Requests about it"><${Attempts} attempts=${story.attempts.toReversed()} /><//>`}<//>`;
+}
+
+/** Chooses a time in the past. @param {{ at: string | undefined }} props */
+export function AsOf({ at }) {
+  return html`<form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+    <label>As it was at<input type="datetime-local" value=${at ? localTime(at) : ''} onChange=${(/** @type {any} */ event) => refine({ at: event.target.value ? new Date(event.target.value).toISOString() : undefined })} /></label>
+    ${at ? html`<button type="button" onClick=${() => refine({})}>Now</button>` : null}
+  </form>`;
 }
 
 /** @param {{ story: any }} props */
@@ -55,7 +60,7 @@ function absenceText({ reason, user, failing }) {
 }
 
 /** @param {{ name: string, user: string, change: any }} props */
-function Change({ name, user, change: { change, reason, at, run, action, cause, event, value, told } }) {
+export function Change({ name, user, change: { change, reason, at, run, action, cause, event, value, told } }) {
   return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
     <p><strong>${change}</strong>${reason && reason !== (change === 'left' ? 'exited' : change) ? ` (${reason.replaceAll('_', ' ')})` : ''} ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
       ${cause || !run ? html`<${Cause} cause=${cause} event=${event} at=${at} />` : null}

@@ -1,0 +1,125 @@
+import { RollcallError } from '../../src/kernel/errors.ts';
+import { deletes, type RegulationStatus, type RegulationType, type Store } from '../../src/store/port.ts';
+import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
+import type { ReadEngine } from '../open-engines.ts';
+import type { Subjects } from '../run/audience-subjects.ts';
+import type { Subject } from '../run/run-context.ts';
+import { type Story, type StoryChange, type StoryParts, tellStory } from './why.ts';
+
+/** One person in every audience and trait. */
+export interface Person {
+  readonly user: string;
+  /** Milliseconds since 1970, for a time in the past. */
+  readonly asOf: number | null;
+  readonly memberships: readonly Membership[];
+  /** Engines that did not answer, whose audiences are missing. */
+  readonly failures: readonly { readonly engine: string; readonly code: string; readonly message: string }[];
+  readonly deletion: PersonDeletion;
+}
+
+export interface Membership extends Pick<Story, 'key' | 'member' | 'value'> {
+  readonly kind: 'audience' | 'trait';
+  /** Null if it is no longer configured. */
+  readonly name: string | null;
+  /** The change that made it so, and what destinations were told of it; null if there was none, or it is not known. */
+  readonly change: StoryChange | null;
+}
+
+interface PersonDeletion {
+  /** Sources whose messages of this user are not taken. */
+  readonly suppressed: readonly string[];
+  /** Requests that are not over. Later their ids are kept as hashes only. */
+  readonly requests: readonly {
+    readonly id: string;
+    readonly type: RegulationType;
+    readonly status: RegulationStatus;
+    readonly createdAt: number;
+  }[];
+}
+
+interface PersonParts {
+  readonly store: Store;
+  readonly config: () => SyncConfig;
+  readonly subjects: Subjects;
+  readonly look: ReadEngine;
+}
+
+const RECENT = 1_000;
+
+export async function tellPerson(
+  parts: PersonParts,
+  user: string,
+  asOf: number | null,
+  signal: AbortSignal | undefined,
+): Promise<Person> {
+  const { store, config, subjects, look } = parts;
+  const configured = new Map(computations(config()).map((each) => [each.key, each]));
+  const orphans = (await subjects.orphans()).map(({ key }) => key);
+  const all = await Promise.all([...configured.keys(), ...orphans].map((key) => subjects.findWhereItLies(key)));
+  const shared = await recordsOf(store, user);
+  const failures: Person['failures'][number][] = [];
+  const ofEngine = async ([name, theirs]: readonly [string, readonly Subject[]]): Promise<readonly Membership[]> => {
+    try {
+      return await look(
+        name,
+        async (engine) => {
+          const found: Membership[] = [];
+          for (const subject of theirs) {
+            const story = await tellStory({ store: shared, engine, subject, config }, user, asOf, true);
+            found.push(membershipOf(subject, configured.get(subject.key)?.name ?? null, story));
+          }
+          return found;
+        },
+        signal,
+      );
+    } catch (error) {
+      if (!(error instanceof RollcallError) || signal?.aborted) throw error;
+      failures.push({ engine: name, code: error.code, message: error.message });
+      return [];
+    }
+  };
+  const found = (await Promise.all([...Map.groupBy(all, ({ engine }) => engine)].map(ofEngine))).flat();
+  const place = new Map(all.map(({ key }, index) => [key, index]));
+  return {
+    user,
+    asOf,
+    memberships: found.toSorted((a, b) => (place.get(a.key) ?? 0) - (place.get(b.key) ?? 0)),
+    failures,
+    deletion: await deletionOf(store, config(), user),
+  };
+}
+
+/** Records that all audiences share, read once. */
+async function recordsOf(store: Store, userId: string): Promise<StoryParts['store']> {
+  const [attempts, letters] = await Promise.all([
+    store.attempts({ userId, limit: RECENT }),
+    store.deadLetters({ userId, limit: RECENT }),
+  ]);
+  return {
+    audience: (key) => store.audience(key),
+    runs: (filter) => store.runs(filter),
+    attempts: async () => attempts,
+    deadLetters: async ({ conflictPrefix = '' }) =>
+      letters.filter(({ conflict }) => conflict?.startsWith(conflictPrefix)),
+  };
+}
+
+function membershipOf({ key, kind }: Subject, name: string | null, { member, value, changes }: Story): Membership {
+  const change = changes.findLast((each) => each.change !== 'sent again') ?? null;
+  return { key, kind, name, member, value, change };
+}
+
+const sourceOf = ({ source }: Computation) => source;
+
+async function deletionOf(store: Store, config: SyncConfig, user: string): Promise<PersonDeletion> {
+  const suppressed: string[] = [];
+  const sources = [...config.destinations.flatMap(({ sources }) => sources), ...computations(config).map(sourceOf)];
+  for (const id of new Set(sources)) {
+    if ((await store.excluded([user], id, Number.MAX_SAFE_INTEGER)).length > 0) suppressed.push(id);
+  }
+  const open = await store.openRegulations();
+  const requests = open
+    .filter(({ type, userIds }) => deletes(type) && userIds.includes(user))
+    .map(({ id, type, status, createdAt }) => ({ id, type, status, createdAt }));
+  return { suppressed, requests };
+}

@@ -1,0 +1,59 @@
+import { html } from '../html.js';
+import { useData } from '../live.js';
+import { addressOf, navigate, useAddress } from '../router.js';
+import { Empty, Head, Loaded, Problem, Section } from '../ui.js';
+import { audienceAddress } from './audiences.js';
+import { AsOf, Change } from './story.js';
+
+/** @param {string} user */
+export const personAddress = (user) => `/people/${encodeURIComponent(user)}`;
+
+/** One person in all audiences and traits; without an id, a search. @param {{ user?: string }} props */
+export default function Person({ user }) {
+  /** @param {any} event */
+  const search = (event) => {
+    event.preventDefault();
+    const id = new FormData(event.target).get('user');
+    if (id) navigate(personAddress(String(id)));
+  };
+  return html`<${Head} title=${user ?? 'People'} ...${user ? { up: ['/people', 'People'] } : {}}
+      about=${user ? null : 'One person in all audiences and traits, and what each destination knows.'}>
+      ${user && html`<a class="button" href=${addressOf('/messages', { userId: user })}>Messages of ${user}</a>`}
+    <//>
+    <form class="filters" role="search" onSubmit=${search}><label>User id<input type="search" name="user" required /></label><button>Find</button></form>
+    ${user && html`<${Known} user=${user} key=${user} />`}`;
+}
+
+/** @param {{ user: string }} props */
+function Known({ user }) {
+  const { at } = useAddress().query;
+  const live = useData(addressOf(`${personAddress(user)}`, { at }), ['runs', 'messages', 'deletions']);
+  return html`<${AsOf} at=${at} />
+    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ { memberships, failures, deletion }) => {
+      const changed = memberships.filter((/** @type {any} */ { change }) => change);
+      const others = memberships.filter((/** @type {any} */ { change }) => !change);
+      return html`
+        ${failures.map((/** @type {any} */ { engine, message }) => html`<${Problem} key=${engine} error=${new Error(`${engine} does not answer, so its audiences are missing: ${message}`)} />`)}
+        ${deletion.suppressed.length > 0 && html`<p class="warn-text">Messages of this person are not taken from ${deletion.suppressed.join(', ')}.</p>`}
+        ${deletion.requests.map((/** @type {any} */ { id, status }) => html`<p key=${id} class="warn-text">The deletion <code>${id}</code> is ${status.toLowerCase()}.</p>`)}
+        <${Section} title="Audiences and traits">${
+          changed.length === 0
+            ? html`<${Empty} title=${`${user} was never in an audience.`}><p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p><//>`
+            : changed.map(
+                (/** @type {any} */ membership) =>
+                  html`<${Membership} key=${membership.key} user=${user} membership=${membership} />`,
+              )
+        }<//>
+        ${others.length > 0 && html`<p class="soft">Not in, as far as is known: ${others.map((/** @type {any} */ { key }) => html`<a key=${key} href=${audienceAddress(key)}>${key}</a> `)}</p>`}`;
+    }}<//>`;
+}
+
+/** @param {{ user: string, membership: any }} props */
+function Membership({ user, membership: { key, name, member, value, change } }) {
+  return html`<article class="story">
+    <h3><a href=${`${audienceAddress(key)}/members/${encodeURIComponent(user)}`}>${name ?? key}</a>
+      <span class=${`state ${member ? 'good' : 'quiet'}`}>${member ? 'member' : 'not a member'}</span>
+      ${value === null ? null : html`<code>${JSON.stringify(value)}</code>`}</h3>
+    <ol class="story"><${Change} name=${key} user=${user} change=${{ ...change, value: null }} /></ol>
+  </article>`;
+}
