@@ -156,6 +156,26 @@ t.test('shows audiences, members, changes and stories to people and to scripts',
   await listener.stop();
 });
 
+t.test('shows the rest of a person if an engine does not answer', async (t) => {
+  const { config } = await workspace(
+    t,
+    'http://127.0.0.1:1',
+    `  - { name: Far, source: personas, engine: far, paused: true, sql: select 'ada' as user_id }
+engines:
+  duckdb: { type: duckdb }
+  far: { type: postgres, url: "postgres://nobody:hidden@127.0.0.1:1/nothing" }
+`,
+  );
+  await rollcall(['sync', 'big_spenders', '--once', '-c', config]);
+  const shown = await rollcall(['person', 'ada', '-c', config]);
+  t.match(shown, {
+    code: 1,
+    stdout:
+      /^ada: in 1 of 1 audiences and traits\.\nbig_spenders\n[\s\S]*^The engine far does not answer \(engine_unreachable\): /m,
+  });
+  t.notMatch(shown.stdout + shown.stderr, /hidden/);
+});
+
 t.test('does not resume an audience that the configuration pauses', async (t) => {
   const asleep = '  - { name: Asleep, source: personas, sql: select 1 as user_id, paused: true }\n';
   const { config } = await workspace(t, 'http://127.0.0.1:9', asleep);
