@@ -1,4 +1,4 @@
-import { bodyAlreadyRead } from './core/reply.ts';
+import { bodyAlreadyRead, type Reply, refusal } from './core/reply.ts';
 import type { EdgeReceiver } from './edge.ts';
 
 type One = Record<string, string | undefined> | null | undefined;
@@ -30,6 +30,8 @@ interface RequestContext {
 export interface LambdaResult {
   statusCode: number;
   headers: Record<string, string>;
+  /** As in the event: a load balancer with such headers ignores the others. */
+  multiValueHeaders?: Record<string, string[]>;
   body: string;
 }
 
@@ -72,6 +74,12 @@ function requestOf(event: LambdaEvent): Request {
   });
 }
 
+function resultOf(event: LambdaEvent | null | undefined, { status, headers, body }: Reply): LambdaResult {
+  const listed = Object.entries(headers).map(([name, value]): [string, string[]] => [name, [value]]);
+  const multiValueHeaders = event?.multiValueHeaders && { multiValueHeaders: Object.fromEntries(listed) };
+  return { statusCode: status, headers, ...multiValueHeaders, body };
+}
+
 /**
  * A handler for AWS Lambda. The platform freezes the process after the answer, so handlers must finish before. The
  * receiver needs a `store` that all instances share.
@@ -82,23 +90,16 @@ export function lambdaHandler(receiver: Pick<EdgeReceiver, 'handle'>): (event: L
   if (typeof receiver?.handle !== 'function') throw new TypeError('give what createReceiver has made');
   return async (event) => {
     // A mapping template has parsed it, or it is another event: not the sender's fault.
-    if (typeof (event?.body ?? '') !== 'string') {
-      const { status, headers, body } = bodyAlreadyRead;
-      return { statusCode: status, headers, body };
-    }
+    if (typeof (event?.body ?? '') !== 'string') return resultOf(event, bodyAlreadyRead);
     let request: Request;
     try {
       request = requestOf(event);
     } catch {
       // Not an event, or a method or header that no request can have.
-      const body = JSON.stringify({ code: 'bad_request', message: 'not a request' });
-      return { statusCode: 400, headers: { 'content-type': 'application/json; charset=utf-8' }, body };
+      return resultOf(event, refusal(400, 'bad_request', 'not a request'));
     }
     const response = await receiver.handle(request);
-    return {
-      statusCode: response.status,
-      headers: Object.fromEntries(response.headers),
-      body: await response.text(),
-    };
+    const { status, headers } = response;
+    return resultOf(event, { status, headers: Object.fromEntries(headers), body: await response.text() });
   };
 }

@@ -43,12 +43,12 @@ export async function startEstate(folder: string, options: EstateOptions = {}): 
   ]);
   const receiver = Fastify();
   receiver.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => done(null, body));
-  receiver.post<{ Params: { name: string } }>('/hooks/:name', async (request, reply) => {
+  receiver.post<{ Params: { name: string }; Body: string }>('/hooks/:name', async (request, reply) => {
     const status = answers.get(request.params.name) ?? 200;
     const said = { 401: 'The signature does not match.', 410: 'This hook is gone.', 500: 'Database is locked.' }[
       status
     ];
-    return reply.code(status).send(said ? { error: said } : { ok: true });
+    return reply.code(status).send(said ? { error: said } : { unhandled: request.body.includes('"type":"track"') });
   });
   const hooks = await receiver.listen({ host: '127.0.0.1', port: 0 });
   const config = configuration(folder, hooks, options);

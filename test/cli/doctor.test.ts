@@ -343,6 +343,9 @@ t.test('shows that nothing handled a message', async (t) => {
   const { config } = await workspace(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   t.match(await rollcall(['test', 'crm', '-c', config]), { code: 0, stdout: /: 200 unhandled in/ });
   t.match(await rollcall(['test', 'crm', '--batch', '2', '-c', config]), { code: 0, stdout: /: 200 unhandled in/ });
+  t.match(await rollcall(['doctor', '--send', '-c', config]), {
+    stdout: /answered the test event with 200 unhandled in/,
+  });
   t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0 });
   const attempts = jsonLines(await rollcall(['attempts', '--json', '-c', config]));
   t.match(attempts[0], { outcome: 'success', status: 200, error: 'unhandled' });

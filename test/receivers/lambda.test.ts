@@ -46,6 +46,15 @@ const events: Record<string, (made: Made) => LambdaEvent> = {
     queryStringParameters: { tenant: 'a', x: '%2F' },
     requestContext: { elb: {} },
   }),
+  'a load balancer with lists of values': ({ headers, body }) => ({
+    multiValueHeaders: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value]])),
+    body,
+    isBase64Encoded: false,
+    httpMethod: 'POST',
+    path: '/hooks',
+    multiValueQueryStringParameters: { tenant: ['a'], x: ['%2F'] },
+    requestContext: { elb: {} },
+  }),
 };
 
 for (const [platform, event] of Object.entries(events)) {
@@ -57,6 +66,9 @@ for (const [platform, event] of Object.entries(events)) {
     t.match(await handler(event(made)), { statusCode: 200, body: '{"received":true}' });
     t.match(await handler(event(made)), { statusCode: 200, body: /duplicate/ });
     t.match(await handler({ ...event(made), body: `${made.body} ` }), { statusCode: 401 });
+    const { multiValueHeaders } = await handler(event(made));
+    const listed = event(made).multiValueHeaders && ['application/json; charset=utf-8'];
+    t.same(multiValueHeaders?.['content-type'], listed, 'headers in the form of the event');
     t.match(await handler({ ...event(made), body: null }), { statusCode: 401 });
     t.same(urls, ['/hooks?tenant=a&x=%2F']);
   });

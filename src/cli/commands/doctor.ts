@@ -18,6 +18,7 @@ import { examineFolders } from '../doctor/folders.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
 import { refuseFormer } from '../former-store.ts';
 import { hint } from '../options.ts';
+import { answerText } from '../output/answer-text.ts';
 import { duration } from '../output/duration.ts';
 import { stateColours } from '../output/state-colours.ts';
 import { count, print, printJson, type Terminal } from '../output/terminal.ts';
@@ -149,7 +150,7 @@ async function* sendAll(config: Config): AsyncGenerator<Finding> {
       const answer =
         status === null
           ? `the test event got no answer: ${error} after ${ms} ms`
-          : `answered the test event with ${status} in ${ms} ms`;
+          : `answered the test event with ${answerText({ status, error })} in ${ms} ms`;
       yield advice === null ? ok(check, answer) : failed(check, `${answer}. ${advice}`);
     }
   }

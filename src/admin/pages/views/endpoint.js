@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { post } from '../api.js';
-import { Attempts } from '../attempts.js';
+import { Attempts, answerText } from '../attempts.js';
 import { count, duration, number, percent } from '../format.js';
 import { html } from '../html.js';
 import { OUTCOMES } from '../lists.js';
@@ -93,7 +93,7 @@ function Results({ results, onClose }) {
   return html`<section class="panel" aria-label="Test event" role="status"><header><h2>Test event</h2><button type="button" onClick=${onClose}>Close</button></header>
     ${results.map(
       ({ endpoint, url, outcome, status, error, ms, response, advice, signatures }) => html`<div key=${endpoint}>
-      <p><${State} of=${outcome} /> <code>${url}</code> ${status ?? error} in ${duration(ms)}${signatures.length > 0 ? `, signed by ${signatures.join(', ')}` : ', not signed'}</p>
+      <p><${State} of=${outcome} /> <code>${url}</code> ${answerText({ status, error })} in ${duration(ms)}${signatures.length > 0 ? `, signed by ${signatures.join(', ')}` : ', not signed'}</p>
       ${advice && html`<p>${advice}</p>`}${response && html`<pre>${response}</pre>`}
     </div>`,
     )}</section>`;
