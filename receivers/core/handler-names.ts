@@ -68,5 +68,7 @@ function checkOnly(where: string, only: unknown): void {
 }
 
 function checkObject(where: string, given: unknown): void {
-  if (typeof given !== 'object' || given === null) throw new TypeError(`${where} is an object with handlers`);
+  // The handlers in a Map or a list are not its properties.
+  if (typeof given !== 'object' || given === null || Symbol.iterator in given)
+    throw new TypeError(`${where} is an object with handlers`);
 }

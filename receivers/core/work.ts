@@ -80,9 +80,15 @@ async function around(
   { call, answer }: HandlerStep,
 ): Promise<reply.Reply> {
   let hasReturned = false;
-  await wrap(message, request, async () => {
+  const next = async () => {
     await call(message as never, request);
     hasReturned = true;
+  };
+  await wrap(message, request, () => {
+    const handled = next();
+    // If `around` does not wait for it, its failure must not end the process.
+    handled.catch(() => {});
+    return handled;
   });
   if (!hasReturned) throw new Error('around has not called next, or has not waited for it');
   return answer;

@@ -249,11 +249,17 @@ t.test('runs the handlers inside around, through which their failures pass', asy
 });
 
 t.test('fails if around runs no handler', async (t) => {
-  const on = { around: () => {}, track: () => t.fail('it is not called') };
-  const { status } = await createReceiver({ secret, log: silent, on }).handle(
-    new Request('http://app/hooks', { method: 'POST', ...signed(webhook('track'), secret) }),
-  );
-  t.equal(status, 500);
+  const { send } = start({ on: { around: () => {}, track: () => t.fail('it is not called') } });
+  t.match(await send(webhook('track')), { status: 500 });
+});
+
+t.test('fails if around does not wait for the handler, and outlives its failure', async (t) => {
+  const failure = Promise.withResolvers<void>();
+  const { send } = start({ on: { around: (_message, _request, next) => void next(), track: () => failure.promise } });
+  t.match(await send(webhook('track')), { status: 500 });
+  failure.reject(new Error('boom'));
+  // Node ends the process for an unhandled rejection by then.
+  await new Promise(setImmediate);
 });
 
 t.test('answers 200 and calls unhandled for messages without a handler, unknown kinds included', async (t) => {
@@ -629,6 +635,9 @@ t.test('refuses handlers that would never be called, and invalid options, at onc
       /^on.audience.club.enter would never be called: give entered, exited/,
     ],
     [{ on: { audience: { club: null } } }, /^on.audience.club is an object/],
+    [{ on: [{ track() {} }] }, /^on is an object/],
+    [{ on: { track: new Map([['Order Completed', () => {}]]) } }, /^on.track is an object/],
+    [{ on: { audience: new Map([['club', {}]]) } }, /^on.audience is an object/],
     [{ on: { audience: { 'Big Spenders': {} } } }, /^on.audience\["Big Spenders"\] .*audience, big_spenders$/],
     [{ on: { trait: { "Köln's  LTV90": {} } } }, /^on.trait\["Köln's {2}LTV90"\] .*trait, kolns_ltv_90$/],
     [{ secrets: secret }, /^secrets is not an option: give secret, on, /],
