@@ -32,7 +32,7 @@ export const SUITES = {
   '2-collect': ['collect', 'config', 'definitions'].flatMap((folder) => filesOf(folder)),
   '2-deliver': ['deliver', 'deliver/endpoint'].flatMap((folder) => filesOf(folder)),
   '2-e2e-duckdb': ['e2e/cdnow.test.ts'],
-  '2-events': ['events', 'examples', 'deploy', 'next', 'sdks'].flatMap((folder) => filesOf(folder)),
+  '2-events': ['events', 'examples', 'deploy', 'sdks'].flatMap((folder) => filesOf(folder)),
   '2-jobs-engines': filesOf('jobs/engines'),
   '2-on-postgres-deliver': ['deliver/on-postgres.test.ts'],
   '2-jobs-readers': filesOf('jobs/readers'),
