@@ -186,13 +186,13 @@ export class Model {
     }
   }
 
-  /** Kills an app while its handlers run. */
   /** One that may be disturbed: on a slow machine the one of before may not be back. */
   private undisturbed(): number | undefined {
     const first = this.random(3) - 1;
     return [first, (first + 1) % 3, (first + 2) % 3].find((place) => !this.disturbed.has(place));
   }
 
+  /** Kills an app while its handlers run. */
   private kill(): void {
     const place = this.undisturbed();
     if (place === undefined) return;
