@@ -1,4 +1,5 @@
 import type { AudienceConfig, Config, TraitConfig } from '../src/config/config.ts';
+import { type Condition, replaced } from '../src/definition/conditions.ts';
 import type { Destination, MembershipForm } from '../src/destination.ts';
 
 export type Computation = AudienceConfig | TraitConfig;
@@ -8,6 +9,17 @@ export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'trai
 
 export function computations(config: SyncConfig): readonly Computation[] {
   return [...config.audiences, ...config.traits];
+}
+
+/** A condition with the definitions of live traits, whose values are those of the same instant. */
+export function withLiveTraits(condition: Condition, { traits }: Pick<SyncConfig, 'traits'>): Condition {
+  return replaced(condition, (single) => {
+    if (!('computed' in single)) return single;
+    const { live, value, allowPlaceholders } = traits.find(({ key }) => key === single.computed.key) ?? {};
+    if (!live || !value) return single;
+    const computed = { ...single.computed, live: { value, allowPlaceholders: allowPlaceholders ?? false } };
+    return { ...single, computed };
+  });
 }
 
 /** The key of an audience or trait, and the source that its messages are sent as. */

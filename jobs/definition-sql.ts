@@ -2,16 +2,18 @@ import { createHash } from 'node:crypto';
 import { audiencesIn, type Condition } from '../src/definition/conditions.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
-import { type Computation, computations, type SyncConfig } from './audience-or-trait.ts';
+import { type Computation, computations, type SyncConfig, withLiveTraits } from './audience-or-trait.ts';
 import { type ConfiguredDefinition, compile, compileAbsence, compileColumns } from './engines/definitions/compile.ts';
 import { readStatement, singleStatement } from './engines/sql/statement.ts';
 
+type Defined = Pick<SyncConfig, 'engines' | 'audiences' | 'traits'>;
+
 /** The SQL that computes an audience or trait. Short definitions are compiled. */
-export function definitionSql(computation: Computation, config: Pick<SyncConfig, 'engines' | 'audiences'>): string {
-  const definition = definitionOf(computation);
+export function definitionSql(computation: Computation, config: Defined): string {
+  const definition = definitionOf(computation, config);
   if ('sql' in definition) return definition.sql;
-  const dialect = dialectOf(computation, config);
-  const sql = compile(definition, dialect, (key) => definitionOf(audienceOf(key, config)));
+  const { dialect, schema } = dialectOf(computation, config);
+  const sql = compile(definition, dialect, (key) => definitionOf(audienceOf(key, config), config), schema);
   const columns = computation.kind === 'audience' ? computation.with : undefined;
   if (columns === undefined) return sql;
   const traits = Object.entries(columns).map(([column, { trait = column }]) => [column, trait] as const);
@@ -22,16 +24,20 @@ export function definitionSql(computation: Computation, config: Pick<SyncConfig,
 export function absenceSql(
   computation: Computation & { readonly when?: Condition | null },
   user: string,
-  config: Pick<SyncConfig, 'engines' | 'audiences'>,
+  config: Defined,
 ): string {
-  const when = computation.when ?? { all: [] };
-  const type = dialectOf(computation, config);
-  return compileAbsence(user, when, type, (key) => definitionOf(audienceOf(key, config)));
+  const when = withLiveTraits(computation.when ?? { all: [] }, config);
+  const { dialect, schema } = dialectOf(computation, config);
+  return compileAbsence(user, when, dialect, (key) => definitionOf(audienceOf(key, config), config), schema);
 }
 
-function dialectOf({ key, engine }: Computation, { engines }: Pick<SyncConfig, 'engines'>): 'duckdb' | 'postgres' {
-  const type = engines[engine]?.type ?? 'duckdb';
-  if (type === 'duckdb' || type === 'postgres') return type;
+function dialectOf(
+  { key, engine }: Computation,
+  { engines }: Pick<SyncConfig, 'engines'>,
+): { readonly dialect: 'duckdb' | 'postgres'; readonly schema?: string | undefined } {
+  const { type, ...settings } = engines[engine] ?? { type: 'duckdb' };
+  const schema = 'schema' in settings && typeof settings.schema === 'string' ? settings.schema : undefined;
+  if (type === 'duckdb' || type === 'postgres') return { dialect: type, schema };
   throw new RollcallError('sql_failed', `${key}: the engine ${engine} takes SQL only.`);
 }
 
@@ -78,21 +84,21 @@ export function contentHash(computation: Computation, { engines }: Pick<SyncConf
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16);
 
-/** The text of a definition and of all audiences that it refers to. */
-export function definitionText(computation: Computation, config: Pick<SyncConfig, 'audiences'>): string {
-  const definition = definitionOf(computation);
+/** The text of a definition and of all audiences and live traits that it refers to. */
+export function definitionText(computation: Computation, config: Pick<SyncConfig, 'audiences' | 'traits'>): string {
+  const definition = definitionOf(computation, config);
   const named = 'when' in definition ? audiencesIn(definition.when) : [];
   const others = named.map((key) => definitionText(audienceOf(key, config), config));
-  return [ownText(computation), ...others].join('\n');
+  return [textOf(definition), ...others].join('\n');
 }
 
-function ownText(computation: Computation): string {
-  const definition = definitionOf(computation);
-  return 'sql' in definition ? definition.sql : JSON.stringify(definition);
-}
+const ownText = (computation: Computation) => textOf(definitionOf(computation, { traits: [] }));
 
-function definitionOf(computation: Computation): ConfiguredDefinition {
-  if (computation.kind === 'audience' && computation.when) return { when: computation.when };
+const textOf = (definition: ConfiguredDefinition) =>
+  'sql' in definition ? definition.sql : JSON.stringify(definition);
+
+function definitionOf(computation: Computation, config: Pick<SyncConfig, 'traits'>): ConfiguredDefinition {
+  if (computation.kind === 'audience' && computation.when) return { when: withLiveTraits(computation.when, config) };
   if (computation.kind === 'trait' && computation.value) return { value: computation.value };
   return { sql: computation.sql ?? '' };
 }

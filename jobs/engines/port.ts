@@ -268,6 +268,8 @@ export interface Cause {
   readonly event: CausingEvent | null;
   /** The SQL audience whose sync caused it; null for other causes. */
   readonly audience: string | null;
+  /** The key whose sync gave the user another computed value; null for other causes. */
+  readonly computed: string | null;
   /** True if a deletion took something that counted for the user. */
   readonly deletion: boolean;
   /** The moment at which time alone changed it, in ISO 8601; null for other causes. */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Condition } from '../../src/definition/conditions.ts';
-import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
+import { type Computation, computations, type SyncConfig, withLiveTraits } from '../audience-or-trait.ts';
 import { inlined, type LiveDefinition } from './facts.ts';
 
 /** Name of the engine that has the membership of live audiences. It is reserved. */
@@ -45,6 +45,7 @@ function definitionOf(computation: Computation, config: SyncConfig): LiveDefinit
 }
 
 /** Null for an audience computed by SQL. */
-function whenOf(key: string, { audiences }: SyncConfig): Condition | null {
-  return audiences.find((audience) => audience.key === key)?.when ?? null;
+function whenOf(key: string, config: SyncConfig): Condition | null {
+  const when = config.audiences.find((audience) => audience.key === key)?.when;
+  return when ? withLiveTraits(when, config) : null;
 }

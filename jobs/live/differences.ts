@@ -2,6 +2,7 @@ import type { ChangeCause } from '../../src/membership-change.ts';
 import type { LiveMember, LiveOrigin } from '../../src/store/live.ts';
 import type { Deletions, Records } from '../../src/store/port.ts';
 import type { ChangeOrigin } from '../engines/port.ts';
+import { readReference } from './kept.ts';
 import type { EvaluationCause, Standings } from './people.ts';
 
 /** A value that has changed since it was last computed. */
@@ -40,7 +41,10 @@ export function differences(
 function causeText(cause: EvaluationCause | null): string | null {
   if (!cause) return null;
   if ('deletion' in cause || 'time' in cause) return JSON.stringify(cause);
-  if ('audience' in cause) return JSON.stringify({ audience: cause.audience });
+  if ('name' in cause) {
+    const { key, column } = readReference(cause.name);
+    return JSON.stringify(column === null ? { audience: key } : { computed: key });
+  }
   const { messageId, type, event: name, timestamp } = cause;
   return JSON.stringify({ messageId, type, event: name, timestamp });
 }

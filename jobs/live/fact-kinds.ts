@@ -1,22 +1,12 @@
 import { type Fact, isInSplit } from '../../src/definition/conditions.ts';
-import {
-  changesAt,
-  passesAll,
-  type TestContext,
-  traitsIn,
-  type ValueReference,
-} from '../../src/definition/operators.ts';
+import type { ComputedPlace } from '../../src/definition/definition.ts';
+import { changesAt, compareText, passesAll, traitsIn } from '../../src/definition/operators.ts';
 import { type Judged, stepsDone } from '../../src/definition/sequence.ts';
+import { isPlaceholder } from '../../src/kernel/placeholders.ts';
 import { likelyTime, valueAt } from './event.ts';
-import { byLikelyTime, compareDated, type Dated, type KeptFacts, type Section, sectionOf } from './kept.ts';
-
-/** Somebody, and the instant at which facts are judged. */
-export interface JudgedPerson {
-  readonly user: string;
-  /** Kept facts of all ids of the person. */
-  readonly kept: readonly KeptFacts[];
-  readonly now: number;
-}
+import { contextOf, entriesOf, type JudgedPerson, lastCounted, latestTrait, sooner } from './judge/person.ts';
+import { traitSection, traitValue } from './judge/trait-value.ts';
+import { byLikelyTime, referenceTo, type Section, sectionOf } from './kept.ts';
 
 /** A fact that live audiences ask for: what to keep of people, and how to judge it. */
 export interface AskedFact {
@@ -24,7 +14,7 @@ export interface AskedFact {
   readonly sections: readonly { readonly section: Section; readonly newest: number }[];
   /** Outermost keys of traits. */
   readonly traits: readonly string[];
-  /** Keys of audiences that are computed by SQL. */
+  /** Names of audiences and values that are imported from syncs. */
   readonly audiences: readonly string[];
   /** True if it may be true of somebody without entries in the log. */
   readonly isOfId: boolean;
@@ -95,16 +85,26 @@ const ASKED: { readonly [Kind in Fact['kind']]: (fact: FactOf<Kind>, keep: numbe
       },
     };
   },
-  trait({ path: [trait = '', ...rest], tests, passes }) {
+  trait({ path: [trait = '', ...rest], ...asked }) {
     return {
       ...NOTHING,
-      traits: [...new Set([trait, ...traitsIn([{ tests }])])],
+      traits: [...new Set([trait, ...traitsIn([asked])])],
       judge(person) {
         const latest = latestTrait(person, trait);
-        if (latest === undefined) return { isTrue: false, due: null };
-        const value = valueAt(latest, rest);
-        const due = tests.reduce<number | null>((due, test) => sooner(due, changesAt(value, test, person.now)), null);
-        return { isTrue: passesAll(value, tests, contextOf(person)) === passes, due };
+        return latest === undefined ? FALSE : judgeValue(valueAt(latest, rest), asked, person);
+      },
+    };
+  },
+  computed({ place, ...asked }, keep) {
+    if (place.live) return ofLiveTrait(place.key, place.live, asked, keep);
+    const name = referenceTo(place);
+    return {
+      ...NOTHING,
+      audiences: [name],
+      traits: traitsIn([asked]),
+      judge(person) {
+        const value = importedValue(person, name);
+        return value === undefined ? FALSE : judgeValue(value, asked, person);
       },
     };
   },
@@ -120,54 +120,47 @@ const ASKED: { readonly [Kind in Fact['kind']]: (fact: FactOf<Kind>, keep: numbe
   }),
 };
 
+type Asked = Pick<FactOf<'trait'>, 'tests' | 'passes'>;
+
+const FALSE: Judged = { isTrue: false, due: null };
+
+function judgeValue(value: unknown, { tests, passes }: Asked, person: JudgedPerson): Judged {
+  const due = tests.reduce<number | null>((due, test) => sooner(due, changesAt(value, test, person.now)), null);
+  return { isTrue: passesAll(value, tests, contextOf(person)) === passes, due };
+}
+
+function ofLiveTrait(
+  key: string,
+  { value, allowPlaceholders }: NonNullable<ComputedPlace['live']>,
+  asked: Asked,
+  keep: number,
+): AskedFact {
+  const section = traitSection(value, keep);
+  return {
+    ...NOTHING,
+    sections: [all(section)],
+    traits: [...new Set([...traitsIn(section.moving), ...traitsIn([asked])])],
+    judge(person) {
+      const found = traitValue({ key, value, section }, person);
+      if (found.value === undefined || (isPlaceholder(person.user) && !allowPlaceholders))
+        return { isTrue: false, due: found.due };
+      const judged = judgeValue(found.value, asked, person);
+      return { ...judged, due: sooner(judged.due, found.due) };
+    },
+  };
+}
+
+/** That of the current id counts, or else that of the least former one. */
+function importedValue({ kept, user }: JudgedPerson, name: string): unknown {
+  const values = kept.flatMap(({ in: { [name]: imported } }) => (Array.isArray(imported) ? [imported] : []));
+  const [found] = values.toSorted(([a], [b]) => Number(b === user) - Number(a === user) || compareText(a, b));
+  return found?.[1];
+}
+
 /** @param keep - how long the log keeps events, in milliseconds */
 export function askedFact(fact: Fact, keep: number): AskedFact {
   const asked = ASKED[fact.kind] as (fact: Fact, keep: number) => AskedFact;
   return asked(fact, keep);
-}
-
-export function sooner(a: number | null, b: number | null): number | null {
-  if (a === null || b === null) return a ?? b;
-  return Math.min(a, b);
-}
-
-/** The value of a trait in the latest `identify` that has it; undefined for none. */
-function latestTrait({ kept }: JudgedPerson, trait: string): unknown {
-  return kept
-    .flatMap(({ traits }) => traits[trait] ?? [])
-    .toSorted(compareDated)
-    .at(-1)?.[3];
-}
-
-function contextOf(person: JudgedPerson): TestContext {
-  const resolve = (reference: ValueReference) => {
-    if (!('trait' in reference)) return undefined;
-    const [trait = '', ...rest] = reference.trait;
-    return valueAt(latestTrait(person, trait), rest);
-  };
-  return { now: person.now, resolve };
-}
-
-/** Entries of a section that pass its moving filters, in or out of the window, and when others may. */
-export function entriesOf(
-  { id, moving }: Section,
-  person: JudgedPerson,
-): { readonly entries: readonly Dated[]; readonly due: number | null } {
-  const entries = person.kept.flatMap(({ values }) => values[id] ?? []);
-  if (moving.length === 0) return { entries, due: null };
-  const context = contextOf(person);
-  let due: number | null = null;
-  const passing = entries.filter(([, , , , inputs = []]) => {
-    for (const [place, { tests }] of moving.entries())
-      for (const test of tests) due = sooner(due, changesAt(inputs[place], test, person.now));
-    return moving.every(({ tests }, place) => passesAll(inputs[place], tests, context));
-  });
-  return { entries: passing, due };
-}
-
-/** The latest time that counts. What was received with a time that is in the future by a corrected clock counts at once. */
-export function lastCounted(now: number, until: number): number {
-  return until === 0 ? Number.POSITIVE_INFINITY : now - until;
 }
 
 interface AskedCount {

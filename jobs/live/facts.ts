@@ -2,7 +2,8 @@ import { type Condition, type Formula, factsOf, mayHoldForAll, replaced } from '
 import type { Activity, TraitValue } from '../../src/definition/definition.ts';
 import { traitsIn } from '../../src/definition/operators.ts';
 import { type AskedFact, askedFact } from './fact-kinds.ts';
-import { type Section, sectionOf } from './kept.ts';
+import { traitSection } from './judge/trait-value.ts';
+import type { Section } from './kept.ts';
 
 /** The definition of a live audience or trait. Its condition already includes short definitions of audiences it refers to. */
 export type LiveDefinition = Keyed &
@@ -48,7 +49,7 @@ export interface AskedOfAll {
   readonly forAll: readonly AskedFacts[];
   /** Outermost keys of traits. */
   readonly traits: ReadonlySet<string>;
-  /** Keys of audiences that are computed by SQL. */
+  /** Names of audiences and values that are imported from syncs. */
   readonly audiences: ReadonlySet<string>;
   /** True if everybody seen must be known, whatever they did. */
   readonly everybody: boolean;
@@ -191,7 +192,7 @@ function takeApart(definition: LiveDefinition, keep: number): AskedFacts {
   const { key, allowPlaceholders = false } = definition;
   if (definition.kind === 'trait') {
     const { value } = definition;
-    const section = sectionOf(value.activity, value.operator === 'count' ? null : value.of, keep);
+    const section = traitSection(value, keep);
     return { key, allowPlaceholders, kind: 'trait', value, section, traits: traitsIn(section.moving) };
   }
   const split = factsOf(definition.when);

@@ -1,8 +1,9 @@
 import { dayNumber, passesFilters, placeIn, type Said, whenOf } from './event.ts';
 import { type AskedOfAll, sectionsFor } from './facts.ts';
 import { addToFront, byLikelyTime, compareDated, type Dated, type KeptFacts, type Section } from './kept.ts';
+import type { Membership } from './synced-audiences.ts';
 
-/** Sections and traits that an event added to, or the audience that somebody entered or left. */
+/** Sections and traits that an event added to, or the audience or computed value of which somebody has another one. */
 export interface AddedFacts {
   readonly sections: ReadonlySet<string>;
   readonly traits: ReadonlySet<string>;
@@ -23,12 +24,12 @@ export function keep(kept: KeptFacts, event: Said, asked: AskedOfAll): AddedFact
   return { sections, traits, audience: null, any: isNews || sections.size > 0 || traits.size > 0 };
 }
 
-/** Keeps that a user entered or left an audience. */
-export function keepMembership(kept: KeptFacts, audience: string, isIn: boolean): AddedFacts {
-  const any = Object.hasOwn(kept.in, audience) !== isIn;
-  if (isIn) kept.in[audience] = true;
-  else delete kept.in[audience];
-  return { sections: NOTHING, traits: NOTHING, audience, any };
+/** Keeps that a user entered or left an audience, or has another computed value. */
+export function keepMembership(kept: KeptFacts, { name, value }: Membership): AddedFacts {
+  const any = JSON.stringify(kept.in[name]) !== JSON.stringify(value);
+  if (value === undefined) delete kept.in[name];
+  else kept.in[name] = value;
+  return { sections: NOTHING, traits: NOTHING, audience: name, any };
 }
 
 function keepActivity(kept: KeptFacts, event: Said, asked: AskedOfAll): ReadonlySet<string> {
@@ -114,7 +115,7 @@ export function tidy(kept: KeptFacts, asked: AskedOfAll, now: number): void {
     if (times.length > newest) kept.times[id] = times.toSorted((a, b) => b - a).slice(0, newest);
   }
   for (const trait of Object.keys(kept.traits)) if (!asked.traits.has(trait)) delete kept.traits[trait];
-  for (const key of Object.keys(kept.in)) if (!asked.audiences.has(key)) delete kept.in[key];
+  for (const name of Object.keys(kept.in)) if (!asked.audiences.has(name)) delete kept.in[name];
 }
 
 /** The first day of receipt of kept events. Null if it makes no difference when the log forgets them. */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import partition from 'lodash/partition.js';
-import type { Activity, PlaceFilter } from '../../src/definition/definition.ts';
+import type { Activity, ComputedPlace, PlaceFilter } from '../../src/definition/definition.ts';
 import { isFixed } from '../../src/definition/operators.ts';
 import type { FieldPlace } from '../../src/definition/places.ts';
 import { compareWhen, likelyTime, type When } from './event.ts';
@@ -43,6 +43,17 @@ const short = (text: string) => hash('sha256', text, 'base64url').slice(0, 12);
 /** A value with its time, and the values at the places of moving filters. */
 export type Dated = readonly [...When, value: unknown, moving?: readonly unknown[]];
 
+/** The name of a computed value that is imported. Keys never contain `|`; the name of an audience is its key. */
+export const referenceTo = ({ key, column }: Pick<ComputedPlace, 'key' | 'column'>) => `${key}|${column}`;
+
+export function readReference(name: string): { readonly key: string; readonly column: string | null } {
+  const end = name.indexOf('|');
+  return end < 0 ? { key: name, column: null } : { key: name.slice(0, end), column: name.slice(end + 1) };
+}
+
+/** True for a member of an audience computed by SQL; a computed value, with the user id that has it. */
+export type Imported = true | readonly [user: string, value: unknown];
+
 /** The part of one id's events that the definitions need, as plain JSON values. */
 export interface KeptFacts {
   /** For sections that keep `days`, the number of events received on each day. */
@@ -51,8 +62,8 @@ export interface KeptFacts {
   readonly values: { [section: string]: Dated[] };
   /** For each trait the latest value, and those that become the latest once others are forgotten. */
   readonly traits: { [trait: string]: Dated[] };
-  /** Audiences computed by SQL that a user is in. */
-  readonly in: { [audience: string]: true };
+  /** What the last syncs say of a user, by the names of `referenceTo`. */
+  readonly in: { [name: string]: Imported };
   /** Day of the latest receipt, kept only if `everybody` is asked for; 0 for none. */
   seen: number;
 }

@@ -211,7 +211,7 @@ class Working {
 
   join(membership: Membership): void {
     const row = this.row(userRaw(membership.user));
-    const added = keepMembership(row.kept, membership.audience, membership.isIn);
+    const added = keepMembership(row.kept, membership);
     if (!added.any) return;
     this.changed.add(row);
     this.added.push({ row, by: membership, added });

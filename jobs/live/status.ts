@@ -1,5 +1,6 @@
 import type { LiveSource } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
+import { readReference } from './kept.ts';
 import { readNews } from './new-events.ts';
 
 /** Progress and size of a source's live computation. */
@@ -76,8 +77,8 @@ async function lagOf(store: StatusStore, known: LiveSource | null, now: number):
 
 /** True if an SQL audience was synced after its members were imported. */
 async function hasNews(store: StatusStore, state: number): Promise<boolean> {
-  for (const { key, version } of await store.live.namedAudiences(state)) {
-    const record = await store.audience(key);
+  for (const { key: name, version } of await store.live.namedAudiences(state)) {
+    const record = await store.audience(readReference(name).key);
     if (version !== (record?.endedAt === null ? record.version : 0)) return true;
   }
   return false;

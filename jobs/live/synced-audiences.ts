@@ -1,13 +1,18 @@
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import type { Engine } from '../engines/port.ts';
+import type { JobLog } from '../run/run-context.ts';
+import { valueAt } from './event.ts';
 import { idOf } from './identity.ts';
+import { type Imported, readReference } from './kept.ts';
 
-/** A user's membership of an audience computed by SQL, as of its last sync. */
+/** A user's membership of an audience computed by SQL, or computed value, as of the last sync. */
 export interface Membership {
-  readonly audience: string;
+  /** As `referenceTo` makes it. */
+  readonly name: string;
   readonly user: string;
-  readonly isIn: boolean;
+  /** Undefined for users who are not in it, or have no value. */
+  readonly value: Imported | undefined;
 }
 
 /** Some memberships to import, and the audience's version that is known after them. */
@@ -19,12 +24,15 @@ interface NamedNews {
 interface NamedParts {
   readonly store: Pick<Store, 'audience' | 'live'>;
   readonly clock: Clock;
+  readonly log: Pick<JobLog, 'info'>;
   /** Runs work with the engine that has an audience's snapshot. */
   readonly ask: <T>(key: string, work: (engine: Engine) => Promise<T>) => Promise<T>;
 }
 
 /** Users whose memberships are imported in one step. */
 const PAGE = 1_000;
+/** Milliseconds between progress reports in the log. */
+const SAY_EVERY = 10_000;
 /** Milliseconds between checks for syncs of audiences. */
 const LOOK_EVERY = 250;
 /** Engines remember a run's changes for at least this many milliseconds. */
@@ -32,7 +40,7 @@ const REMEMBERED = 60_000;
 /** The version of an audience whose import is not complete. */
 const BEGUN = -1;
 
-/** Imports members of SQL audiences that live definitions refer to. Each sync changes a few rows of kept state. */
+/** Imports members and values that live definitions refer to. Each sync changes a few rows of kept state. */
 export class Named {
   private readonly parts: NamedParts;
   private readonly state: number;
@@ -91,52 +99,66 @@ export class Named {
     for (const key of this.keys) yield* this.changes(key, versions.get(key));
   }
 
-  private async *changes(key: string, known: number | undefined): AsyncGenerator<NamedNews> {
+  private async *changes(name: string, known: number | undefined): AsyncGenerator<NamedNews> {
     const { store, clock } = this.parts;
+    const { key } = readReference(name);
     const record = await store.audience(key);
     // A retired audience is empty.
     const version = record === null || record.endedAt !== null ? 0 : record.version;
     const now = clock.monotonic();
     if (version !== known) {
       const isNext = known !== undefined && version === known + 1;
-      const wasSeen = now - (this.seenAt.get(key) ?? Number.NEGATIVE_INFINITY) < REMEMBERED;
-      if (isNext && known !== BEGUN && wasSeen) yield* this.changedBy(key, version);
+      const wasSeen = now - (this.seenAt.get(name) ?? Number.NEGATIVE_INFINITY) < REMEMBERED;
+      if (isNext && known !== BEGUN && wasSeen) yield* this.changedBy(name, version);
       else {
-        if (known !== BEGUN) yield { memberships: [], version: { key, version: BEGUN } };
-        if (version > 0) yield* this.members(key);
-        yield* this.leavers(key, version > 0);
+        if (known !== BEGUN) yield { memberships: [], version: { key: name, version: BEGUN } };
+        if (version > 0) yield* this.members(name);
+        yield* this.leavers(name, version > 0);
       }
-      yield { memberships: [], version: { key, version } };
+      yield { memberships: [], version: { key: name, version } };
     }
-    this.seenAt.set(key, now);
+    this.seenAt.set(name, now);
   }
 
-  private async *changedBy(key: string, version: number): AsyncGenerator<NamedNews> {
+  private async *changedBy(name: string, version: number): AsyncGenerator<NamedNews> {
+    const { key } = readReference(name);
     for (let after: string | undefined = ''; after !== undefined; ) {
       const from: string = after;
       const page = await this.parts.ask(key, (engine) => engine.runChangePage(key, version, from, PAGE));
-      const memberships = page.map(({ userId, change }) => ({
-        audience: key,
-        user: userId,
-        isIn: change !== 'exited',
+      const memberships = page.map(({ userId, change, value }) => ({
+        ...{ name, user: userId },
+        value: change === 'exited' ? undefined : importedFrom(name, userId, value),
       }));
       if (memberships.length > 0) yield { memberships, version: null };
       after = memberships.at(-1)?.user;
     }
   }
 
-  private async *members(key: string): AsyncGenerator<NamedNews> {
+  private async *members(name: string): AsyncGenerator<NamedNews> {
+    const { clock, log } = this.parts;
+    const { key } = readReference(name);
+    const { members: total } = await this.parts.ask(key, (engine) => engine.snapshot(key));
+    let done = 0;
+    let saidAt = clock.monotonic();
     for (let after: string | undefined = ''; after !== undefined; ) {
       const from: string = after;
-      const { userIds } = await this.parts.ask(key, (engine) => engine.memberPage(key, from, PAGE));
-      const memberships = userIds.map((user) => ({ audience: key, user, isIn: true }));
+      const { userIds, values } = await this.parts.ask(key, (engine) => engine.memberPage(key, from, PAGE));
+      const memberships = userIds.map((user, row) => ({
+        ...{ name, user },
+        value: importedFrom(name, user, values[row] ?? null),
+      }));
       if (memberships.length > 0) yield { memberships, version: null };
       after = userIds.at(-1);
+      done += userIds.length;
+      if (clock.monotonic() - saidAt < SAY_EVERY) continue;
+      saidAt = clock.monotonic();
+      log.info({ key, done, total }, `Reading ${key} for live audiences: ${Math.floor((100 * done) / total)} %`);
     }
   }
 
-  /** Known members of any audience who are not in this one any more. */
-  private async *leavers(key: string, isThere: boolean): AsyncGenerator<NamedNews> {
+  /** Known members of any audience who are not in this one any more, or have no value of it. */
+  private async *leavers(name: string, isThere: boolean): AsyncGenerator<NamedNews> {
+    const { key } = readReference(name);
     for (let after: string | null = ''; after !== null; ) {
       const from: string = after;
       const { raws, last } = await this.parts.store.live.flaggedUsers(this.state, from, PAGE);
@@ -144,9 +166,16 @@ export class Named {
       const found =
         isThere && users.length > 0 ? await this.parts.ask(key, (engine) => engine.lookup(key, users)) : new Map();
       const gone = users.filter((user) => !found.get(user)?.present);
-      if (gone.length > 0)
-        yield { memberships: gone.map((user) => ({ audience: key, user, isIn: false })), version: null };
+      if (gone.length > 0) yield { memberships: gone.map((user) => ({ name, user, value: undefined })), version: null };
       after = last;
     }
   }
+}
+
+/** @param values - JSON text of the values of a member; null for an audience without columns */
+function importedFrom(name: string, user: string, values: string | null): Imported | undefined {
+  const { column } = readReference(name);
+  if (column === null) return true;
+  const value = valueAt(JSON.parse(values ?? '{}'), [column]) ?? null;
+  return value === null ? undefined : [user, value];
 }

@@ -227,8 +227,8 @@ function changesFrom(
   return [...changes, ...again].toSorted((a, b) => timeOf(a) - timeOf(b));
 }
 
-const hasOrigin = ({ event, audience, deletion, time }: Cause) =>
-  event !== null || audience !== null || deletion || time !== null;
+const hasOrigin = ({ event, audience, computed, deletion, time }: Cause) =>
+  event !== null || audience !== null || computed !== null || deletion || time !== null;
 
 /** The reason and time that a change was sent with. */
 function explained(

@@ -155,9 +155,10 @@ export function personLine({ asOf, memberships, deletion: { suppressed, requests
 const shortLetter = ({ id, destination, reason, status }: DeadLetter) => ({ id, destination, reason, status });
 
 /** As `cause` in the context of a live change; null if everybody was computed again. */
-function causeLine({ event, audience, deletion, time }: NonNullable<StoryChange['cause']>) {
+function causeLine({ event, audience, computed, deletion, time }: NonNullable<StoryChange['cause']>) {
   if (event) return { messageId: event.messageId };
   if (audience !== null) return { audience };
+  if (computed !== null) return { computed };
   if (deletion) return { deletion };
   return time === null ? null : { time };
 }

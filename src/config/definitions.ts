@@ -9,7 +9,7 @@ import {
   type SequenceStep,
   type TraitValue,
 } from '../definition/definition.ts';
-import { referenceOf } from '../definition/operators.ts';
+import { referenceOf, type Test } from '../definition/operators.ts';
 import { activityNames, readPath, readPlace, testShape, testsOf, where, windowShape } from './definition-parts.ts';
 import { duration, flag, positive, text, whole } from './formats.ts';
 import { section } from './section.ts';
@@ -87,13 +87,35 @@ const trait = written({
   make(given, refuse): ConditionOf<'trait'> | null {
     const path = readPath(String(given['trait']));
     if ('fault' in path) refuse({ path: ['trait'], message: path.fault });
-    const tests = testsOf(given);
-    if (tests.length === 0) refuse({ path: ['trait'], message: 'needs an operator, such as is: pro or exists: true' });
-    const stray = tests.find((test) => 'property' in (referenceOf(test) ?? {}));
-    if (stray) refuse({ path: [stray.operator], message: 'cannot be a property, since a trait has no event' });
-    return 'fault' in path || tests.length === 0 || stray ? null : { trait: path.path, tests };
+    const tests = testsOfValue('trait', given, refuse);
+    return 'fault' in path || tests === null ? null : { trait: path.path, tests };
   },
 });
+
+const computed = written({
+  keys: {
+    computed: text.optional().describe('The computed trait of this key, as last committed'),
+    column: text.optional().describe('Its column, or that of an audience, in `with`'),
+    ...testShape,
+  },
+  make(given, refuse): ConditionOf<'computed'> | null {
+    const key = String(given['computed']);
+    const tests = testsOfValue('computed', given, refuse);
+    return tests && { computed: { key, column: String(given['column'] ?? key) }, tests };
+  },
+});
+
+function testsOfValue(
+  name: 'trait' | 'computed',
+  given: Readonly<Record<string, unknown>>,
+  refuse: Refuse,
+): readonly Test[] | null {
+  const tests = testsOf(given);
+  if (tests.length === 0) refuse({ path: [name], message: 'needs an operator, such as is: pro or exists: true' });
+  const stray = tests.find((test) => 'property' in (referenceOf(test) ?? {}));
+  if (stray) refuse({ path: [stray.operator], message: 'cannot be a property, since a trait has no event' });
+  return tests.length === 0 || stray ? null : tests;
+}
 
 /** The most steps of a sequence. Each is a part of its SQL. */
 const MOST_STEPS = 10;
@@ -233,6 +255,7 @@ const WRITTEN: Readonly<Record<string, Written<z.core.$ZodShape, Condition>>> = 
   screen: did('screen', 'Viewed this screen at least once, unless it says how often'),
   sequence,
   trait,
+  computed,
   split,
   inAudience: written({
     keys: { inAudience: text.optional().describe('The key of another audience') },

@@ -93,6 +93,17 @@ export function engineIn({ engines }: FileOutline, name: string): z.output<typeo
   return Object.hasOwn(all, name) ? engineOutline.safeParse(all[name]).data : undefined;
 }
 
+/** The engine that has the snapshots of those that an engine computes. */
+export function homeOf(file: FileOutline, name: string): string {
+  const engine = engineIn(file, name);
+  if (!engine || !isReadOnly(engine)) return name;
+  const engines = Object.keys(file.engines).flatMap((each) => {
+    const found = engineIn(file, each);
+    return found ? [[each, found] as const] : [];
+  });
+  return engine.snapshots ?? defaultSnapshots(Object.fromEntries(engines), file.store);
+}
+
 /** Names of a file's engines, the default first. */
 export function engineNames(engines: Readonly<Record<string, unknown>>): readonly string[] {
   const names = Object.keys(engines);

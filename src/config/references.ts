@@ -1,5 +1,5 @@
 import { suggestion } from '../kernel/spelling.ts';
-import { checkInAudience, type OutlinedComputation } from './definition-references.ts';
+import { checkNamed, type OutlinedComputation } from './definition-references.ts';
 import { traitKey } from './formats.ts';
 import type { Mistake, Path } from './mistakes.ts';
 import {
@@ -8,6 +8,7 @@ import {
   engineIn,
   engineNames,
   type FileOutline,
+  homeOf,
   IMPLIED_SNAPSHOTS,
   isReadOnly,
   keyOf,
@@ -148,8 +149,14 @@ function checkDefinitions(file: FileOutline): readonly Mistake[] {
   const outlined = (['audiences', 'traits'] as const).flatMap((section) =>
     file[section].flatMap((item, index): readonly OutlinedComputation[] => {
       if (!item) return [];
-      const when = 'when' in item ? item.when : undefined;
-      return [{ section, path: [section, index], key: keyOf(item), engine: item.engine || defaultEngine, when }];
+      const { when, with: columns } = 'when' in item ? item : {};
+      const engine = item.engine || defaultEngine;
+      return [
+        {
+          ...{ section, path: [section, index], key: keyOf(item), engine, home: homeOf(file, engine), when },
+          ...{ isLive: isLive(item), isOpen: item.sql !== undefined, columns: columnNames(columns) },
+        },
+      ];
     }),
   );
   const keys = new Set(outlined.map(({ key }) => key));
@@ -172,7 +179,7 @@ function checkDefinitions(file: FileOutline): readonly Mistake[] {
       ...needsDialect([...path, 'value'], item, item.value, file),
     ];
   });
-  return [...audiences, ...traits, ...checkInAudience(outlined)];
+  return [...audiences, ...traits, ...checkNamed(outlined)];
 }
 
 type OutlinedAudience = NonNullable<FileOutline['audiences'][number]>;
@@ -220,7 +227,7 @@ function checkLive(
   path: Path,
   { live, sql, ...others }: Readonly<Partial<Record<'live' | 'sql' | keyof typeof NOT_FOR_LIVE, unknown>>>,
 ): readonly Mistake[] {
-  if (live !== true && live !== 'true') return [];
+  if (!isLive({ live })) return [];
   const mistakes: Mistake[] = [];
   if (sql !== undefined)
     mistakes.push({
@@ -233,6 +240,8 @@ function checkLive(
   }
   return mistakes;
 }
+
+const isLive = ({ live }: { readonly live?: unknown }) => live === true || live === 'true';
 
 /** Settings that would have no effect, with the reasons. */
 const NOT_FOR_LIVE = {

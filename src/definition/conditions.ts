@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Activity, Sequence, Split } from './definition.ts';
+import type { Activity, ComputedPlace, Sequence, Split } from './definition.ts';
 import { passesAll, type Test, type TestContext } from './operators.ts';
 import type { KeyPath } from './places.ts';
 
@@ -16,6 +16,8 @@ interface Conditions {
   readonly sequence: { readonly sequence: Sequence };
   /** Somebody's trait, taken from the latest `identify` that has it, passes all the tests. */
   readonly trait: { readonly trait: KeyPath; readonly tests: readonly Test[] };
+  /** Somebody's computed value passes all the tests. */
+  readonly computed: { readonly computed: ComputedPlace; readonly tests: readonly Test[] };
   /** Somebody is in a share of all people. */
   readonly split: { readonly split: Split };
   /** Somebody is in another audience at the same instant. */
@@ -41,6 +43,12 @@ export type Fact =
       readonly path: KeyPath;
       readonly tests: readonly Test[];
       /** True: all tests must pass. False: at least one must fail. */
+      readonly passes: boolean;
+    }
+  | {
+      readonly kind: 'computed';
+      readonly place: ComputedPlace;
+      readonly tests: readonly Test[];
       readonly passes: boolean;
     }
   | { readonly kind: 'audience'; readonly key: string }
@@ -91,12 +99,14 @@ const SINGLE: { readonly [Name in SingleName]: Meaning<ConditionOf<Name>> } = {
     activities: ({ sequence: { steps, not } }) => [...steps, ...(not ? [not] : [])].map(({ activity }) => activity),
   },
   trait: {
-    // If a missing trait passes, the fact is that the trait does not.
-    formula({ trait, tests }, place) {
-      const passes = !passesAll(undefined, tests, NOTHING_SAID);
-      const fact = place({ kind: 'trait', path: trait, tests, passes });
-      return passes ? fact : { not: fact };
-    },
+    formula: ({ trait, tests }, place) =>
+      unlessMissing(tests, (passes) => place({ kind: 'trait', path: trait, tests, passes })),
+    audiences: () => [],
+    activities: () => [],
+  },
+  computed: {
+    formula: ({ computed, tests }, place) =>
+      unlessMissing(tests, (passes) => place({ kind: 'computed', place: computed, tests, passes })),
     audiences: () => [],
     activities: () => [],
   },
@@ -111,6 +121,13 @@ const SINGLE: { readonly [Name in SingleName]: Meaning<ConditionOf<Name>> } = {
     activities: () => [],
   },
 };
+
+/** If a missing value passes, the fact is that the value does not. */
+function unlessMissing(tests: readonly Test[], fact: (passes: boolean) => Formula): Formula {
+  const passes = !passesAll(undefined, tests, NOTHING_SAID);
+  return passes ? fact(passes) : { not: fact(passes) };
+}
+
 const SINGLE_NAMES = Object.keys(SINGLE) as readonly SingleName[];
 
 /** The key of a condition in the configuration. */

@@ -45,6 +45,14 @@ export interface Split {
   readonly to: number;
 }
 
+/** A value of a computed trait, or a column of an audience, as last committed. */
+export interface ComputedPlace {
+  readonly key: string;
+  readonly column: string;
+  /** The definition of a live trait, whose value is that of the same instant. */
+  readonly live?: { readonly value: TraitValue; readonly allowPlaceholders: boolean };
+}
+
 /** Operators on a property of a person's events. */
 export const PROPERTY_OPERATORS = [
   'sum',

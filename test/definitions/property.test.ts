@@ -2,7 +2,15 @@ import fc from 'fast-check';
 import t from 'tap';
 import { compile } from '../../jobs/engines/definitions/compile.ts';
 import type { Condition } from '../../src/definition/conditions.ts';
-import { conditions, histories, moments, shortAudience, valueDefinitions } from './helpers/arbitrary.ts';
+import {
+  commits,
+  conditions,
+  histories,
+  moments,
+  SCORE,
+  shortAudience,
+  valueDefinitions,
+} from './helpers/arbitrary.ts';
 import { openEngines } from './helpers/engines.ts';
 import { membersOf, valuesOf } from './helpers/reference.ts';
 
@@ -19,18 +27,20 @@ t.test('computes random definitions over random histories as the law says, on bo
     events: histories,
     now: moments,
     short: shortAudience,
+    committed: fc.option(commits),
     whens: fc.array(conditions, { minLength: 4, maxLength: 4 }),
     values: fc.array(valueDefinitions, { minLength: 3, maxLength: 3 }),
   });
-  const property = fc.asyncProperty(asked, async ({ events, now, short, whens, values }) => {
+  const property = fc.asyncProperty(asked, async ({ events, now, short, committed, whens, values }) => {
     const audiences = new Map<string, Condition | ReadonlySet<string>>([
       ['listed', new Set(['a', 'outside'])],
       ['short', short],
     ]);
-    const history = { events, now, audiences };
+    const history = { events, now, audiences, committed: { [SCORE.key]: committed ?? {} } };
     const other = (key: string) => (key === 'short' ? { when: short } : { sql: LISTED });
-    for (const { type, fill, result } of engines) {
+    for (const { type, fill, commit, result } of engines) {
       await fill(events);
+      await commit(SCORE.key, committed);
       for (const when of whens) {
         const members = Object.keys(await result('audience', compile({ when }, type, other), now)).toSorted();
         const expected = membersOf(when, history);

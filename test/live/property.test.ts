@@ -2,8 +2,18 @@ import fc from 'fast-check';
 import t from 'tap';
 import { dayNumber } from '../../jobs/live/event.ts';
 import { askedOf, inlined, type LiveDefinition } from '../../jobs/live/facts.ts';
+import { referenceTo } from '../../jobs/live/kept.ts';
+import type { Membership } from '../../jobs/live/synced-audiences.ts';
 import type { Condition } from '../../src/definition/conditions.ts';
-import { conditions, histories, shortAudience, valueDefinitions } from '../definitions/helpers/arbitrary.ts';
+import {
+  type Commit,
+  commits,
+  conditions,
+  histories,
+  SCORE,
+  shortAudience,
+  valueDefinitions,
+} from '../definitions/helpers/arbitrary.ts';
 import type { LoggedEvent } from '../definitions/helpers/event.ts';
 import { membersOf, valuesOf } from '../definitions/helpers/reference.ts';
 import { LiveModel } from './helpers/rows.ts';
@@ -25,6 +35,8 @@ const asked = fc.record({
   /** How long the log keeps events: forever, or so many days and less than the next midnight. */
   keep: fc.constantFrom(null, null, 0, 1, 3),
   short: shortAudience,
+  /** At some steps a sync commits other values. */
+  committed: fc.array(fc.option(commits), { minLength: 12, maxLength: 12 }),
   whens: fc.array(conditions, { minLength: 6, maxLength: 6 }),
   values: fc.array(valueDefinitions, { minLength: 4, maxLength: 4 }),
 });
@@ -32,7 +44,7 @@ const asked = fc.record({
 t.test('computes random definitions over random histories as the law says, event by event', async (t) => {
   let triples = 0;
   let found = 0;
-  const property = fc.asyncProperty(asked, async ({ events, steps, keep, short, whens, values }) => {
+  const property = fc.asyncProperty(asked, async ({ events, steps, keep, short, committed, whens, values }) => {
     const whole = whens.map((when) => inlined(when, () => short));
     const definitions = [
       ...whole.map((when, index): LiveDefinition => ({ key: `a${index}`, kind: 'audience', when })),
@@ -42,16 +54,25 @@ t.test('computes random definitions over random histories as the law says, event
     const waiting = late(events);
     let known: LoggedEvent[] = [];
     let now = Number.NEGATIVE_INFINITY;
-    for (const { size, pause } of steps) {
+    let scores: Commit = {};
+    for (const [step, { size, pause }] of steps.entries()) {
       const news = waiting.splice(0, size);
       known.push(...news);
       now = Math.max(now + pause, ...news.map(({ receivedAt }) => receivedAt));
       if (now === Number.NEGATIVE_INFINITY) continue;
       const first = keep === null ? Number.NEGATIVE_INFINITY : dayNumber(now - keep * DAY);
       known = known.filter(({ receivedAt }) => dayNumber(receivedAt) >= first);
-      await live.advance(news, now, first);
+      const next = committed[step] ?? scores;
+      await live.advance(news, now, first, between(scores, next));
+      scores = next;
       const kept = keep === null ? {} : { keep: keep * DAY };
-      const history = { events: known, now, ...kept, audiences: new Map<string, Condition>() };
+      const history = {
+        events: known,
+        now,
+        ...kept,
+        audiences: new Map<string, Condition>(),
+        committed: { [SCORE.key]: scores },
+      };
       for (const [index, when] of whole.entries()) {
         const members = [...(live.members.get(`a${index}`)?.keys() ?? [])].toSorted();
         same(members, membersOf(when, history), `audience ${index}`);
@@ -71,6 +92,18 @@ t.test('computes random definitions over random histories as the law says, event
 function late(events: readonly LoggedEvent[]): LoggedEvent[] {
   const inOrder = events.toSorted((a, b) => a.receivedAt - b.receivedAt);
   return [...inOrder.filter((_, index) => index % 5 !== 4), ...inOrder.filter((_, index) => index % 5 === 4)];
+}
+
+/** What changes from one commit to the next. */
+function between(one: Commit, other: Commit): readonly Membership[] {
+  const users = Object.keys({ ...one, ...other });
+  return SCORE.columns.flatMap((column) =>
+    users.map((user): Membership => {
+      const value = other[user]?.[column] ?? null;
+      const name = referenceTo({ key: SCORE.key, column });
+      return { name, user, value: value === null ? undefined : [user, value] };
+    }),
+  );
 }
 
 function same(actual: unknown, expected: unknown, what: string): void {

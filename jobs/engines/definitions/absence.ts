@@ -2,7 +2,7 @@ import type { Condition } from '../../../src/definition/conditions.ts';
 import { literal } from '../sql/plan-query.ts';
 import { conditionQuery } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
-import { type AudienceSql, peopleQuery } from './facts.ts';
+import { type NamedSql, peopleQuery } from './facts.ts';
 
 /** Ids that the query returns, other than the places of conditions. */
 export const SEEN = 'seen';
@@ -14,13 +14,13 @@ export const HOLDS = 'holds:';
 export function absenceQuery(
   user: string,
   conditions: readonly Condition[],
-  audience: AudienceSql,
+  named: NamedSql,
   dialect: DefinitionDialect,
 ): string {
   const isUser = `WHERE user_id = ${literal(user)}`;
   const holding = conditions.map(
     (condition, place) =>
-      `SELECT '${HOLDS}${place}' AS user_id FROM (\n${conditionQuery(condition, audience, dialect)}\n) AS holding ${isUser}`,
+      `SELECT '${HOLDS}${place}' AS user_id FROM (\n${conditionQuery(condition, named, dialect)}\n) AS holding ${isUser}`,
   );
   return [
     `SELECT '${SEEN}' AS user_id FROM (\n${peopleQuery(dialect)}\n) AS people ${isUser}`,

@@ -1,15 +1,19 @@
 import { type Condition, conjunctsOf } from '../../../src/definition/conditions.ts';
 import type { TraitValue } from '../../../src/definition/definition.ts';
-import { name } from '../sql/plan-query.ts';
+import { duckdbDialect } from '../duckdb/dialect.ts';
+import { postgresDialect } from '../postgres/dialect.ts';
+import { freshValues, idText, name, type SqlDialect } from '../sql/plan-query.ts';
 import { singleStatement } from '../sql/statement.ts';
+import { committed } from '../sql/tables.ts';
 import { absenceQuery } from './absence.ts';
 import { latestTrait } from './activity.ts';
 import { conditionQuery } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { duckdbDefinitions } from './duckdb.ts';
-import type { AudienceSql } from './facts.ts';
+import type { NamedSql } from './facts.ts';
 import { postgresDefinitions } from './postgres.ts';
 import { valueQuery } from './value.ts';
+import { valueType } from './value-column.ts';
 
 /** A definition as configured: SQL, or a short definition. */
 export type ConfiguredDefinition =
@@ -22,17 +26,28 @@ const DIALECTS: Readonly<Record<'duckdb' | 'postgres', DefinitionDialect>> = {
   postgres: postgresDefinitions,
 };
 
+const SQL_DIALECTS: Readonly<Record<keyof typeof DIALECTS, SqlDialect>> = {
+  duckdb: duckdbDialect,
+  postgres: postgresDialect,
+};
+
 /**
  * The SQL of a definition, with `$now` still in it. Short definitions read the views of the event log (docs/event-log.md).
  *
  * @param audience - the definition of another audience, by its key. None may refer to itself, even indirectly.
+ * @param schema - the schema of the engine's snapshots
  * @throws RollcallError `sql_failed` when an audience that it refers to is not a single statement
  */
-export function compile(definition: ConfiguredDefinition, type: keyof typeof DIALECTS, audience: DefinitionOf): string {
+export function compile(
+  definition: ConfiguredDefinition,
+  type: keyof typeof DIALECTS,
+  audience: DefinitionOf,
+  schema?: string,
+): string {
   const dialect = DIALECTS[type];
   if ('sql' in definition) return definition.sql;
   if ('value' in definition) return valueQuery(definition.value, dialect);
-  return conditionQuery(definition.when, audienceSql(type, audience), dialect);
+  return conditionQuery(definition.when, namedSql(type, audience, schema), dialect);
 }
 
 /** The SQL of a short definition with traits of the person as columns. @param columns - the trait of each column */
@@ -52,8 +67,18 @@ export function compileColumns(
 
 type DefinitionOf = (key: string) => ConfiguredDefinition;
 
-function audienceSql(type: keyof typeof DIALECTS, audience: DefinitionOf): AudienceSql {
-  return (key) => singleStatement(compile(audience(key), type, audience));
+function namedSql(type: keyof typeof DIALECTS, audience: DefinitionOf, schema?: string): NamedSql {
+  return {
+    audience: (key) => singleStatement(compile(audience(key), type, audience, schema)),
+    values({ key, live }) {
+      if (!live) return `SELECT user_id${DIALECTS[type].binary} AS id, value FROM ${committed(key, schema)}`;
+      const { value, allowPlaceholders } = live;
+      const sql = SQL_DIALECTS[type];
+      const told = sql.traitValue({ name: 'value', ...valueType(value, type) }) ?? 'NULL';
+      const id = idText('user_id', allowPlaceholders, sql);
+      return freshValues(valueQuery(value, DIALECTS[type]), id, [{ key, value: told }], 'trait', sql);
+    },
+  };
 }
 
 /** The SQL of `absenceQuery` for the parts of a condition that must all hold. */
@@ -62,7 +87,8 @@ export function compileAbsence(
   when: Condition,
   type: keyof typeof DIALECTS,
   audience: DefinitionOf,
+  schema?: string,
 ): string {
   const parts = conjunctsOf(when, '').map(({ part }) => part);
-  return absenceQuery(user, parts, audienceSql(type, audience), DIALECTS[type]);
+  return absenceQuery(user, parts, namedSql(type, audience, schema), DIALECTS[type]);
 }

@@ -7,6 +7,8 @@ type LogView = 'events' | 'tracks' | 'pages' | 'screens' | 'identifies' | 'ident
 export interface DefinitionDialect {
   /** A view's qualified name, which no user's table has. */
   view(name: LogView): string;
+  /** JSON text as a JSON value. */
+  json(text: string): string;
   /** The value at a path of nested objects. Lists have no keys. */
   at(json: string, path: KeyPath): string;
   /** Tests of a JSON value's type. A scalar is text, a number or a boolean. */

@@ -8,6 +8,7 @@ const NUMBERS = "('BIGINT', 'UBIGINT', 'DOUBLE')";
 /** DuckDB keeps JSON as text. */
 export const duckdbDefinitions: DefinitionDialect = {
   view: (name) => `rollcall_${name}`,
+  json: (text) => text,
   at: (json, path) => at(json, path),
   isText: (value) => `json_type(${value}) = 'VARCHAR'`,
   isNumber: (value) => `json_type(${value}) IN ${NUMBERS}`,

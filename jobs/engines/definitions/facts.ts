@@ -1,19 +1,25 @@
 import type { Fact } from '../../../src/definition/conditions.ts';
-import type { Activity } from '../../../src/definition/definition.ts';
+import type { Activity, ComputedPlace } from '../../../src/definition/definition.ts';
 import { traitsIn } from '../../../src/definition/operators.ts';
+import type { KeyPath } from '../../../src/definition/places.ts';
 import { byPerson, fromActivity, latestTrait, RAW_PERSON, timestamp } from './activity.ts';
 import { ago, type DefinitionDialect } from './dialect.ts';
 import { passesAll } from './operators.ts';
 import { sequenceQuery } from './sequence.ts';
 
-/** The SQL of another audience, by its key. */
-export type AudienceSql = (key: string) => string;
+/** The SQL of what a definition refers to. */
+export interface NamedSql {
+  /** The definition of another audience, by its key. */
+  audience(key: string): string;
+  /** (id, value) of a trait or of an audience with columns; the value is JSON text of an object. */
+  values(place: ComputedPlace): string;
+}
 
 /** A fact that is found in the log. That of a split follows from the id. */
 type QueriedFact = Exclude<Fact, { readonly kind: 'split' }>;
 
 /** A query for the people (unique user_id) of whom a fact is true. */
-export function factQuery(fact: QueriedFact, audience: AudienceSql, dialect: DefinitionDialect): string {
+export function factQuery(fact: QueriedFact, named: NamedSql, dialect: DefinitionDialect): string {
   switch (fact.kind) {
     case 'performed':
       return performedQuery(fact.activity, countCondition(fact.least, fact.most), dialect);
@@ -23,8 +29,10 @@ export function factQuery(fact: QueriedFact, audience: AudienceSql, dialect: Def
       return sequenceQuery(fact.sequence, dialect);
     case 'trait':
       return traitQuery(fact, dialect);
+    case 'computed':
+      return testedQuery(computedQuery(fact.place, named, dialect), [], fact, dialect);
     case 'audience':
-      return membersQuery(audience(fact.key), dialect);
+      return membersQuery(named.audience(fact.key), dialect);
   }
 }
 
@@ -66,8 +74,18 @@ function firstTimeQuery(activity: Activity, dialect: DefinitionDialect): string 
 
 type TraitFact = Extract<Fact, { readonly kind: 'trait' }>;
 
-function traitQuery({ path, tests, passes }: TraitFact, dialect: DefinitionDialect): string {
-  const [trait = '', ...rest] = path;
+function traitQuery(fact: TraitFact, dialect: DefinitionDialect): string {
+  const [trait = '', ...rest] = fact.path;
+  return testedQuery(latestTrait(trait, dialect), rest, fact, dialect);
+}
+
+/** People whose value passes. @param values - a query of (user_id, value) */
+function testedQuery(
+  values: string,
+  rest: KeyPath,
+  { tests, passes }: Pick<TraitFact, 'tests' | 'passes'>,
+  dialect: DefinitionDialect,
+): string {
   const others = traitsIn([{ tests }]);
   const joins = others.map(
     (other, place) =>
@@ -76,9 +94,17 @@ function traitQuery({ path, tests, passes }: TraitFact, dialect: DefinitionDiale
   const value = rest.length === 0 ? 'latest.value' : dialect.at('latest.value', rest);
   const condition = passesAll(value, tests, dialect, (other) => `other${others.indexOf(other)}.value`);
   return `SELECT latest.user_id FROM (
-    ${latestTrait(trait, dialect)}
+    ${values}
   ) AS latest ${joins.join('\n  ')}
   WHERE ${passes ? condition : `NOT (${condition})`}`;
+}
+
+/** A query for (user_id, value) of people with a value. That of the current id counts, or else that of the least former one. */
+export function computedQuery(place: ComputedPlace, named: NamedSql, dialect: DefinitionDialect): string {
+  const value = dialect.at(dialect.json('value'), [place.column]);
+  const rows = `SELECT FALSE AS is_anonymous, id, ${value} AS value FROM (\n${named.values(place)}\n) AS computed`;
+  return `SELECT DISTINCT ON (user_id) user_id, value FROM (${byPerson(rows, ['done.id', 'done.value'], dialect)}) AS people
+    WHERE ${dialect.exists('value')} ORDER BY user_id, id <> user_id, id`;
 }
 
 /** A query for an audience's members by their canonical ids. */

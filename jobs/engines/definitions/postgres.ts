@@ -5,6 +5,7 @@ import type { DefinitionDialect } from './dialect.ts';
 /** Postgres has `jsonb`: values are equal if type and value are, and its numbers are exact decimals. */
 export const postgresDefinitions: DefinitionDialect = {
   view: (name) => `rollcall_events.${name}`,
+  json: (text) => `CAST(${text} AS jsonb)`,
   // Text keys find nothing in lists.
   at: (json, path) => `(${[json, ...path.map(literal)].join(' -> ')})`,
   isText: (value) => `jsonb_typeof(${value}) = 'string'`,

@@ -94,12 +94,19 @@ export async function readHistory(live: LiveContext, key: string, user: string):
 export async function readCauses(store: LiveState, key: string, user: string): Promise<readonly Cause[]> {
   const causes = await store.causesOf(key, user);
   return causes.map(({ version, at, changedAt, cause }) => {
-    const { audience = null, deletion = false, time = null, ...event } = cause === null ? {} : JSON.parse(cause);
+    const {
+      audience = null,
+      computed = null,
+      deletion = false,
+      time = null,
+      ...event
+    } = cause === null ? {} : JSON.parse(cause);
     return {
       version,
       at,
       changedAt: changedAt ?? at,
       audience,
+      computed,
       deletion,
       time,
       event: 'messageId' in event ? event : null,

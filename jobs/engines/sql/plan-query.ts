@@ -60,7 +60,7 @@ export interface KeyTables {
 /** From here on, fifteen digits round to a number that JSON readers take for infinity. */
 export const DOUBLE_LIMIT = '1.797693134862315e308';
 
-const NO_ROWS = '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since WHERE false)';
+export const NO_ROWS = '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since WHERE false)';
 
 export function name(text: string): string {
   return `"${text.replaceAll('"', '""')}"`;

@@ -7,7 +7,7 @@ import { withAuthoredPlace } from './excerpt.ts';
 import { hasPlaces, hasValues, type KeyTables, planQuery } from './plan-query.ts';
 import { interruptible, type SqlDatabase, type SqlSession } from './session.ts';
 import { readStatement } from './statement.ts';
-import { previewTable, readSnapshot, tablesOf } from './tables.ts';
+import { previewTable, readSnapshot, tablesOf, withoutMissing } from './tables.ts';
 
 /** Conditions for rows of a plan that name their user. */
 const ENTERED = 'now AND NOT was';
@@ -112,7 +112,7 @@ function freshRows(database: SqlDatabase, request: StageRequest): Promise<Descri
 }
 
 async function described({ session, dialect }: SqlDatabase, definition: Definition): Promise<Described> {
-  const statement = readStatement(definition.sql, definition.asOf);
+  const statement = readStatement(await withoutMissing(session, definition.sql), definition.asOf);
   const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
   const written = columns.some(({ name }) => /_\d+$/.test(name)) ? dialect.writtenNames(statement) : null;
   const names =

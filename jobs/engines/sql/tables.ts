@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Snapshot, Staged, StageRequest } from '../port.ts';
-import { literal } from './plan-query.ts';
+import { literal, NO_ROWS } from './plan-query.ts';
 import { type SqlDatabase, type SqlSession, transaction } from './session.ts';
 
 export interface SqlTables {
@@ -43,6 +43,20 @@ const registryOf = ({ history, snapshots, plans, owner }: SqlTables) => [
   `CREATE TABLE IF NOT EXISTS ${plans} (plan varchar NOT NULL, key varchar NOT NULL, leased_at bigint NOT NULL, staged varchar NOT NULL)`,
   `CREATE TABLE IF NOT EXISTS ${owner} (id boolean PRIMARY KEY, store varchar NOT NULL)`,
 ];
+
+/** Marks the snapshots that compiled definitions read, which may not be there yet. */
+const MARK = 'AS committed';
+const COMMITTED = new RegExp(`"[a-z0-9_]+"\\.(members_[0-9a-f]{16}) ${MARK}`, 'g');
+
+/** A FROM item for the members (user_id, value) of a key as last committed. */
+export const committed = (key: string, schema?: string) => `${tablesOf({ schema }).members(key)} ${MARK}`;
+
+/** A definition's SQL without snapshots that are not there: nobody has a value of them. */
+export async function withoutMissing(session: SqlSession, sql: string): Promise<string> {
+  const missing = new Set<string>();
+  for (const [, table = ''] of sql.matchAll(COMMITTED)) if (!(await hasTable(session, table))) missing.add(table);
+  return sql.replaceAll(COMMITTED, (all, table) => (missing.has(table) ? `${NO_ROWS} ${MARK}` : all));
+}
 
 export function previewTable(plan: string): string {
   return `preview_${suffix(plan)}`;

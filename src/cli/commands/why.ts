@@ -28,7 +28,8 @@ With --json it is {"key","user","asOf","member","value","since","changes","absen
 "deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a change is
 {"change","reason","changedAt","at","run","action","definitionHash","cause","event","audience","value","told"}. change
 is entered, left, changed or "sent again"; reason and changedAt are what receivers are sent (docs/wire.md). cause is
-what changed a live audience, also if a run sent it: {"messageId"}, {"time"}, {"audience"} or {"deletion":true}; null
+what changed a live audience, also if a run sent it: {"messageId"}, {"time"}, {"audience"},
+{"computed"} or {"deletion":true}; null
 if everybody was computed again. event is the {"messageId","type","event","timestamp"} of the message, or null;
 audience is the key of the one by SQL whose sync changed it, or null; told is a list of
 {"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
@@ -98,8 +99,9 @@ export function changeText(
   return [`- ${iso(run.startedAt)} ${what}, ${by} the ${action} ${run.id}${definition}`, ...tail];
 }
 
-function causeText({ event, audience, deletion, time }: NonNullable<StoryChange['cause']>): string {
-  if (audience !== null) return `the sync of ${audience}`;
+function causeText({ event, audience, computed, deletion, time }: NonNullable<StoryChange['cause']>): string {
+  const synced = audience ?? computed;
+  if (synced !== null) return `the sync of ${synced}`;
   if (deletion) return 'a deletion';
   if (event === null) return time === null ? 'a rebuild' : 'time alone';
   const { type, event: name, messageId, timestamp } = event;

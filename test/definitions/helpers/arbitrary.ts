@@ -177,6 +177,33 @@ const performed = fc
     most: more === null ? null : least + more,
   }));
 
+/** The values of a computed trait with two columns that conditions may name, by user. */
+export const SCORE = { key: 'score', columns: ['score', 'level'] } as const;
+
+export type Commit = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+export const commits: fc.Arbitrary<Commit> = fc.dictionary(
+  fc.constantFrom('a', 'b', 'c', 'd', 'outside'),
+  fc.record(
+    { score: fc.oneof(scalar, fc.constant(null), fc.array(scalar, { maxLength: 2 })), level: scalar },
+    { noNullPrototype: true },
+  ),
+  { maxKeys: 4, noNullPrototype: true },
+);
+
+export const valueDefinitions: fc.Arbitrary<TraitValue> = fc.oneof(
+  fc.record({ operator: fc.constant('count' as const), activity }),
+  fc.record({ operator: fc.constantFrom(...PROPERTY_OPERATORS), activity, of: place }),
+);
+
+const computed: fc.Arbitrary<Condition> = fc.record({
+  computed: fc.oneof(
+    fc.record({ key: fc.constant(SCORE.key), column: fc.constantFrom(...SCORE.columns) }),
+    valueDefinitions.map((value) => ({ key: 'x', column: 'x', live: { value, allowPlaceholders: false } })),
+  ),
+  tests,
+});
+
 /** Names of the audiences that a condition may name, which are simple ones. */
 export const AUDIENCES = ['listed', 'short'] as const;
 
@@ -188,6 +215,7 @@ export const conditions: fc.Arbitrary<Condition> = fc.letrec<{ condition: Condit
     sequence: { weight: 4, arbitrary: sequence },
     split: { weight: 1, arbitrary: split },
     trait: { weight: 2, arbitrary: fc.record({ trait: path, tests }) },
+    computed: { weight: 2, arbitrary: computed },
     inAudience: { weight: 1, arbitrary: fc.record({ inAudience: fc.constantFrom(...AUDIENCES) }) },
     all: { weight: 2, arbitrary: fc.record({ all: several }) },
     any: { weight: 2, arbitrary: fc.record({ any: several }) },
@@ -200,11 +228,6 @@ export const conditions: fc.Arbitrary<Condition> = fc.letrec<{ condition: Condit
 export const shortAudience: fc.Arbitrary<Condition> = fc.oneof(
   performed,
   performed.map((not) => ({ not })),
-);
-
-export const valueDefinitions: fc.Arbitrary<TraitValue> = fc.oneof(
-  fc.record({ operator: fc.constant('count' as const), activity }),
-  fc.record({ operator: fc.constantFrom(...PROPERTY_OPERATORS), activity, of: place }),
 );
 
 export const moments = instants;

@@ -4,12 +4,14 @@ import { openSession as openDuckdb } from '../../../jobs/engines/duckdb/session.
 import { postgresDialect } from '../../../jobs/engines/postgres/dialect.ts';
 import { openSession as openPostgres } from '../../../jobs/engines/postgres/session.ts';
 import { describe } from '../../../jobs/engines/sql/describe.ts';
-import type { SqlDialect } from '../../../jobs/engines/sql/plan-query.ts';
+import { literal, type SqlDialect } from '../../../jobs/engines/sql/plan-query.ts';
 import type { SqlSession } from '../../../jobs/engines/sql/session.ts';
 import { readStatement } from '../../../jobs/engines/sql/statement.ts';
+import { tablesOf, withoutMissing } from '../../../jobs/engines/sql/tables.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { DUCKDB_VIEWS, eventViews, POSTGRES_VIEWS, withLikelyAt } from '../../../src/store/events/views.ts';
 import { startFastPostgres } from '../../helpers/postgres.ts';
+import type { Commit } from './arbitrary.ts';
 import type { LoggedEvent } from './event.ts';
 
 /** A database with the views of the event log over a table that a test fills. */
@@ -17,6 +19,8 @@ export interface LogEngine {
   readonly type: 'duckdb' | 'postgres';
   /** Replaces all events. */
   fill(events: readonly LoggedEvent[]): Promise<void>;
+  /** Replaces the values of a trait that its last sync committed; null for a trait that was never synced. */
+  commit(key: string, values: Commit | null): Promise<void>;
   /** The result of a definition: each user's value, null for an audience. */
   result(kind: 'audience' | 'trait', sql: string, now: number): Promise<Readonly<Record<string, unknown>>>;
   readonly session: SqlSession;
@@ -90,8 +94,20 @@ async function logEngine(
         `INSERT INTO ${prefix}logged VALUES ${rows.map((row) => `(${row.map(quoted).join(', ')})`).join(',\n')}`,
       );
     },
+    commit: (key, values) => commit(session, key, values),
     result: (kind, sql, now) => resultOf(session, dialect, kind, sql, now),
   };
+}
+
+/** Replaces the values of a trait as a sync would. */
+export async function commit(session: SqlSession, key: string, values: Commit | null): Promise<void> {
+  const table = tablesOf({}).members(key);
+  await session.run('CREATE SCHEMA IF NOT EXISTS rollcall');
+  await session.run(`DROP TABLE IF EXISTS ${table}`);
+  if (values === null) return;
+  await session.run(`CREATE TABLE ${table} (user_id varchar, value varchar, since bigint)`);
+  for (const [user, value] of Object.entries(values))
+    await session.run(`INSERT INTO ${table} VALUES (${literal(user)}, ${literal(JSON.stringify(value))}, 1)`);
 }
 
 /** The result of a definition in this session: each user's value, null for an audience. */
@@ -102,7 +118,7 @@ export async function resultOf(
   sql: string,
   now: number,
 ): Promise<Readonly<Record<string, unknown>>> {
-  const statement = readStatement(sql, now);
+  const statement = readStatement(await withoutMissing(session, sql), now);
   const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
   const { fresh } = describe({ key: 'x', kind, sql, asOf: now }, statement, columns, dialect);
   // An audience's rows are counted by its plan.

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Condition } from '../../../src/definition/conditions.ts';
-import type { Activity, Sequence, TraitValue } from '../../../src/definition/definition.ts';
+import type { Activity, ComputedPlace, Sequence, TraitValue } from '../../../src/definition/definition.ts';
 import type { Test, ValueReference } from '../../../src/definition/operators.ts';
 import type { FieldPlace, KeyPath } from '../../../src/definition/places.ts';
 import type { LoggedEvent } from './event.ts';
@@ -16,6 +16,8 @@ export interface History {
   readonly keep?: number | undefined;
   /** Other audiences, by key: short definitions, or ids that some SQL returned. */
   readonly audiences: ReadonlyMap<string, Condition | ReadonlySet<string>>;
+  /** Values of traits as last committed, by key, user and column. */
+  readonly committed?: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, unknown>>>>>>;
 }
 
 export function membersOf(condition: Condition, history: History): readonly string[] {
@@ -31,9 +33,15 @@ export function membersOf(condition: Condition, history: History): readonly stri
     const ids = audience instanceof Set ? audience : new Set(membersOf(audience as Condition, history));
     named.set(key, new Set([...ids].map((userId) => personOf({ userId, anonymousId: null }) ?? userId)));
   }
-  const everybody = new Set([...mine.keys(), ...audienceKeys(condition).flatMap((key) => [...(named.get(key) ?? [])])]);
+  const canonical = (userId: string) => personOf({ userId, anonymousId: null }) ?? userId;
+  const values = new Map(computedIn(condition).map((place) => [place, valuesAt(place, history, canonical)]));
+  const everybody = new Set([
+    ...mine.keys(),
+    ...audienceKeys(condition).flatMap((key) => [...(named.get(key) ?? [])]),
+    ...[...values.values()].flatMap((of) => [...of.keys()]),
+  ]);
   return [...everybody]
-    .filter((person) => isIn(condition, person, (mine.get(person) ?? []).toSorted(byOrder), named, history))
+    .filter((person) => isIn(condition, person, (mine.get(person) ?? []).toSorted(byOrder), { named, values }, history))
     .toSorted();
 }
 
@@ -55,14 +63,14 @@ function isIn(
   condition: Condition,
   person: string,
   events: readonly LoggedEvent[],
-  named: ReadonlyMap<string, ReadonlySet<string>>,
+  others: { readonly named: ReadonlyMap<string, ReadonlySet<string>>; readonly values: Values },
   { now, keep }: Pick<History, 'now' | 'keep'>,
 ): boolean {
-  const also = (part: Condition) => isIn(part, person, events, named, { now, keep });
+  const also = (part: Condition) => isIn(part, person, events, others, { now, keep });
   if ('all' in condition) return condition.all.every(also);
   if ('any' in condition) return condition.any.some(also);
   if ('not' in condition) return !also(condition.not);
-  if ('inAudience' in condition) return named.get(condition.inAudience)?.has(person) ?? false;
+  if ('inAudience' in condition) return others.named.get(condition.inAudience)?.has(person) ?? false;
   const context = { events, now };
   if ('performed' in condition) {
     const times = events.filter((event) => counts(event, condition.performed, context)).length;
@@ -82,8 +90,28 @@ function isIn(
     const bucket = Number(bytes.readBigUInt64BE() % 10_000n);
     return bucket >= from && bucket < to;
   }
-  const value = traitValue(events, condition.trait);
+  const value =
+    'computed' in condition ? others.values.get(condition.computed)?.get(person) : traitValue(events, condition.trait);
   return condition.tests.every((test) => passes(value, test, null, context));
+}
+
+type Values = ReadonlyMap<ComputedPlace, ReadonlyMap<string, unknown>>;
+
+/** Of several ids of a person that have a value, the current one counts, or else the first. */
+function valuesAt(
+  place: ComputedPlace,
+  history: History,
+  canonical: (user: string) => string,
+): ReadonlyMap<string, unknown> {
+  const { key, column, live } = place;
+  if (live) return new Map(Object.entries(valuesOf(live.value, history)));
+  const users = Object.entries(history.committed?.[key] ?? {}).flatMap(([user, values]) =>
+    (values[column] ?? null) === null ? [] : [[user, values[column]] as const],
+  );
+  const last = users.toSorted(([a], [b]) => compareText(b, a));
+  return new Map(
+    [...last, ...users.filter(([user]) => canonical(user) === user)].map(([user, value]) => [canonical(user), value]),
+  );
 }
 
 /** All that a person did until now, in order. */
@@ -357,6 +385,13 @@ export function personsOf(
     const owned = anonymousId === null ? undefined : owner.get(anonymousId);
     return owned === undefined ? null : canonical(owned);
   };
+}
+
+function computedIn(condition: Condition): readonly ComputedPlace[] {
+  if ('all' in condition) return condition.all.flatMap(computedIn);
+  if ('any' in condition) return condition.any.flatMap(computedIn);
+  if ('not' in condition) return computedIn(condition.not);
+  return 'computed' in condition ? [condition.computed] : [];
 }
 
 function audienceKeys(condition: Condition): readonly string[] {

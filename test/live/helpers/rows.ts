@@ -5,6 +5,7 @@ import { readKept, writeKept } from '../../../jobs/live/kept.ts';
 import { oldestDay } from '../../../jobs/live/kept-facts.ts';
 import { type IdRow, type IdRows, type Standings, step } from '../../../jobs/live/people.ts';
 import { written } from '../../../jobs/live/state-rows.ts';
+import type { Membership } from '../../../jobs/live/synced-audiences.ts';
 
 /** Rows as a store would keep them: as text, and found by nothing but what a store has indexes for. */
 export class RowsInMemory implements IdRows {
@@ -73,8 +74,13 @@ export class LiveModel {
   }
 
   /** Resolves to what was looked at. @param first - the first day of the log */
-  async advance(events: readonly LiveEvent[], now: number, first = 0): Promise<readonly Standings[]> {
-    const news = { events, memberships: [], due: this.rows.due(now), old: this.rows.old(first), now, first };
+  async advance(
+    events: readonly LiveEvent[],
+    now: number,
+    first = 0,
+    memberships: readonly Membership[] = [],
+  ): Promise<readonly Standings[]> {
+    const news = { events, memberships, due: this.rows.due(now), old: this.rows.old(first), now, first };
     const { rows, standings } = await step(this.asked, this.rows, news);
     this.rows.write(rows);
     for (const { person, values } of standings) {
