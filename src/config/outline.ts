@@ -43,7 +43,7 @@ const outline = z.object({
   audiences: list({
     ...{ ...computation, when: z.unknown().optional(), sends: z.unknown().optional() },
     with: z
-      .union([words, z.record(z.string(), z.unknown())])
+      .union([z.array(word), z.record(z.string(), z.unknown())])
       .optional()
       .catch(undefined),
   }),

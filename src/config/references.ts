@@ -149,7 +149,7 @@ function checkDefinitions(file: FileOutline): readonly Mistake[] {
   const outlined = (['audiences', 'traits'] as const).flatMap((section) =>
     file[section].flatMap((item, index): readonly OutlinedComputation[] => {
       if (!item) return [];
-      const { when, with: columns } = 'when' in item ? item : {};
+      const { when = undefined, with: columns = undefined } = section === 'audiences' ? (item as OutlinedAudience) : {};
       const engine = item.engine || defaultEngine;
       return [
         {

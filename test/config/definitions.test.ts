@@ -9,7 +9,7 @@ const trait = (value: string) =>
 /** [what stands after `when:`, path of the mistake below it, what its message says] */
 const CONDITION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['loyal', '', /must be a map/],
-  ['{}', '', /needs one of all, any, not, performed, viewed, screen, sequence, trait, split, inAudience/],
+  ['{}', '', /needs one of all, any, not, performed, viewed, screen, sequence, trait, computed, split, inAudience/],
   ['{ perfomed: X }', '.perfomed', /Did you mean performed\?/],
   ['{ performed: X, atleast: 3 }', '.atleast', /Did you mean atLeast\?/],
   ['{ performed: X, atLeast: 0 }', '.atLeast', /whole number from 1/],
@@ -45,6 +45,8 @@ const CONDITION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['{ trait: plan, is: .nan }', '.is', /must be text, a number/],
   ['{ trait: a..b, is: 5 }', '.trait', /is no path/],
   ['{ trait: plan, is: pro, performed: X }', '.trait', /cannot stand beside performed/],
+  ['{ computed: ltv, gt: 5 }', '.computed', /names the computed trait "ltv", which there is not/],
+  ['{ computed: a, gt: 5 }', '.computed', /names the audience a: give `column` too/],
   ['{ all: [] }', '.all', /at least one condition/],
   ['{ all: { performed: X } }', '.all', /must be a list/],
   ['{ all: [{ performed: X }, { any: [{ not: { trait: x } }] }] }', '.all[1].any[0].not.trait', /needs an operator/],
@@ -184,6 +186,40 @@ ${rest}`;
   t.match(engine['audiences[0].when.inAudience']?.message, /engine two, and a by one\. Give both the same engine/);
   const ofTrait = mistakesIn(file('when: { inAudience: t }', 'traits: [{ name: T, source: shop, sql: x }]'));
   t.match(ofTrait['audiences[1].when.inAudience']?.message, /computed trait/);
+});
+
+t.test('checks computed values together', async (t) => {
+  const file = (when: string, rest = '') => `
+sources: [{ id: shop, writeKey: wk }]
+engines: { one: { type: duckdb, path: a }, two: { type: duckdb, path: b } }
+eventLog: {}
+audiences:
+  - { name: A, source: shop, when: { computed: ${when}${/ gt:/.test(when) ? '' : ', gt: 5'} } }
+  - { name: B, source: shop, sql: x, with: [email] }
+  - { name: C, source: shop, when: { all: [{ inAudience: a }] }, with: { email: { trait: email } } }
+  - { name: D, source: shop, live: true, when: { performed: X } }
+${rest}`;
+  const faultOf = (when: string, rest = '') => mistakesIn(file(when, rest))['audiences[0].when.computed']?.message;
+  const traits = (rest: string) => `traits: [{ name: T, source: shop, ${rest} }]`;
+  t.same(mistakesIn(file('t', traits('sql: x'))), {});
+  const own = (when: string) => Object.entries(mistakesIn(file(when, traits('sql: x'))));
+  t.match(own('t, within: 3d'), [['audiences[0].when.within', { message: /belongs to performed, not to computed/ }]]);
+  t.match(own('t, lt: { property: properties.a }'), [['audiences[0].when.lt', { message: /cannot be a property/ }]]);
+  t.match(own('t, gt: true'), [['audiences[0].when.gt', {}]]);
+  t.same(mistakesIn(file('t, column: gold', traits('sql: x'))), {}, 'the columns of SQL are not known');
+  t.same(
+    mistakesIn(file('t', traits('value: { count: X }, live: true, engine: two'))),
+    {},
+    'computed where it is named',
+  );
+  t.same(mistakesIn(file('b, column: email')), {});
+  t.match(faultOf('tt', traits('sql: x')), /names the computed trait "tt", which there is not\. Did you mean t\?/);
+  t.match(faultOf('t, column: gold', traits('value: { count: X }')), /needs no column: t has one value/);
+  t.match(faultOf('b'), /names the audience b: give `column` too\. It has email/);
+  t.match(faultOf('b, column: mail'), /needs another column: b has no mail\. It has email/);
+  t.match(faultOf('d, column: email'), /names the live audience d, whose columns are traits/);
+  t.match(faultOf('t', traits('sql: x, engine: two')), /kept by the engine two, and a is computed by one/);
+  t.match(faultOf('c, column: email'), /makes a circle: a → c → a/);
 });
 
 t.test('requires an engine with the event log for short definitions', async (t) => {

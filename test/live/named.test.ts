@@ -87,6 +87,69 @@ t.test('refers to the members of an SQL audience as of its last sync', async (t)
   t.same(receiver.faults, []);
 });
 
+t.test('refers to computed values as of the last sync, and to a live trait as it is', async (t) => {
+  const service = loggingService(t);
+  const receiver = await startReceiver(t);
+  const scores = (rows: readonly string[]) =>
+    writeFileSync(join(service.folder, 'scores.csv'), `id,score,tier\n${rows.join('\n')}\n`);
+  const common = { source: 'personas', guard: { allowEmpty: true } };
+  const live = { ...common, live: true };
+  const good = { computed: 'score', column: 'score', gte: 10 };
+  const config = {
+    network: { allow: ['127.0.0.0/8'] },
+    destinations: [{ name: 'crm', sources: ['personas'], webhookUrl: receiver.url }],
+    engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
+    audiences: [
+      { name: 'Good', ...live, when: good },
+      { name: 'Good By SQL', ...common, when: good },
+      { name: 'Plain', ...live, when: { computed: 'score', column: 'tier', isNot: 'gold' } },
+      { name: 'Busy', ...live, when: { computed: 'orders', gt: 1 } },
+      { name: 'Busy By SQL', ...common, when: { computed: 'orders', gt: 1 } },
+    ],
+    traits: [
+      { name: 'Orders', ...live, value: { count: 'Order' } },
+      { name: 'Score', ...common, sql: "SELECT id AS user_id, score, tier FROM read_csv('scores.csv', header = true)" },
+    ],
+  };
+  const app = await service.open([], config);
+  await app.start({ collect: true, schedules: true });
+  const sync = async (...keys: string[]) => {
+    for (const { error } of await app.sync.run(keys)) if (error) throw error;
+    await caughtUp(app);
+    await delivered(app);
+  };
+  await send(app, [did('Order', 'ann'), did('Order', 'bob'), did('Order', 'bob')]);
+  await sync('good_by_sql', 'busy_by_sql');
+  t.same(receiver.state('good'), {}, 'nobody has a value before the first sync');
+  t.same(receiver.state('good_by_sql'), {});
+  t.same(receiver.state('plain'), { ann: true, bob: true });
+  t.same(receiver.state('busy'), { bob: true });
+  t.same(receiver.state('busy_by_sql'), { bob: true });
+
+  scores(['ann,12,gold', 'far,30,silver', 'bob,3,']);
+  await sync('score');
+  await sync('good_by_sql');
+  for (const key of ['good', 'good_by_sql']) t.same(receiver.state(key), { ann: true, far: true }, key);
+  t.same(receiver.state('plain'), { bob: true, far: true }, 'who has a value counts as a person');
+  t.match(receiver.heard.find(({ key }) => key === 'good')?.cause, { computed: 'score' });
+  t.match((await app.sync.why('good', 'ann')).changes, [{ change: 'entered', cause: { computed: 'score' } }]);
+
+  scores(['ann,9,gold', 'far,30,silver', 'bob,10,gold']);
+  await sync('score');
+  await sync('good_by_sql');
+  for (const key of ['good', 'good_by_sql']) t.same(receiver.state(key), { bob: true, far: true }, key);
+  t.same(receiver.state('plain'), { far: true });
+
+  await send(app, [{ type: 'alias', previousId: 'far', userId: 'near', messageId: 'alias-far' }]);
+  await sync('good_by_sql');
+  for (const key of ['good', 'good_by_sql']) t.same(receiver.state(key), { bob: true, near: true }, key);
+
+  t.equal((await app.sync.retire('score')).error, null);
+  await sync('good_by_sql');
+  for (const key of ['good', 'good_by_sql']) t.same(receiver.state(key), {}, key);
+  t.same(receiver.faults, []);
+});
+
 let sent = 0;
 function did(event: string, userId: string): object {
   sent += 1;

@@ -10,13 +10,14 @@ export function valueColumn(key: string, { operator }: TraitValue): TraitColumn 
 }
 
 const TYPES = {
-  duckdb: { number: 'DOUBLE', scalar: 'JSON' },
-  postgres: { number: 'double precision', scalar: 'jsonb' },
+  duckdb: { count: 'BIGINT', number: 'DOUBLE', scalar: 'JSON' },
+  postgres: { count: 'bigint', number: 'double precision', scalar: 'jsonb' },
 } as const;
 
 /** The type that SQL gives a short definition's values. */
 export function valueType(value: TraitValue, dialect: keyof typeof TYPES): ValueType {
   const { type, isList } = valueColumn('', value);
-  const item = TYPES[dialect][type === 'number' ? 'number' : 'scalar'];
+  const isCount = value.operator === 'count' || value.operator === 'uniqueCount';
+  const item = TYPES[dialect][isCount ? 'count' : type === 'number' ? 'number' : 'scalar'];
   return isList ? { type: `${item}[]`, items: { type: item } } : { type: item };
 }

@@ -106,8 +106,10 @@ export async function commit(session: SqlSession, key: string, values: Commit | 
   await session.run(`DROP TABLE IF EXISTS ${table}`);
   if (values === null) return;
   await session.run(`CREATE TABLE ${table} (user_id varchar, value varchar, since bigint)`);
-  for (const [user, value] of Object.entries(values))
-    await session.run(`INSERT INTO ${table} VALUES (${literal(user)}, ${literal(JSON.stringify(value))}, 1)`);
+  const rows = Object.entries(values).map(
+    ([user, value]) => `(${literal(user)}, ${literal(JSON.stringify(value))}, 1)`,
+  );
+  if (rows.length > 0) await session.run(`INSERT INTO ${table} VALUES ${rows.join(', ')}`);
 }
 
 /** The result of a definition in this session: each user's value, null for an audience. */

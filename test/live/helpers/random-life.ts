@@ -7,6 +7,7 @@ import type { TraitValue } from '../../../src/definition/definition.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { armFailpoint } from '../../../src/kernel/failpoint.ts';
 import { migratePostgres } from '../../../src/store/postgres/migrate.ts';
+import { type Commit, SCORE } from '../../definitions/helpers/arbitrary.ts';
 import { type Answer, type Asked, definitionsOf, type Orders } from './random-terms.ts';
 import { openSql } from './sql.ts';
 
@@ -30,6 +31,8 @@ for (const key of ['listed', 'short']) conditions.set(key, short);
 const traits = new Map<string, TraitValue>(values.map((value, index) => [`t${index}`, value]));
 const isOnPostgres = url.startsWith('postgres');
 const common = { source: 'personas', live: true };
+const SCORES = `SELECT user_id, CAST(count(*) AS double precision) AS score, max(type) AS level
+  FROM ${isOnPostgres ? 'rollcall_events.' : 'rollcall_'}events WHERE user_id IS NOT NULL AND "timestamp" <= $now GROUP BY user_id`;
 const parsed = parseConfig(
   JSON.stringify({
     store: url,
@@ -38,7 +41,10 @@ const parsed = parseConfig(
     eventLog: { path: './events', keep: `${keep}d` },
     engines: { lake: isOnPostgres ? { type: 'postgres', url } : { type: 'duckdb', path: './audiences.duckdb' } },
     audiences: [...conditions.keys()].map((key) => ({ ...common, name: key, key, when: { performed: 'x' } })),
-    traits: [...traits.keys()].map((key) => ({ ...common, name: key, key, value: { count: 'x' } })),
+    traits: [
+      ...[...traits.keys()].map((key) => ({ ...common, name: key, key, value: { count: 'x' } })),
+      { name: 'Score', key: SCORE.key, source: 'personas', sql: SCORES },
+    ],
   }),
   { file: 'rollcall.yaml', folder, env: {} },
 );
@@ -62,6 +68,15 @@ const app = await App.create(config, { clock, log: pino({ level: 'error' }, pino
 await app.start({ collect: true, schedules: true });
 const sql = await openSql(app.store, config);
 
+/** What its last sync committed, by user. */
+async function committed(): Promise<Commit> {
+  const found: [string, Commit[string]][] = [];
+  await app.sync.members(SCORE.key, async ({ userIds, values }) => {
+    for (const [row, user] of userIds.entries()) found.push([user, JSON.parse(values[row] ?? '{}')]);
+  });
+  return Object.fromEntries(found);
+}
+
 /** All that is in the log is computed, and all that is due. */
 async function settled(): Promise<void> {
   const { store } = app;
@@ -72,6 +87,8 @@ async function settled(): Promise<void> {
     if (news === null || news.events.length > 0) continue;
     if ((await store.live.personsDue(known.state, now, 1)).persons.length > 0) continue;
     if ((await store.live.idsOlderThan(known.state, await store.events.firstDay(), 1)).length > 0) continue;
+    const statuses = await app.sync.audiences();
+    if (statuses.some(({ live }) => live !== null && live.lag !== 0)) continue;
     const audiences = await store.live.audiences();
     if (audiences.length === conditions.size + traits.size && audiences.every(({ definition }) => definition !== ''))
       return;
@@ -85,6 +102,7 @@ async function compare(): Promise<Answer> {
   const keys = [...conditions.keys(), ...traits.keys()];
   let found = 0;
   await sql.read();
+  await sql.commit(SCORE.key, await committed());
   for (const key of keys) {
     const when = conditions.get(key);
     const value = traits.get(key);
@@ -126,6 +144,15 @@ process.on('message', async (asked: Asked) => {
   if ('now' in asked) now = asked.now;
   if ('arm' in asked) armFailpoint(asked.arm.failpoint, asked.arm.passes);
   if ('settle' in asked) await settled();
+  if ('sync' in asked) {
+    const [report] = await app.sync.run([SCORE.key], { now });
+    if (report?.error) throw report.error;
+  }
+  if ('delete' in asked) {
+    const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: [asked.delete] });
+    while ((await app.regulations.find(id))?.status !== 'FINISHED')
+      await new Promise((resolve) => setTimeout(resolve, 20));
+  }
   answer('compare' in asked ? await compare() : { done: true });
 });
 // Without the test that started it, it has nothing to live for.

@@ -22,7 +22,17 @@ type Compared = Extract<Answer, { readonly compared: number }>;
 
 /** Random definitions over what random people do, in lives that end by being killed. */
 export class RandomLives {
-  readonly counts = { compared: 0, found: 0, instants: 0, lives: 0, killed: 0, inBuild: 0, events: 0 };
+  readonly counts = {
+    compared: 0,
+    found: 0,
+    instants: 0,
+    lives: 0,
+    killed: 0,
+    inBuild: 0,
+    events: 0,
+    deleted: 0,
+    down: 0,
+  };
   readonly differences: string[] = [];
   private readonly t: Test;
   private readonly seed: number;
@@ -50,12 +60,21 @@ export class RandomLives {
     const of = eventsOf(this.seed + number, this.groups);
     this.waiting = [...of];
     if (await this.dieBuilding(number, buildSteps)) this.counts.inBuild += 1;
+    // Nothing runs for hours, or for days.
+    const downtime = this.any(PAUSES);
+    this.now += downtime;
+    if (downtime >= 3_600_000) this.counts.down += 1;
     const life = await this.live(number, null);
     for (let instant = 0; instant < instants; instant += 1) {
       this.now += this.any(PAUSES);
       await life.ask({ now: this.now });
       // At every third instant it is time alone that changes anything.
       if (instant % 3 !== 2) await this.feed(life.address, Math.ceil(of.length / (instants + 2)));
+      if (this.random() < 0.5) await life.ask({ sync: true });
+      if (instant % 3 === 1) {
+        await life.ask({ delete: this.any(of).userId ?? 'nobody' });
+        this.counts.deleted += 1;
+      }
       const said = (await life.ask({ compare: true })) as Compared;
       this.counts.compared += said.compared;
       this.counts.found += said.found;

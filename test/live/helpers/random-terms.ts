@@ -31,6 +31,10 @@ export type Asked =
   | { readonly now: number }
   | { readonly arm: Crash }
   | { readonly settle: true }
+  /** Computes and commits the trait that conditions name. */
+  | { readonly sync: true }
+  /** Deletes a user. */
+  | { readonly delete: string }
   | { readonly compare: true };
 
 export type Answer =

@@ -8,7 +8,8 @@ import { eventLogFor } from '../../../jobs/event-log-access.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import type { Store } from '../../../src/store/port.ts';
-import { resultOf } from '../../definitions/helpers/engines.ts';
+import type { Commit } from '../../definitions/helpers/arbitrary.ts';
+import { commit, resultOf } from '../../definitions/helpers/engines.ts';
 
 /** What short definitions read. */
 const VIEWS = new Set(
@@ -37,7 +38,9 @@ export async function openSql(store: Store, config: Pick<Config, 'eventLog' | 's
   return {
     /** Reads the log as it is now, where that has to be done before it is asked. */
     read: async () => log?.show(VIEWS),
-    answer: (
+    /** Puts the values of a trait where the SQL finds them; on Postgres they are there. */
+    commit: async (key: string, values: Commit) => (isPostgres ? undefined : commit(session, key, values)),
+    answer: async (
       kind: 'audience' | 'trait',
       definition: ConfiguredDefinition,
       other: (key: string) => ConfiguredDefinition,
