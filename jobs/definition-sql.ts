@@ -1,9 +1,18 @@
 import { createHash } from 'node:crypto';
 import { audiencesIn, type Condition } from '../src/definition/conditions.ts';
+import type { Sequence } from '../src/definition/definition.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig, withLiveTraits } from './audience-or-trait.ts';
-import { type ConfiguredDefinition, compile, compileAbsence, compileColumns } from './engines/definitions/compile.ts';
+import {
+  type ConfiguredDefinition,
+  compile,
+  compileAbsence,
+  compileColumns,
+  compileCounted,
+  compileSteps,
+} from './engines/definitions/compile.ts';
+import type { CountedDefinition } from './engines/definitions/funnel.ts';
 import { readStatement, singleStatement } from './engines/sql/statement.ts';
 
 type Defined = Pick<SyncConfig, 'engines' | 'audiences' | 'traits'>;
@@ -14,10 +23,24 @@ export function definitionSql(computation: Computation, config: Defined): string
   if ('sql' in definition) return definition.sql;
   const { dialect, schema } = dialectOf(computation, config);
   const sql = compile(definition, dialect, (key) => definitionOf(audienceOf(key, config), config), schema);
+  return withColumns(sql, computation, dialect);
+}
+
+function withColumns(sql: string, computation: Computation, dialect: 'duckdb' | 'postgres'): string {
   const columns = computation.kind === 'audience' ? computation.with : undefined;
   if (columns === undefined) return sql;
   const traits = Object.entries(columns).map(([column, { trait = column }]) => [column, trait] as const);
   return compileColumns(sql, Object.fromEntries(traits), dialect);
+}
+
+/** The short definition of an audience, taken apart to count people; null for any other. */
+export function countedDefinitionOf(computation: Computation, config: Defined): CountedDefinition | null {
+  if (computation.kind !== 'audience' || !computation.when) return null;
+  const { dialect, schema } = dialectOf(computation, config);
+  const when = withLiveTraits(computation.when, config);
+  const audience = (key: string) => definitionOf(audienceOf(key, config), config);
+  const { funnel, lines } = compileCounted(when, computation.allowPlaceholders ?? false, dialect, audience, schema);
+  return { funnel: { ...funnel, sql: withColumns(funnel.sql, computation, dialect) }, lines };
 }
 
 /** The SQL that shows which parts of an audience's condition hold for a user. */
@@ -29,6 +52,16 @@ export function absenceSql(
   const when = withLiveTraits(computation.when ?? { all: [] }, config);
   const { dialect, schema } = dialectOf(computation, config);
   return compileAbsence(user, when, dialect, (key) => definitionOf(audienceOf(key, config), config), schema);
+}
+
+/** The SQL that finds a user's messages that may be steps of these sequences. */
+export function stepsSql(
+  computation: Computation,
+  user: string,
+  sequences: readonly Sequence[],
+  config: Pick<SyncConfig, 'engines'>,
+): string {
+  return compileSteps(user, sequences, dialectOf(computation, config).dialect);
 }
 
 function dialectOf(

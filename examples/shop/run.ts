@@ -6,6 +6,8 @@ import { openShop, type Shop, type ShopOptions } from './shop.ts';
 const ORDERS = 8;
 const PATIENCE = 60_000;
 const ORDERS_EVERY = 2_000;
+/** Turns of orders. */
+const CART_EVERY = 8;
 
 export interface RunOptions {
   /** Holds what the shop makes. Files that a shop left there are removed; a folder with anything else is refused. */
@@ -49,6 +51,7 @@ async function runOnce(options: ShopOptions, signal: AbortSignal, print: RunOpti
   try {
     await shop.rollcall.sync.start();
     await shop.settled(signal);
+    await shop.fillCart();
     await shop.order(ORDERS);
     await shop.settled(signal);
     await shop.untilEmpty('just_bought', signal);
@@ -85,6 +88,7 @@ async function runUntilStopped(
     await shop.rollcall.sync.start();
     await shop.settled(signal);
     for (let turn = 0; !signal.aborted; turn += 1) {
+      if (turn % CART_EVERY === 0) await shop.fillCart();
       await shop.order(1 + (turn % 3));
       await setTimeout(ORDERS_EVERY, undefined, { signal }).catch(() => {});
     }

@@ -29,6 +29,8 @@ export interface Shop {
   readonly config: string;
   /** Lets orders come in now: to Rollcall as track calls. Resolves once it has them. */
   order(amount: number): Promise<void>;
+  /** Lets a customer fill a cart and go away. */
+  fillCart(): Promise<void>;
   /** Webhooks verified so far. */
   verified(): number;
   /** Resolves once the app knows all that Rollcall knows. */
@@ -51,8 +53,9 @@ export async function openShop({ folder, board, port: wanted }: ShopOptions): Pr
   const book = createOrderBook(SEED);
   const webhooks = new EventEmitter();
   let verified = 0;
+  let carts = 0;
   const orderedAt = new Map<string, number>();
-  const audiences = ['big_spenders', 'lapsed_customers', 'just_bought'];
+  const audiences = ['big_spenders', 'lapsed_customers', 'just_bought', 'abandoned_carts'];
   const app = createShopApp(SECRET, audiences, (what, userId) => {
     verified += 1;
     const at = orderedAt.get(userId);
@@ -90,6 +93,14 @@ export async function openShop({ folder, board, port: wanted }: ShopOptions): Pr
       for (const order of orders) client.track(orderEvent(order));
       const list = orders.map(({ customer, amount }) => `${customer} ${amount.toFixed(2)}`);
       board.say('shop', `${count(orders.length, 'new order')}: ${list.join(', ')}`);
+      await client.flush();
+    },
+    async fillCart() {
+      // The last customers hardly ever order.
+      const customer = `customer-${60 - (carts % 10)}`;
+      carts += 1;
+      client.track({ userId: customer, event: 'Cart Updated', properties: { total: 20 + carts } });
+      board.say('shop', `${customer} fills a cart and goes away`);
       await client.flush();
     },
     verified: () => verified,

@@ -153,6 +153,16 @@ export interface TraitColumn {
   readonly isList: boolean;
 }
 
+/** A short definition, taken apart to count the people that each condition passes. */
+export interface Funnel {
+  /** A query for people. */
+  readonly people: string;
+  /** The definition, over a table of them. */
+  readonly sql: string;
+  /** Conditions for the rows of that table. */
+  readonly counts: readonly string[];
+}
+
 /** The definition's SQL is used by `sync` and `resync` only. */
 export interface StageRequest extends Definition {
   /** The plan's name: letters, digits, `_` and `-` only. */
@@ -169,6 +179,8 @@ export interface StageRequest extends Definition {
    * withdrawal ends this one. Users who changed in versions after it, up to `upTo`, are sent in any case.
    */
   readonly known?: { readonly version: number; readonly upTo: number } | null;
+  /** For a preview, which may take it in place of `sql`. */
+  readonly funnel?: Funnel | null;
   /** Start of the run's lease: older plans of this key are leftovers of crashed runs and are removed. */
   readonly leasedAt: number;
 }
@@ -230,6 +242,8 @@ export interface ChangeBatch {
 }
 
 export interface Preview extends Staged {
+  /** The counts of the request's funnel, if the engine took it. */
+  readonly funnel?: readonly number[];
   readonly sample: ChangeBatch;
 }
 

@@ -19,30 +19,40 @@ export interface Absence {
 /** Milliseconds that the query may take. */
 const PATIENCE = 10_000;
 
-/** Null if its SQL says nothing about the reason, or its engine does not answer. */
-export async function absenceOf(
-  config: SyncConfig,
+export interface Asked {
+  readonly key: string;
+  readonly user: string;
+  readonly asOf: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Asks an engine for ids, at most so many. */
+export async function askedIds(
   look: ReadEngine,
-  {
-    key,
-    user,
-    asOf,
-    signal,
-  }: { readonly key: string; readonly user: string; readonly asOf: number; readonly signal: AbortSignal | undefined },
-): Promise<Absence | null> {
+  name: string,
+  sql: string,
+  most: number,
+  { key, asOf, signal }: Asked,
+): Promise<ReadonlySet<string>> {
+  const preview = async (engine: Engine, until: AbortSignal) => {
+    // No audience has this key: all rows are new.
+    const request = { key: `why:${key}`, plan: 'why', kind: 'audience', action: 'sync', sql, asOf } as const;
+    const given = { ...request, toVersion: 1, leavers: false, leasedAt: 0 };
+    const ends = AbortSignal.any([until, AbortSignal.timeout(PATIENCE)]);
+    return new Set((await engine.preview({ ...given, signal: ends }, most)).sample.userIds);
+  };
+  return look(name, preview, signal);
+}
+
+/** Null if its SQL says nothing about the reason, or its engine does not answer. */
+export async function absenceOf(config: SyncConfig, look: ReadEngine, asked: Asked): Promise<Absence | null> {
+  const { key, user } = asked;
   const computation = computations(config).find((each) => each.key === key);
   if (computation?.kind !== 'audience' || !computation.when) return null;
   const parts = conjunctsOf(computation.when, 'when');
   try {
     const sql = absenceSql(computation, user, config);
-    const preview = async (engine: Engine, until: AbortSignal) => {
-      // No audience has this key: all rows are new.
-      const request = { key: `why:${key}`, plan: 'why', kind: 'audience', action: 'sync', sql, asOf } as const;
-      const given = { ...request, toVersion: 1, leavers: false, leasedAt: 0 };
-      const ends = AbortSignal.any([until, AbortSignal.timeout(PATIENCE)]);
-      return new Set((await engine.preview({ ...given, signal: ends }, parts.length + 2)).sample.userIds);
-    };
-    const found = await look(computation.engine, preview, signal);
+    const found = await askedIds(look, computation.engine, sql, parts.length + 2, asked);
     const former = [...found].find((each) => each.startsWith(FORMER));
     if (former !== undefined) return { reason: 'former', user: former.slice(FORMER.length), failing: [] };
     if (!found.has(SEEN)) return { reason: 'unknown', user: null, failing: [] };

@@ -5,6 +5,7 @@ import { WRITTEN_PLACEHOLDERS } from '../../src/kernel/placeholders.ts';
 import type { ReasonCounts } from '../../src/membership-change.ts';
 import type { AudiencePause, AudienceRecord, Records, RunCounts, RunState } from '../../src/store/port.ts';
 import { connectedTo, nameOf, reachedBy, type SyncConfig } from '../audience-or-trait.ts';
+import type { CountedDefinition } from '../engines/definitions/funnel.ts';
 import type { ChangeBatch, ComputedKind, Engine, Preview, StageRequest } from '../engines/port.ts';
 import { type Explained, explainer, reasonsOf } from '../run/explanations.ts';
 import { asRename } from '../run/guard.ts';
@@ -68,8 +69,19 @@ export interface SyncPlan extends RunCounts {
   readonly unnamed: readonly string[];
   /** Numbers of changes by reason. */
   readonly reasons: ReasonCounts;
+  /** How many people pass each condition of a short definition; null for SQL. */
+  readonly funnel: readonly FunnelStep[] | null;
   /** Bodies as they would be sent. */
   readonly sample: readonly string[];
+}
+
+export interface FunnelStep {
+  readonly path: string;
+  readonly condition: string;
+  /** Null if that would need a look at everybody in the log. */
+  readonly people: number | null;
+  /** How many of those are left who pass all conditions above; null for a part of a condition. */
+  readonly left: number | null;
 }
 
 export interface Owed {
@@ -89,6 +101,8 @@ interface PlanRequest {
   readonly clock: Clock;
   readonly subject: Subject;
   readonly former: Subject | null;
+  /** Null for SQL. */
+  readonly counted: CountedDefinition | null;
   readonly asOf: number;
   readonly config: () => SyncConfig;
   readonly signal: AbortSignal;
@@ -104,7 +118,9 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const { key, kind, definition } = subject;
   const record = await store.audience(key);
   const { settled, suppresses } = await store.deletions(null);
-  const returned = await engine.preview(stageRequest(request, record), suppresses ? LOOKED_AT : SAMPLE);
+  const funnel = request.counted?.funnel;
+  const asked = { ...stageRequest(request, record), ...(funnel && { funnel }) };
+  const returned = await engine.preview(asked, suppresses ? LOOKED_AT : SAMPLE);
   if (record && returned.fromVersion < record.version) throw missing(request, record);
   const known = record ?? newRecord(subject);
   // Another process may have run in the meantime.
@@ -142,8 +158,14 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     ),
     unnamed: preview.unnamed ?? [],
     reasons: reasonsOf(run, preview),
+    funnel: preview.funnel && request.counted ? funnelOf(request.counted, preview.funnel) : null,
     sample: await sampleBodies(request, preview, record, run),
   };
+}
+
+export function funnelOf({ lines }: CountedDefinition, counts: readonly number[]): readonly FunnelStep[] {
+  const countAt = (place: number | null) => (place === null ? null : (counts[place] ?? null));
+  return lines.map((line) => ({ ...line, people: countAt(line.people), left: countAt(line.left) }));
 }
 
 /** Members of older snapshots: the forms that programs write most. */

@@ -1,7 +1,10 @@
 import type { Clock } from '../../src/kernel/clock.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Store } from '../../src/store/port.ts';
-import type { SyncConfig } from '../audience-or-trait.ts';
+import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
+import { countedDefinitionOf } from '../definition-sql.ts';
 import { asRollcallError, naming } from '../engine-errors.ts';
+import type { CountedDefinition } from '../engines/definitions/funnel.ts';
 import { valueColumn } from '../engines/definitions/value-column.ts';
 import type { Engine, TraitColumn } from '../engines/port.ts';
 import type { Place } from '../open-engines.ts';
@@ -10,7 +13,7 @@ import { movesFrom } from '../run/move-snapshot.ts';
 import type { Subject } from '../run/run-context.ts';
 import type { Runner } from '../run/runner.ts';
 import { withinTime } from '../time-limit.ts';
-import { planOf, type SyncPlan } from './plan.ts';
+import { funnelOf, planOf, type SyncPlan } from './plan.ts';
 
 /** An audience or computed trait, as its receivers see it. */
 export interface ComputedType {
@@ -52,6 +55,34 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
     });
   }
 
+  /** The engine of live audiences counts nobody, so the one for their SQL does. Null if that does not answer. */
+  async function countLive(
+    { key, engine, timeout }: Computation,
+    counted: CountedDefinition,
+    asOf: number,
+    signal?: AbortSignal,
+  ) {
+    const { funnel } = counted;
+    const asked = {
+      key: `plan:${key}`,
+      plan: 'funnel',
+      kind: 'audience',
+      action: 'sync',
+      sql: funnel.people,
+      asOf,
+      funnel,
+    } as const;
+    const given = { ...asked, toVersion: 1, leavers: false, leasedAt: 0 };
+    const count = (opened: Engine, until: AbortSignal) =>
+      withinTime(clock, timeout, until, (limited) => opened.preview({ ...given, signal: limited }, 0));
+    const done = runner.engines.plan({ engine }, count, signal);
+    const preview = await runner.during(done).catch((error) => {
+      if (error instanceof RollcallError) return null;
+      throw error;
+    });
+    return preview?.funnel ? funnelOf(counted, preview.funnel) : null;
+  }
+
   const describe = (subject: Subject) => {
     const { key, kind, definition } = subject;
     return look(subject, (engine, signal) =>
@@ -76,12 +107,16 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
 
   return {
     describe,
-    plan(subject, now = clock.now(), signal) {
+    async plan(subject, now = clock.now(), signal) {
+      const computation = computations(config()).find(({ key }) => key === subject.key);
+      const counted = computation ? countedDefinitionOf(computation, config()) : null;
       const plan = async (engine: Engine, signal: AbortSignal) => {
         const former = await subjects.formerSelf(subject);
-        return planOf({ store, engine, clock, subject, former, asOf: now, config, signal });
+        return planOf({ store, engine, clock, subject, former, counted, asOf: now, config, signal });
       };
-      return look(subject, plan, signal);
+      const found = await look(subject, plan, signal);
+      if (!computation?.live || counted === null) return found;
+      return { ...found, funnel: await countLive(computation, counted, now, signal) };
     },
     async type(subject) {
       const { key, kind, definition } = subject;

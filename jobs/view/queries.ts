@@ -11,6 +11,7 @@ import { missing } from '../run/snapshot-version.ts';
 import { absenceOf } from './absence.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
 import { type Person, tellPerson } from './person.ts';
+import { stepsOf } from './steps.ts';
 import { type Story, tellPast, tellStory } from './why.ts';
 
 /** Reads audiences, members and changes. Writes nothing. What reads from an engine throws `engine_busy` too. */
@@ -99,9 +100,10 @@ export function createQueries({ store, clock, config, log, subjects, look }: Que
       if (subject) {
         const tell = (engine: Engine) => tellStory({ store, engine, subject, config }, user, asOf);
         const story = await look(subject.engine, tell, signal);
-        if (story.member !== false) return story;
         const about = { key, user, asOf: asOf ?? clock.now(), signal };
-        return { ...story, absence: await absenceOf(config(), look, about) };
+        const steps = await stepsOf(config(), look, about);
+        if (story.member !== false) return { ...story, steps };
+        return { ...story, steps, absence: await absenceOf(config(), look, about) };
       }
       const names = enginesWithSnapshots(config());
       return withEngines(names, look, signal, (engines) => tellPast(store, engines, key, user, asOf));

@@ -7,6 +7,7 @@ import { changesMembership } from '../run/run-changes.ts';
 import type { Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
 import type { Absence } from './absence.ts';
+import type { StepTaken } from './steps.ts';
 
 const RECENT = 1_000;
 /** More than one run a minute makes in the time for which runs are kept. */
@@ -27,6 +28,8 @@ export interface Story {
   readonly changes: readonly StoryChange[];
   /** Why the user is not in it; null for members, and where nothing is known. */
   readonly absence?: Absence | null;
+  /** The steps of the sequences in its definition, as far as the user came. */
+  readonly steps?: readonly StepTaken[];
   /** Runs of this audience that are not done, whose changes are still to come. */
   readonly unfinished: readonly Run[];
   /** Delivery attempts of its messages, newest last, as far as the attempt log reaches. */

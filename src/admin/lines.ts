@@ -1,4 +1,4 @@
-import type { AudienceStatus, Person, Story, StoryChange, SyncPlan } from '../../jobs/index.ts';
+import type { AudienceStatus, Person, StepTaken, Story, StoryChange, SyncPlan } from '../../jobs/index.ts';
 import type {
   Alert,
   AttemptRecord,
@@ -121,6 +121,7 @@ export function storyLine({
   since,
   changes,
   absence = null,
+  steps = [],
   unfinished,
   attempts,
   deadLetters,
@@ -133,6 +134,7 @@ export function storyLine({
     since: since && runLine(since),
     changes: changes.map(changeLine),
     absence,
+    steps: steps.map(stepLine),
     unfinished: unfinished.map(runLine),
     attempts: attempts.map(attemptLine),
     deadLetters: deadLetters.map(shortLetter),
@@ -151,6 +153,12 @@ export function personLine({ asOf, memberships, deletion: { suppressed, requests
     deletion: { suppressed, requests: requests.map((each) => ({ ...each, createdAt: iso(each.createdAt) })) },
   };
 }
+
+const stepLine = ({ event, until, ...step }: StepTaken) => ({
+  ...step,
+  event: event && { messageId: event.messageId, event: event.event, timestamp: iso(event.at) },
+  until: isoOrNull(until),
+});
 
 const shortLetter = ({ id, destination, reason, status }: DeadLetter) => ({ id, destination, reason, status });
 

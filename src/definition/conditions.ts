@@ -157,7 +157,7 @@ function partsOf(condition: Condition): readonly (readonly [keys: readonly Prope
 }
 
 /** The conditions that contain no others, each with its keys. */
-function singlesIn(
+export function singlesIn(
   condition: Condition,
   path: readonly PropertyKey[],
 ): readonly { readonly path: readonly PropertyKey[]; readonly single: Single }[] {
@@ -183,6 +183,10 @@ export function replaced(condition: Condition, change: (single: Single) => Condi
   if ('not' in condition) return { not: inner(condition.not) };
   return change(condition);
 }
+
+/** Keys as they are written in a path. */
+export const pathOf = (keys: readonly PropertyKey[]) =>
+  keys.map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('');
 
 /** The conditions that must all hold, with their paths in the configuration. */
 export function conjunctsOf(
@@ -216,7 +220,7 @@ export function windowsIn(
 }
 
 /** A condition split into the facts needed of a person, and the formula over them. */
-interface Facts {
+export interface Facts {
   readonly facts: readonly Fact[];
   readonly formula: Formula;
 }

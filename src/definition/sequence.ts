@@ -14,6 +14,8 @@ export interface Judged {
 interface Reached {
   readonly at: number;
   readonly used: readonly string[];
+  readonly done: Done;
+  readonly before: Reached | null;
 }
 
 /**
@@ -24,11 +26,57 @@ interface Reached {
  * @param answers - entries of `not`
  */
 export function stepsDone(
-  { steps, not }: Sequence,
+  sequence: Sequence,
   found: readonly (readonly Done[])[],
   answers: readonly Done[],
   now: number,
 ): Judged {
+  const { steps, not } = sequence;
+  const { reached, step, due: opens } = walk(sequence, found, now);
+  if (step < steps.length || not === null) return { isTrue: step === steps.length, due: opens };
+  const times = answers.map(([at]) => at).toSorted((a, b) => a - b);
+  let due = opens;
+  let isTrue = false;
+  for (const { at } of reached) {
+    const next = times[firstAfter(times, at)];
+    if (next !== undefined && next <= at + not.atMost) continue;
+    if (now >= at + not.atMost) isTrue = true;
+    else if (due === null || at + not.atMost < due) due = at + not.atMost;
+  }
+  return { isTrue, due };
+}
+
+/** The messages of one choice that made the steps, as far as they go. Of several the latest, but one that fits first. */
+export function stepsTaken<Message extends Done>(
+  sequence: Sequence,
+  found: readonly (readonly Message[])[],
+  answers: readonly Message[],
+  now: number,
+): { readonly taken: readonly Message[]; readonly answer: Message | null; readonly until: number | null } {
+  const { not, steps } = sequence;
+  const { reached, step } = walk(sequence, found, now);
+  const all = reached.map((last) => {
+    const answered = answers
+      .filter(([at]) => not !== null && at > last.at && at <= last.at + not.atMost)
+      .toSorted(([a], [b]) => a - b);
+    return { last, answer: answered[0] ?? null, until: last.at + (not?.atMost ?? 0) };
+  });
+  const chosen =
+    all.findLast(({ answer, until }) => answer === null && until <= now) ??
+    all.findLast(({ answer }) => answer === null) ??
+    all.at(-1);
+  const taken: Message[] = [];
+  for (let each = chosen?.last ?? null; each !== null; each = each.before) taken.unshift(each.done as Message);
+  const isComplete = step === steps.length && not !== null && chosen !== undefined;
+  return { taken, answer: isComplete ? chosen.answer : null, until: isComplete ? chosen.until : null };
+}
+
+/** The times at which the last step that can be done is, its number from 1, and when others begin or end to count. */
+function walk(
+  { steps }: Sequence,
+  found: readonly (readonly Done[])[],
+  now: number,
+): { readonly reached: readonly Reached[]; readonly step: number; readonly due: number | null } {
   const { within, until } = steps[0]?.activity ?? { within: null, until: 0 };
   const start = within === null ? Number.NEGATIVE_INFINITY : now - within;
   const enough = withoutMany(found);
@@ -39,24 +87,19 @@ export function stepsDone(
   let reached: readonly Reached[] = [];
   for (const [place, { atLeast, atMost }] of steps.entries()) {
     const own = (enough[place] ?? []).filter(([at]) => at > start).toSorted(([a], [b]) => a - b);
-    if (place > 0) reached = following(reached, own, atLeast, atMost ?? Number.POSITIVE_INFINITY);
-    else {
+    if (place === 0) {
       for (const [at] of own) if (until > 0) wake(at + until);
-      reached = own.filter(([at]) => until === 0 || at <= now - until).map(([at, , id]) => ({ at, used: [id] }));
+      const counted = own.filter(([at]) => until === 0 || at <= now - until);
+      reached = counted.map((done) => ({ at: done[0], used: [done[2]], done, before: null }));
       if (within !== null) for (const { at } of reached) wake(at + within);
+      if (reached.length === 0) return { reached, step: 0, due };
+      continue;
     }
-    if (reached.length === 0) return { isTrue: false, due };
+    const next = following(reached, own, atLeast, atMost ?? Number.POSITIVE_INFINITY);
+    if (next.length === 0) return { reached, step: place, due };
+    reached = next;
   }
-  if (not === null) return { isTrue: true, due };
-  const times = answers.map(([at]) => at).toSorted((a, b) => a - b);
-  let isTrue = false;
-  for (const { at } of reached) {
-    const next = times[firstAfter(times, at)];
-    if (next !== undefined && next <= at + not.atMost) continue;
-    if (now >= at + not.atMost) isTrue = true;
-    else wake(at + not.atMost);
-  }
-  return { isTrue, due };
+  return { reached, step: steps.length, due };
 }
 
 /** @param own - sorted by time, as is `reached` */
@@ -68,17 +111,18 @@ function following(
 ): readonly Reached[] {
   const times = reached.map(({ at }) => at);
   const next = new Map<string, Reached>();
-  const add = (at: number, used: readonly string[]) => {
+  const add = (done: Done, used: readonly string[], before: Reached) => {
     const sorted = used.toSorted();
-    next.set(JSON.stringify([at, sorted]), { at, used: sorted });
+    next.set(JSON.stringify([done[0], sorted]), { at: done[0], used: sorted, done, before });
   };
-  for (const [at, , id] of own) {
-    const before = times[firstAfter(times, at - Math.max(1, atLeast)) - 1];
-    if (before !== undefined && before >= at - atMost) add(at, [id]);
+  for (const done of own) {
+    const [at, , id] = done;
+    const before = reached[firstAfter(times, at - Math.max(1, atLeast)) - 1];
+    if (before !== undefined && before.at >= at - atMost) add(done, [id], before);
     if (atLeast > 0) continue;
     for (let place = firstAfter(times, at - 1); times[place] === at; place += 1) {
-      const used = reached[place]?.used ?? [];
-      if (!used.includes(id)) add(at, [...used, id]);
+      const same = reached[place];
+      if (same && !same.used.includes(id)) add(done, [...same.used, id], same);
     }
   }
   return [...next.values()];

@@ -85,3 +85,10 @@ export function byPerson(rows: string, columns: readonly string[], { view }: Def
     ON identities.id = done.id AND identities.kind = CASE WHEN done.is_anonymous THEN 'anonymous' ELSE 'user' END
   WHERE done.id IS NOT NULL AND (identities.user_id IS NOT NULL OR NOT done.is_anonymous)`;
 }
+
+/** A query for (user_id, done_at) of the messages of an activity, with the columns named. */
+export function messagesOf(activity: Activity, dialect: DefinitionDialect, columns: readonly string[] = []): string {
+  const names = ['"timestamp" AS done_at', ...columns].join(', ');
+  const done = `SELECT ${RAW_PERSON}, ${names} ${fromActivity(activity, dialect)}`;
+  return byPerson(done, ['done.done_at', ...columns.map((name) => `done.${name}`)], dialect);
+}

@@ -1,5 +1,5 @@
 import { type Condition, conjunctsOf } from '../../../src/definition/conditions.ts';
-import type { TraitValue } from '../../../src/definition/definition.ts';
+import type { Sequence, TraitValue } from '../../../src/definition/definition.ts';
 import { duckdbDialect } from '../duckdb/dialect.ts';
 import { postgresDialect } from '../postgres/dialect.ts';
 import { freshValues, idText, name, type SqlDialect } from '../sql/plan-query.ts';
@@ -11,7 +11,9 @@ import { conditionQuery } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { duckdbDefinitions } from './duckdb.ts';
 import type { NamedSql } from './facts.ts';
+import { type CountedDefinition, countedDefinition } from './funnel.ts';
 import { postgresDefinitions } from './postgres.ts';
+import { stepsQuery } from './steps.ts';
 import { valueQuery } from './value.ts';
 import { valueType } from './value-column.ts';
 
@@ -63,6 +65,21 @@ export function compileColumns(
     return `LEFT JOIN (\n${latestTrait(trait, DIALECTS[type])}\n) AS ${joined} ON ${joined}.user_id = members.user_id`;
   });
   return `SELECT members.user_id${selected.join('')} FROM (\n${sql}\n) AS members\n${joins.join('\n')}`;
+}
+
+/** The SQL of `stepsQuery`. */
+export const compileSteps = (user: string, sequences: readonly Sequence[], type: keyof typeof DIALECTS): string =>
+  stepsQuery(user, sequences, DIALECTS[type]);
+
+/** A short definition of an audience, taken apart to count the people that each condition passes. */
+export function compileCounted(
+  when: Condition,
+  allowPlaceholders: boolean,
+  type: keyof typeof DIALECTS,
+  audience: DefinitionOf,
+  schema?: string,
+): CountedDefinition {
+  return countedDefinition(when, allowPlaceholders, namedSql(type, audience, schema), DIALECTS[type]);
 }
 
 type DefinitionOf = (key: string) => ConfiguredDefinition;

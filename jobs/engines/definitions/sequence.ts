@@ -1,18 +1,32 @@
-import type { Activity, Sequence, SequenceStep } from '../../../src/definition/definition.ts';
-import { byPerson, fromActivity, RAW_PERSON } from './activity.ts';
+import type { Sequence, SequenceStep } from '../../../src/definition/definition.ts';
+import { messagesOf } from './activity.ts';
 import { ago, type DefinitionDialect } from './dialect.ts';
 
 /**
  * A query for the people (unique user_id) of a sequence. SequenceStep by step it finds the times at which all steps until then
  * can be done. Of the step before, the latest time that is early enough decides, so a window function finds it.
+ *
+ * @param numbers - adds rows of the people who did the steps until each one, with a number in `fact`
  */
-export function sequenceQuery({ steps, not }: Sequence, dialect: DefinitionDialect): string {
+export function sequenceQuery({ steps, not }: Sequence, dialect: DefinitionDialect, numbers?: StepNumbers): string {
   const mayShare = steps.some((one, place) => steps.slice(place + 1).some((other) => overlap(one, other)));
   const tables = mayShare ? sharingTables(steps, dialect) : separateTables(steps, dialect);
   const last = `reached${steps.length - 1}`;
   const end = not === null ? `SELECT DISTINCT user_id FROM ${last}` : unanswered(last, not, dialect);
+  const reached = steps.map(
+    (_, step) => `SELECT DISTINCT user_id, ${(numbers?.first ?? 0) + step} AS fact FROM reached${step}`,
+  );
+  const found = numbers
+    ? [`SELECT user_id, ${numbers.place} AS fact FROM (${end}) AS done`, ...reached].join('\n  UNION ALL ')
+    : end;
   return `WITH ${tables.map(([name, query]) => `${name} AS (${query})`).join(',\n')}
-  ${end}`;
+  ${found}`;
+}
+
+/** The number of the whole sequence, and that of the first step. */
+interface StepNumbers {
+  readonly place: number;
+  readonly first: number;
 }
 
 /** True if a message may be of both steps. */
@@ -22,13 +36,6 @@ function overlap({ activity: one }: SequenceStep, { activity: other }: SequenceS
 }
 
 type Table = readonly [name: string, query: string];
-
-/** Messages of a step, with the columns named. */
-function messagesOf(activity: Activity, dialect: DefinitionDialect, columns: readonly string[] = []): string {
-  const names = ['"timestamp" AS done_at', ...columns].join(', ');
-  const done = `SELECT ${RAW_PERSON}, ${names} ${fromActivity(activity, dialect)}`;
-  return byPerson(done, ['done.done_at', ...columns.map((name) => `done.${name}`)], dialect);
-}
 
 function separateTables(steps: readonly SequenceStep[], dialect: DefinitionDialect): readonly Table[] {
   return steps.map(({ activity, atLeast, atMost }, place) => {

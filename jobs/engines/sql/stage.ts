@@ -1,7 +1,8 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
+import { FUNNEL_TABLE } from '../definitions/funnel.ts';
 import { refuseRepeated } from '../plan/columns.ts';
 import { runsDefinition, stagedOf } from '../plan/counts.ts';
-import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
+import type { ChangeBatch, Definition, Funnel, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { type Described, describe } from './describe.ts';
 import { withAuthoredPlace } from './excerpt.ts';
 import { hasPlaces, hasValues, type KeyTables, planQuery } from './plan-query.ts';
@@ -22,12 +23,27 @@ export async function previewPlan(database: SqlDatabase, request: StageRequest, 
   try {
     return await interruptible(session, request.signal, async (obeying) => {
       const table = previewTable(request.plan);
-      const staged = await stagePlan({ ...database, session: obeying }, request, table);
-      return { ...staged, sample: await sampleOf(obeying, table, sampleSize) };
+      const own = { ...database, session: obeying };
+      const { funnel } = request;
+      if (funnel) await ofDefinition(own, request, (noting) => findPeople(noting, request, funnel.people));
+      const staged = await stagePlan(own, funnel ? { ...request, sql: funnel.sql } : request, table);
+      const counts = funnel && { funnel: await countPeople(obeying, funnel) };
+      return { ...staged, ...counts, sample: await sampleOf(obeying, table, sampleSize) };
     });
   } finally {
     await session.run('ROLLBACK');
   }
+}
+
+async function findPeople({ session }: SqlDatabase, { asOf }: Definition, people: string): Promise<void> {
+  const statement = readStatement(await withoutMissing(session, people), asOf);
+  await session.run(`CREATE TEMPORARY TABLE ${FUNNEL_TABLE} AS ${statement}`);
+}
+
+async function countPeople(session: SqlSession, { counts }: Funnel): Promise<readonly number[]> {
+  const all = counts.map((condition) => `count(*) FILTER (WHERE ${condition})`);
+  const [found = []] = await session.rows(`SELECT ${all.join(', ')} FROM ${FUNNEL_TABLE}`);
+  return found.map(Number);
 }
 
 async function sampleOf(session: SqlSession, table: string, size: number): Promise<ChangeBatch> {

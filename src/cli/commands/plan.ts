@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Owed, SyncPlan } from '../../../jobs/index.ts';
+import type { FunnelStep, Owed, SyncPlan } from '../../../jobs/index.ts';
 import { planLine } from '../../admin/lines.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { AudienceRecord } from '../../store/port.ts';
@@ -127,7 +127,12 @@ function describePlan(plan: SyncPlan, paused: string | null, options: PlanOption
   if (plan.held !== null) lines.push(`it would be held: ${plan.held}`);
   lines.push(...plan.unfinished.map((run) => unfinishedLine(run, options)));
   const samples = plan.sample.map(sampleLine);
-  return [...lines, ...samples].join('\n  ');
+  return [...lines, ...(plan.funnel ?? []).map(funnelLine), ...samples].join('\n  ');
+}
+
+function funnelLine({ path, condition, people, left }: FunnelStep): string {
+  const own = people === null ? 'not counted alone' : count(people, 'person', 'people');
+  return `${path} (${condition}): ${own}${left === null || left === people ? '' : `, ${left} with those above`}`;
 }
 
 function owedLine({ destination, reason, messages, isDifference }: Owed, kind: SyncPlan['kind']): string {

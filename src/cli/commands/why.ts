@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Story, StoryChange, ToldDestination } from '../../../jobs/index.ts';
+import type { StepTaken, Story, StoryChange, ToldDestination } from '../../../jobs/index.ts';
 import { storyLine } from '../../admin/lines.ts';
 import type { CliContext } from '../context.ts';
 import { hint, instantOption } from '../options.ts';
@@ -53,7 +53,12 @@ async function why(key: string, user: string, options: WhyOptions, { terminal }:
 
 const iso = (time: number) => new Date(time).toISOString();
 function describe(story: Story, options: WhyOptions, terminal: Terminal): string {
-  const lines = [standing(story), ...absent(story), ...story.changes.flatMap((change) => changeText(change, terminal))];
+  const lines = [
+    standing(story),
+    ...absent(story),
+    ...(story.steps ?? []).map(stepText),
+    ...story.changes.flatMap((change) => changeText(change, terminal)),
+  ];
   for (const { id, state, reason } of story.unfinished)
     lines.push(`The run ${id} is ${state}${reason ? `: ${reason}` : '.'}`);
   const [letter] = story.deadLetters;
@@ -79,6 +84,15 @@ function absent({ absence, key, user }: Story): readonly string[] {
   if (reason === 'former') return [`${user} is a former id of ${current}: rollcall why ${key} ${current}`];
   if (failing.length === 0) return ['The whole condition holds: the next sync adds the user.'];
   return [`Of the condition, this does not hold: ${failing.join(', ')}.`];
+}
+
+function stepText({ path, condition, event, until, isOver }: StepTaken): string {
+  const begun = `  ${path} (${condition}): `;
+  const said = event && inLine(`"${event.event}" of ${iso(event.at)}, message ${event.messageId}`);
+  if (condition !== 'not') return begun + (said ?? 'no such event after the step before');
+  if (said) return `${begun}ended by ${said}`;
+  if (until === null) return `${begun}its time has not begun`;
+  return `${begun}${isOver ? 'no such event came until' : 'none so far; its time ends at'} ${iso(until)}`;
 }
 
 export function changeText(
