@@ -25,7 +25,8 @@ Example:
   $ rollcall plan -c rollcall.yaml big_spenders --sql
   $ rollcall plan -c rollcall.yaml --exit-code     as a check of a pull request
 
-Nothing is written. --json has samples as whole bodies; an audience that can't be planned
+Nothing is written. For short definitions it counts the people who pass each condition; with --json that is funnel, a
+list of {"path","condition","people","left"}. --json has samples as whole bodies; an audience that can't be planned
 is {"error":{"code","message","key"}}, and the exit code is 1. --sql opens nothing; with --json it is {"key","kind",
 "engine","sql"}.`;
 

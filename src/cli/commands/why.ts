@@ -21,18 +21,18 @@ It shows each change of that user in that audience, and the run that made it wit
 each destination it shows the attempt that reached it, or else the last attempt or the dead letter. It works for
 retired audiences too. Runs and changes are kept for runs.keep, attempts for attempts.keep.
 
-For a short definition it names the parts that do not hold. It also says if the log does not know the user, or knows the
-user under another id.
+For a short definition it names the parts that do not hold, and the message of each step of a sequence. It also says if
+the log does not know the user, or knows the user under another id.
 
-With --json it is {"key","user","asOf","member","value","since","changes","absence","unfinished","attempts",
-"deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a change is
-{"change","reason","changedAt","at","run","action","definitionHash","cause","event","audience","value","told"}. change
-is entered, left, changed or "sent again"; reason and changedAt are what receivers are sent (docs/wire.md). cause is
-what changed a live audience, also if a run sent it: {"messageId"}, {"time"}, {"audience"},
-{"computed"} or {"deletion":true}; null
-if everybody was computed again. event is the {"messageId","type","event","timestamp"} of the message, or null;
-audience is the key of the one by SQL whose sync changed it, or null; told is a list of
-{"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
+With --json it is {"key","user","asOf","member","value","since","changes","absence","steps","unfinished","attempts",
+"deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a step is
+{"path","condition","event","until","isOver"}; a change is {"change","reason","changedAt","at","run","action",
+"definitionHash","cause","event","audience","value","told"}. change is entered, left, changed or "sent again"; reason
+and changedAt are what receivers are sent (docs/wire.md). cause is what changed a live audience, also if a run sent it:
+{"messageId"}, {"time"}, {"audience"}, {"computed"} or {"deletion":true}; null if everybody was computed again. event is
+the {"messageId","type","event","timestamp"} of the message, or null; audience is the key of the one by SQL whose sync
+changed it, or null; told is a list of {"destination","reached","attempt","deadLetter"}. member is null if it is no
+longer known.`;
 
 export function addWhy(program: Command, context: CliContext): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
