@@ -120,11 +120,11 @@ const ASKED: { readonly [Kind in Fact['kind']]: (fact: FactOf<Kind>, keep: numbe
   }),
 };
 
-type Asked = Pick<FactOf<'trait'>, 'tests' | 'passes'>;
+type ValueTests = Pick<FactOf<'trait'>, 'tests' | 'passes'>;
 
 const FALSE: Judged = { isTrue: false, due: null };
 
-function judgeValue(value: unknown, { tests, passes }: Asked, person: JudgedPerson): Judged {
+function judgeValue(value: unknown, { tests, passes }: ValueTests, person: JudgedPerson): Judged {
   const due = tests.reduce<number | null>((due, test) => sooner(due, changesAt(value, test, person.now)), null);
   return { isTrue: passesAll(value, tests, contextOf(person)) === passes, due };
 }
@@ -132,7 +132,7 @@ function judgeValue(value: unknown, { tests, passes }: Asked, person: JudgedPers
 function ofLiveTrait(
   key: string,
   { value, allowPlaceholders }: NonNullable<ComputedPlace['live']>,
-  asked: Asked,
+  asked: ValueTests,
   keep: number,
 ): AskedFact {
   const section = traitSection(value, keep);

@@ -19,7 +19,7 @@ export interface Absence {
 /** Milliseconds that the query may take. */
 const PATIENCE = 10_000;
 
-export interface Asked {
+export interface AskedUser {
   readonly key: string;
   readonly user: string;
   readonly asOf: number;
@@ -32,7 +32,7 @@ export async function askedIds(
   name: string,
   sql: string,
   most: number,
-  { key, asOf, signal }: Asked,
+  { key, asOf, signal }: AskedUser,
 ): Promise<ReadonlySet<string>> {
   const preview = async (engine: Engine, until: AbortSignal) => {
     // No audience has this key: all rows are new.
@@ -45,7 +45,7 @@ export async function askedIds(
 }
 
 /** Null if its SQL says nothing about the reason, or its engine does not answer. */
-export async function absenceOf(config: SyncConfig, look: ReadEngine, asked: Asked): Promise<Absence | null> {
+export async function absenceOf(config: SyncConfig, look: ReadEngine, asked: AskedUser): Promise<Absence | null> {
   const { key, user } = asked;
   const computation = computations(config).find((each) => each.key === key);
   if (computation?.kind !== 'audience' || !computation.when) return null;

@@ -6,7 +6,7 @@ import { computations, type SyncConfig } from '../audience-or-trait.ts';
 import { stepsSql } from '../definition-sql.ts';
 import { MOST_MESSAGES, readStepMessage, type StepMessage } from '../engines/definitions/steps.ts';
 import type { ReadEngine } from '../open-engines.ts';
-import { type Asked, askedIds } from './absence.ts';
+import { type AskedUser, askedIds } from './absence.ts';
 
 /** A step of a sequence, as far as somebody came. */
 export interface StepTaken {
@@ -21,7 +21,7 @@ export interface StepTaken {
 }
 
 /** The steps of all sequences in a definition. None if its engine does not answer. */
-export async function stepsOf(config: SyncConfig, look: ReadEngine, asked: Asked): Promise<readonly StepTaken[]> {
+export async function stepsOf(config: SyncConfig, look: ReadEngine, asked: AskedUser): Promise<readonly StepTaken[]> {
   const computation = computations(config).find(({ key }) => key === asked.key);
   if (computation?.kind !== 'audience' || !computation.when) return [];
   const sequences = singlesIn(computation.when, ['when']).flatMap(({ path, single }) =>

@@ -19,7 +19,7 @@ import type { NamedSql } from './facts.ts';
 export const FUNNEL_TABLE = 'rollcall_funnel';
 
 /** A condition and the places of its counts; null for what could be counted only by reading everybody in the log. */
-export interface FunnelLine {
+interface FunnelLine {
   readonly path: string;
   readonly condition: string;
   readonly people: number | null;
