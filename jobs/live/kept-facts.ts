@@ -1,7 +1,7 @@
 import { dayNumber, passesFilters, placeIn, type Said, whenOf } from './event.ts';
 import { type AskedOfAll, sectionsFor } from './facts.ts';
 import { addToFront, byLikelyTime, compareDated, type Dated, type KeptFacts, type Section } from './kept.ts';
-import type { Membership } from './synced-audiences.ts';
+import type { SyncedValue } from './synced-audiences.ts';
 
 /** Sections and traits that an event added to, or the audience or computed value of which somebody has another one. */
 export interface AddedFacts {
@@ -25,7 +25,7 @@ export function keep(kept: KeptFacts, event: Said, asked: AskedOfAll): AddedFact
 }
 
 /** Keeps that a user entered or left an audience, or has another computed value. */
-export function keepMembership(kept: KeptFacts, { name, value }: Membership): AddedFacts {
+export function keepMembership(kept: KeptFacts, { name, value }: SyncedValue): AddedFacts {
   const any = JSON.stringify(kept.in[name]) !== JSON.stringify(value);
   if (value === undefined) delete kept.in[name];
   else kept.in[name] = value;

@@ -5,7 +5,7 @@ import { FORGOTTEN } from './forget.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
 import { type KeptFacts, nothingKept } from './kept.ts';
 import { type AddedFacts, forgetDays, keep, keepMembership, tidy } from './kept-facts.ts';
-import type { Membership } from './synced-audiences.ts';
+import type { SyncedValue } from './synced-audiences.ts';
 
 /** Everything kept of one id. */
 export interface IdRow {
@@ -46,7 +46,7 @@ export interface Standings {
 }
 
 /** A reason to evaluate a definition: an event, a membership of an SQL audience, a deletion, or time (ISO 8601). */
-export type EvaluationCause = LiveEvent | Membership | { readonly deletion: true } | { readonly time: string };
+export type EvaluationCause = LiveEvent | SyncedValue | { readonly deletion: true } | { readonly time: string };
 
 interface Step {
   /** Rows to write. */
@@ -65,7 +65,7 @@ export interface News {
   /** Persons who are due. */
   readonly due: readonly string[];
   /** Changed memberships of SQL audiences. */
-  readonly memberships: readonly Membership[];
+  readonly memberships: readonly SyncedValue[];
   /** Ids with events received before the first day of the log. */
   readonly old: readonly RawId[];
   /** Never earlier than the previous step, nor than the receipt of any event. */
@@ -91,7 +91,7 @@ class Working {
   private readonly rows = new Map<RawId, IdRow>();
   private readonly changed = new Set<IdRow>();
   /** Rows with their additions and the causes. */
-  private readonly added: { readonly row: IdRow; readonly by: LiveEvent | Membership; readonly added: AddedFacts }[] =
+  private readonly added: { readonly row: IdRow; readonly by: LiveEvent | SyncedValue; readonly added: AddedFacts }[] =
     [];
   /** Events that added a link, with the row it was added to. */
   private readonly linking: { readonly row: IdRow; readonly event: LiveEvent }[] = [];
@@ -209,7 +209,7 @@ class Working {
     }
   }
 
-  join(membership: Membership): void {
+  join(membership: SyncedValue): void {
     const row = this.row(userRaw(membership.user));
     const added = keepMembership(row.kept, membership);
     if (!added.any) return;

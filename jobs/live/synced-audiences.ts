@@ -7,7 +7,7 @@ import { idOf } from './identity.ts';
 import { type Imported, readReference } from './kept.ts';
 
 /** A user's membership of an audience computed by SQL, or computed value, as of the last sync. */
-export interface Membership {
+export interface SyncedValue {
   /** As `referenceTo` makes it. */
   readonly name: string;
   readonly user: string;
@@ -17,7 +17,7 @@ export interface Membership {
 
 /** Some memberships to import, and the audience's version that is known after them. */
 interface NamedNews {
-  readonly memberships: readonly Membership[];
+  readonly memberships: readonly SyncedValue[];
   readonly version: { readonly key: string; readonly version: number } | null;
 }
 

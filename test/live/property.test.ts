@@ -3,7 +3,7 @@ import t from 'tap';
 import { dayNumber } from '../../jobs/live/event.ts';
 import { askedOf, inlined, type LiveDefinition } from '../../jobs/live/facts.ts';
 import { referenceTo } from '../../jobs/live/kept.ts';
-import type { Membership } from '../../jobs/live/synced-audiences.ts';
+import type { SyncedValue } from '../../jobs/live/synced-audiences.ts';
 import type { Condition } from '../../src/definition/conditions.ts';
 import {
   type Commit,
@@ -95,10 +95,10 @@ function late(events: readonly LoggedEvent[]): LoggedEvent[] {
 }
 
 /** What changes from one commit to the next. */
-function between(one: Commit, other: Commit): readonly Membership[] {
+function between(one: Commit, other: Commit): readonly SyncedValue[] {
   const users = Object.keys({ ...one, ...other });
   return SCORE.columns.flatMap((column) =>
-    users.map((user): Membership => {
+    users.map((user): SyncedValue => {
       const value = other[user]?.[column] ?? null;
       const name = referenceTo({ key: SCORE.key, column });
       return { name, user, value: value === null ? undefined : [user, value] };

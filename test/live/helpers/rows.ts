@@ -5,7 +5,7 @@ import { readKept, writeKept } from '../../../jobs/live/kept.ts';
 import { oldestDay } from '../../../jobs/live/kept-facts.ts';
 import { type IdRow, type IdRows, type Standings, step } from '../../../jobs/live/people.ts';
 import { written } from '../../../jobs/live/state-rows.ts';
-import type { Membership } from '../../../jobs/live/synced-audiences.ts';
+import type { SyncedValue } from '../../../jobs/live/synced-audiences.ts';
 
 /** Rows as a store would keep them: as text, and found by nothing but what a store has indexes for. */
 export class RowsInMemory implements IdRows {
@@ -78,7 +78,7 @@ export class LiveModel {
     events: readonly LiveEvent[],
     now: number,
     first = 0,
-    memberships: readonly Membership[] = [],
+    memberships: readonly SyncedValue[] = [],
   ): Promise<readonly Standings[]> {
     const news = { events, memberships, due: this.rows.due(now), old: this.rows.old(first), now, first };
     const { rows, standings } = await step(this.asked, this.rows, news);
