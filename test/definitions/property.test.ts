@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { compile } from '../../jobs/engines/definitions/compile.ts';
+import { compile, compileCounted } from '../../jobs/engines/definitions/compile.ts';
+import { FUNNEL_TABLE } from '../../jobs/engines/definitions/funnel.ts';
 import type { Condition } from '../../src/definition/conditions.ts';
 import {
   commits,
@@ -45,6 +46,10 @@ t.test('computes random definitions over random histories as the law says, on bo
         const members = Object.keys(await result('audience', compile({ when }, type, other), now)).toSorted();
         const expected = membersOf(when, history);
         same(members, expected, type);
+        // A plan finds the people once, for the definition and for its counts.
+        const { funnel } = compileCounted(when, false, type, other);
+        const taken = funnel.sql.replace(FUNNEL_TABLE, (name) => `(\n${funnel.people}\n) AS ${name}`);
+        if (when === whens[0]) same(Object.keys(await result('audience', taken, now)).toSorted(), expected, type);
         triples += 5;
         found += expected.length;
       }
