@@ -162,8 +162,9 @@ export class Loop {
   /** Imports some members of SQL audiences. Resolves to true if there may be more. */
   takeNamed(): Promise<boolean> {
     return this.orAgain(false, async () => {
-      const { clock, log, signal } = this.parts;
+      const { store, clock, log, signal } = this.parts;
       if (clock.monotonic() - this.namedAt < ASK_AGAIN) return false;
+      const { settled } = await store.deletions(null);
       const news = await this.named.next().catch((error) => {
         signal.throwIfAborted();
         log.warn({ err: error }, 'Could not read the members of an audience that live audiences refer to; retrying');
@@ -172,7 +173,11 @@ export class Loop {
         return null;
       });
       if (news === null) return false;
-      await this.step({ ...NO_NEWS, memberships: news.memberships, named: news.version }, this.position);
+      // A deletion may have begun before its users were read, and may have taken them from here already.
+      const users = news.memberships.map(({ user }) => user);
+      const out = new Set(users.length > 0 ? await store.excluded(users, this.place.source, settled) : []);
+      const memberships = news.memberships.map((each) => (out.has(each.user) ? { ...each, value: undefined } : each));
+      await this.step({ ...NO_NEWS, memberships, named: news.version }, this.position);
       this.named.taken(news);
       return true;
     });
