@@ -12,7 +12,7 @@ export { EMPTY_AT_FIRST, isEmptyAtFirst } from './run/run-log.ts';
 export type { SyncOptions, SyncReport } from './run/runner.ts';
 export { createSync, type PlanTime, type Sync, type SyncTime } from './sync.ts';
 export type { AudienceStatus, Todo } from './view/audience-status.ts';
-export type { Membership, Person } from './view/person.ts';
+export type { Person, PersonMembership } from './view/person.ts';
 export type { FunnelStep, Owed, SyncPlan } from './view/plan.ts';
 export type { ComputedType } from './view/previews.ts';
 export type { StepTaken } from './view/steps.ts';

@@ -11,13 +11,13 @@ export interface Person {
   readonly user: string;
   /** Milliseconds since 1970, for a time in the past. */
   readonly asOf: number | null;
-  readonly memberships: readonly Membership[];
+  readonly memberships: readonly PersonMembership[];
   /** Engines that did not answer, whose audiences are missing. */
   readonly failures: readonly { readonly engine: string; readonly code: string; readonly message: string }[];
   readonly deletion: PersonDeletion;
 }
 
-export interface Membership extends Pick<Story, 'key' | 'member' | 'value'> {
+export interface PersonMembership extends Pick<Story, 'key' | 'member' | 'value'> {
   readonly kind: 'audience' | 'trait';
   /** Null if it is no longer configured. */
   readonly name: string | null;
@@ -58,12 +58,14 @@ export async function tellPerson(
   const all = await Promise.all([...configured.keys(), ...orphans].map((key) => subjects.findWhereItLies(key)));
   const shared = await recordsOf(store, user);
   const failures: Person['failures'][number][] = [];
-  const ofEngine = async ([name, theirs]: readonly [string, readonly Subject[]]): Promise<readonly Membership[]> => {
+  const ofEngine = async ([name, theirs]: readonly [string, readonly Subject[]]): Promise<
+    readonly PersonMembership[]
+  > => {
     try {
       return await look(
         name,
         async (engine) => {
-          const found: Membership[] = [];
+          const found: PersonMembership[] = [];
           for (const subject of theirs) {
             const story = await tellStory({ store: shared, engine, subject, config }, user, asOf, true);
             found.push(membershipOf(subject, configured.get(subject.key)?.name ?? null, story));
@@ -104,7 +106,11 @@ async function recordsOf(store: Store, userId: string): Promise<StoryParts['stor
   };
 }
 
-function membershipOf({ key, kind }: Subject, name: string | null, { member, value, changes }: Story): Membership {
+function membershipOf(
+  { key, kind }: Subject,
+  name: string | null,
+  { member, value, changes }: Story,
+): PersonMembership {
   const change = changes.findLast((each) => each.change !== 'sent again') ?? null;
   return { key, kind, name, member, value, change };
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Membership, Person } from '../../../jobs/index.ts';
+import type { Person, PersonMembership } from '../../../jobs/index.ts';
 import { personLine } from '../../admin/lines.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { instantOption } from '../options.ts';
@@ -59,12 +59,12 @@ function describe({ user, asOf, memberships, failures, deletion }: Person, termi
   ].join('\n');
 }
 
-const keyOf = ({ key }: Membership) => key;
+const keyOf = ({ key }: PersonMembership) => key;
 
 const listed = (what: string, names: readonly string[]) =>
   names.length === 0 ? [] : [`${what}: ${names.join(', ')}.`];
 
-function membershipText({ key, value, member, change }: Membership, terminal: Terminal): readonly string[] {
+function membershipText({ key, value, member, change }: PersonMembership, terminal: Terminal): readonly string[] {
   const has = value === null ? '' : ` ${inLine(value)}`;
   const lines = change === null ? [] : changeText({ ...change, value: null }, terminal).map((line) => `  ${line}`);
   return [`${member ? '' : 'not in '}${key}${has}`, ...lines];
