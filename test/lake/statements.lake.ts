@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type * as Api from '@duckdb/node-api';
 import t, { type Test } from 'tap';
+import type { LookOnce } from '../../jobs/engines/duckdb/sources/looks.ts';
 import type { SqlSession } from '../../jobs/engines/sql/session.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 
@@ -91,17 +92,13 @@ t.test('reads object storage and other databases, writes neither, and shows no s
     await connection.run(name === undefined ? statement : `LOAD '${file}'`);
   }
   const rows = async (sql: string) => (await connection.run(sql)).getRowsJS();
+  const once: LookOnce = async (_what, look) => void (await look());
   const session = { rows, run: async (sql: string) => (await rows(sql)).length } as unknown as SqlSession;
-  const table = await openTable(
-    session,
-    'orders',
-    {
-      ...{ files: ['s3://bucket/orders/*.csv'], format: 'csv', columns: { id: 'text', n: 'bigint' }, partitions: {} },
-      ...{ header: true, delimiter: ',', quote: '"', encoding: 'utf-8', decimal: '.' },
-      ...{ dateFormat: null, timestampFormat: null, missingColumns: 'fail', newColumns: 'fail' },
-    },
-    folder,
-  );
+  const table = await openTable({ session, folder, once }, 'orders', {
+    ...{ files: ['s3://bucket/orders/*.csv'], format: 'csv', columns: { id: 'text', n: 'bigint' }, partitions: {} },
+    ...{ header: true, delimiter: ',', quote: '"', encoding: 'utf-8', decimal: '.' },
+    ...{ dateFormat: null, timestampFormat: null, missingColumns: 'fail', newColumns: 'fail' },
+  });
   await showTable(session, table);
   t.same(await rows('select id, n from orders order by id'), [
     ['a', 1n],

@@ -17,6 +17,7 @@ import type { FileUse } from './files.ts';
 import { LAKE_SETTINGS, lakeError, lakeStatements, withoutSecrets } from './lake.ts';
 import { scrubFile } from './scrub.ts';
 import { openSession } from './session.ts';
+import { looksOf } from './sources/looks.ts';
 import { examineTables, overFiles } from './sources/over-files.ts';
 
 const USUAL: FileUse = { sharesReading: true, patience: 10_000 };
@@ -84,10 +85,11 @@ export async function openDuckdb(
     tuned: { plan: () => [], members: () => [], history: () => [] },
     scrub: (tables) => scrubFile(session, clock, tables),
   });
-  const whole = overFiles(engine, session, config, folder);
+  const files = { session, config, folder, once: looksOf(session, !readOnly) };
+  const whole = overFiles(engine, files);
   const locked = {
     ...(shared && !nothingYet ? withFileLock(whole, config.path) : whole),
-    examine: async () => [...(await examine(session)), ...(await examineTables(session, config, folder))],
+    examine: async () => [...(await examine(session)), ...(await examineTables(files))],
   };
   if (!reads) return locked;
   return readElsewhere(

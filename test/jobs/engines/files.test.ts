@@ -1,4 +1,5 @@
-import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { linkSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
@@ -20,6 +21,8 @@ interface Case {
   /** Settings of the table `orders`; null for SQL that names the file. */
   readonly table?: Readonly<Record<string, unknown>>;
   readonly sql?: string;
+  /** SQL that others ran in the engine's file before. */
+  readonly made?: string;
   readonly said: Said;
 }
 
@@ -61,6 +64,13 @@ const named = (
   files: { [file]: content },
   sql,
   said,
+});
+
+const viewed = (made: string, from: string): Case => ({
+  files: { 'o.csv': `id,n\n${many((n) => `${n},1\n`)}007,1\n` },
+  made,
+  sql: `select id as user_id, n as value from ${from}`,
+  said: guessed(/o\.csv, line 20482, column id: "007" is not BIGINT/),
 });
 
 const CASES: Readonly<Record<string, Case>> = {
@@ -278,6 +288,41 @@ const CASES: Readonly<Record<string, Case>> = {
     guessed(/column u\.id: "E621E1F8/),
     "select u.id::varchar as user_id, n as value from read_json('o.json')",
   ),
+  'a key that only a record after 20,480 has': {
+    files: { 'o.jsonl': `${many((n) => `{"id":"u${n}"}\n`)}{"id":"late","n":1}\n` },
+    table: {},
+    said: [['late', 1]],
+  },
+  'a new key after 20,480 records': {
+    files: { 'o.jsonl': `${many((n) => `{"id":"u${n}","n":1}\n`)}{"id":"late","n":1,"x":1}\n` },
+    table: {},
+    said: differs(/o\.jsonl has the new column x/),
+  },
+  'a guess in a view': viewed("create view v as select * from read_csv('o.csv')", 'v'),
+  'a guess in a view of a view, whose columns have other names': viewed(
+    `create view "of" as select id as i, n as m from 'o.csv'; create view v(id, n) as select * from "of"`,
+    'v',
+  ),
+  'a guess in a macro': viewed(
+    'create macro o(file, h) as table select id, n from read_csv(file, header := h)',
+    "o('o.csv', true)",
+  ),
+  'a guess in a macro of one value': viewed(
+    'create macro most(file) as (select max(id) from read_csv(file))',
+    "(select most('o.csv') as id, 1 as n)",
+  ),
+  'types that a view says': {
+    files: { 'o.csv': 'id,n\n007,1\n' },
+    made: "create view v as select id, n from read_csv('o.csv', types = {'id': 'VARCHAR'})",
+    sql: 'select id as user_id, n as value from v',
+    said: [['007', 1]],
+  },
+  'a column that a view has and SQL does not name': {
+    files: { 'o.csv': 'id,n,zip\na,1,00123\n' },
+    made: "create view v as select * from 'o.csv'",
+    sql: 'select id as user_id, n as value from v',
+    said: A1,
+  },
   // Ten more that nobody handed over
   'a header of an encoding with a mark, in gzip': {
     files: { 'o.csv.gz': gzipSync('\ufeffid,n\r\na,1\r\n') },
@@ -330,16 +375,25 @@ function write(folder: string, files: Files): void {
   }
 }
 
+async function inFile(path: string, ...statements: readonly string[]): Promise<void> {
+  const instance = await DuckDBInstance.create(path);
+  const connection = await instance.connect();
+  for (const statement of statements) await connection.run(statement);
+  connection.closeSync();
+  instance.closeSync();
+}
+
 let cases = 0;
 async function look(
   t: Test,
-  { files, table, sql = 'select id as user_id, n as value from orders' }: Omit<Case, 'said'>,
+  { files, table, sql = 'select id as user_id, n as value from orders', made }: Omit<Case, 'said'>,
 ) {
   cases += 1;
   const folder = join(t.testdirName, String(cases));
   mkdirSync(folder);
   write(folder, files);
   const orders = { files: Object.keys(files)[0], columns: COLUMNS, ...table };
+  if (made !== undefined) await inFile(join(folder, 'a.duckdb'), `set file_search_path = '${folder}'; ${made}`);
   const engine = await open(folder, table ? { tables: { orders } } : {});
   try {
     const { plan } = await engine.stage(request({ key: 'v', kind: 'trait', sql }));
@@ -362,13 +416,11 @@ t.test('reads what a file says, or says what is wrong with it', async (t) => {
 
 t.test('reads Parquet files whose types are wider or narrower, and names the file that has another', async (t) => {
   const folder = t.testdir({});
-  const instance = await DuckDBInstance.create(':memory:');
-  const connection = await instance.connect();
-  for (const [file, n] of Object.entries({ '1': '1::integer', '2': '2::bigint', '3': "'x'" })) {
-    await connection.run(`COPY (SELECT 'u${file}' AS id, ${n} AS n) TO '${join(folder, `${file}.parquet`)}'`);
-  }
-  connection.closeSync();
-  instance.closeSync();
+  const parts = Object.entries({ '1': '1::integer', '2': '2::bigint', '3': "'x'" });
+  await inFile(
+    ':memory:',
+    ...parts.map(([file, n]) => `COPY (SELECT 'u${file}' AS id, ${n} AS n) TO '${join(folder, `${file}.parquet`)}'`),
+  );
   const rows = async (files: readonly string[], type: string) => {
     const engine = await open(folder, { tables: { orders: { files, columns: { id: 'text', n: type } } } });
     const sql = 'select id as user_id from orders where n > 0';
@@ -443,6 +495,52 @@ t.test('looks through a file once for as long as neither it nor the SQL changes'
   t.equal(await look("select id as user_id from read_csv('o.csv') where n > 0"), 3);
 });
 
+t.test('keeps looks in the file of the engine, for later processes', async (t) => {
+  const folder = t.testdir({ 'o.csv': 'id,n\na,1\n', 'o.csv.gz': gzipSync('id\na\n') });
+  const sql =
+    "select id as user_id from 'o.csv' where n > 0 union all select id from read_csv('o.csv.gz', header = true)";
+  const looks = () => {
+    const run = spawnSync(process.execPath, [join(import.meta.dirname, 'looking.ts'), folder, sql], {
+      encoding: 'utf8',
+    });
+    t.equal(run.status, 0, run.stderr);
+    return JSON.parse(run.stdout);
+  };
+  t.same(looks(), { looks: 1, kept: 3 });
+  t.same(looks(), { looks: 0, kept: 3 });
+  writeFileSync(join(folder, 'o.csv'), 'id,n\na,1\nb,2\n');
+  t.same(looks(), { looks: 1, kept: 4 });
+});
+
+t.test('ends a look with the signal of its run, and does not take it for a look that found nothing', async (t) => {
+  const folder = t.testdir({ 'o.csv': `id,n\n${many((n) => `user_${n},1\n`, 500_000)}` });
+  // One interrupt may be too early, and they are repeated twice a second.
+  for (let n = 0; n < 50; n += 1) linkSync(join(folder, 'o.csv'), join(folder, `o${n}.csv`));
+  const engine = await open(folder, {});
+  t.teardown(() => engine.close());
+  const { run } = DuckDBConnection.prototype;
+  let ending = new AbortController();
+  const ends: unknown[] = [];
+  t.intercept(DuckDBConnection.prototype, 'run', {
+    value: async function aborting(this: DuckDBConnection, ...query: Parameters<typeof run>) {
+      if (!/rollcall_file/.test(query[0])) return run.apply(this, query);
+      const running = run.apply(this, query);
+      ending.abort(new Error('Ctrl-C'));
+      await running.catch((error: Error) => ends.push(error.message));
+      return running;
+    },
+  });
+  const sql = "select id as user_id from 'o*.csv' where n > 0";
+  for (let tries = 1; tries <= 2; tries += 1) {
+    ending = new AbortController();
+    await t.rejects(engine.stage(request({ sql, signal: ending.signal })), { message: 'Ctrl-C' });
+    t.match(
+      ends,
+      Array.from({ length: tries }, () => /^INTERRUPT/),
+    );
+  }
+});
+
 t.test(
   'names an extension that is not installed, and a database that does not answer, without its password',
   async (t) => {
@@ -460,12 +558,7 @@ t.test(
 
 t.test('attaches another DuckDB file for reading only', async (t) => {
   const folder = t.testdir({});
-  const other = join(folder, 'other.duckdb');
-  const instance = await DuckDBInstance.create(other);
-  const connection = await instance.connect();
-  await connection.run("create table users as select 'u' as id");
-  connection.closeSync();
-  instance.closeSync();
+  await inFile(join(folder, 'other.duckdb'), "create table users as select 'u' as id");
   const engine = await open(folder, { attach: { crm: { type: 'duckdb', path: './other.duckdb' } } });
   t.teardown(() => engine.close());
   const { sample } = await engine.preview(request({ sql: 'select id as user_id from crm.users' }), 1);

@@ -12,11 +12,7 @@ import {
   type TextSource,
   type WrongValue,
 } from './text-source.ts';
-import { type Prints, printsOf } from './whole.ts';
-
-/** Looks whose guesses held, with the prints of their files. */
-const looks = new Map<string, string>();
-const MOST_LOOKS = 10_000;
+import { type FileLooks, type Prints, UNKNOWN } from './whole.ts';
 
 /**
  * Compares the types that DuckDB guesses from a file's first lines with the whole file, unless neither the file nor the
@@ -25,27 +21,24 @@ const MOST_LOOKS = 10_000;
  * @throws RollcallError `types_guessed` with the first line at which a guess is wrong
  */
 export async function insistOnGuesses(
-  session: SqlSession,
+  { session, folder, once }: FileLooks,
   { files, columns }: NamedFiles,
-  folder: string,
+  prints: Prints,
 ): Promise<void> {
   for (const each of files) {
     if (each.format === 'parquet' || each.files.length === 0) continue;
-    const look = JSON.stringify([each.call, folder, columns === null ? null : [...columns].sort()]);
-    const print = printed(await printsOf(each.files));
-    if (looks.get(look) === print) continue;
-    const fault = await lookThrough(session, each, columns);
-    if (fault === 'unread') continue;
-    if (fault) {
+    const found = each.files.map((file) => [file, prints.get(file)]);
+    await once(['guesses', each.call, folder, columns === null ? null : [...columns].sort(), found], async () => {
+      const fault = await lookThrough(session, each, columns);
+      if (fault === 'unread') return false;
+      if (fault === null) return found.every(([, print]) => print !== UNKNOWN);
       const { file, place, column, value } = fault;
       const fitting = fittingType(value);
       throw new RollcallError(
         'types_guessed',
         `${shownPath(file, folder)}, ${place}, column ${column.name}: ${JSON.stringify(value)} is not ${column.type}, which DuckDB guesses from the first lines. Name the file and its types under tables of the engine (docs/engines.md#files), such as ${column.name.split('.')[0]}: ${fitting.includes('(') ? `"${fitting}"` : fitting}`,
       );
-    }
-    if (looks.size >= MOST_LOOKS) looks.clear();
-    looks.set(look, print);
+    });
   }
 }
 
@@ -66,8 +59,6 @@ async function lookThrough(
     return 'unread';
   }
 }
-
-const printed = (prints: Prints) => JSON.stringify([...prints]);
 
 /** Options that the form of a CSV file depends on. */
 const FORM =

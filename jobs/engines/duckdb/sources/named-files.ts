@@ -19,8 +19,6 @@ export interface NamedFiles {
   readonly columns: ReadonlySet<string> | null;
 }
 
-const NONE: NamedFiles = { files: [], columns: null };
-
 interface FoundPlace {
   readonly format: NamedFile['format'];
   readonly patterns: readonly string[];
@@ -28,37 +26,112 @@ interface FoundPlace {
   readonly at: number | null;
 }
 
-/** Finds the files by DuckDB's own parser. SQL that it can't take apart names none. */
+/** SQL that a definition consists of: its own, and that of a view or macro. */
+interface Part {
+  readonly text: string;
+  /** True for the SQL of a view that names no columns of its own: its `*` takes those that other SQL names. */
+  readonly passesOn: boolean;
+}
+
+/** More parts than people write. */
+const MOST_PARTS = 100;
+
+/** Finds the files by DuckDB's own parser, in views and macros too. SQL that it can't take apart names none. */
 export async function namedFiles(session: SqlSession, statement: string): Promise<NamedFiles> {
-  if (!/\.(csv|tsv|json|jsonl|ndjson|parquet|gz|zst)\b|\bread_\w+\s*\(/i.test(statement)) return NONE;
-  const [[tree] = []] = await session.rows(`SELECT json_serialize_sql(${literal(statement)})`);
-  const places: FoundPlace[] = [];
+  const parts: Part[] = [{ text: statement, passesOn: false }];
+  const files: NamedFile[] = [];
   const columns = new Set<string>();
   let takesAll = false;
+  for (const part of parts.values()) {
+    const { places, tables, calls, ...found } = await namedIn(session, part.text);
+    for (const each of found.columns) columns.add(each);
+    takesAll ||= found.takesAll && !part.passesOn;
+    for (const { format, patterns, at } of places) {
+      const [first = '', ...options] = at === null ? [] : argumentsAt(part.text, at);
+      const reader = `read_${format}`;
+      const call = at === null ? literal(patterns[0] ?? '') : `${reader}(${[first, ...options].join(', ')})`;
+      files.push({ format, call, options, files: await filesOf(session, patterns) });
+    }
+    for (const each of [...(await viewsOf(session, tables)), ...(await macrosOf(session, part.text, calls))]) {
+      const isNew = parts.every(({ text }) => text !== each.text);
+      if (isNew && parts.length < MOST_PARTS) parts.push(each);
+    }
+  }
+  return { files, columns: takesAll ? null : columns };
+}
+
+interface NamedInPart {
+  readonly places: FoundPlace[];
+  readonly columns: Set<string>;
+  takesAll: boolean;
+  readonly tables: Set<string>;
+  /** Functions by name, with their places in bytes of the SQL. */
+  readonly calls: Map<string, number>;
+}
+
+async function namedIn(session: SqlSession, text: string): Promise<NamedInPart> {
+  const named: NamedInPart = { places: [], columns: new Set(), takesAll: false, tables: new Set(), calls: new Map() };
   const visit = (node: unknown): void => {
     if (typeof node !== 'object' || node === null) return;
     if (Array.isArray(node)) {
       for (const each of node) visit(each);
       return;
     }
-    const { type, class: kind, table_name, function: called, column_names } = node as Record<string, unknown>;
-    if (kind === 'STAR') takesAll = true;
+    const { type, class: kind, table_name, function: called, column_names, ...rest } = node as Record<string, unknown>;
+    if (kind === 'STAR') named.takesAll = true;
     if (kind === 'COLUMN_REF' && Array.isArray(column_names))
-      for (const each of column_names) columns.add(String(each).toLowerCase());
-    const place =
-      type === 'BASE_TABLE' ? bareFile(table_name) : type === 'TABLE_FUNCTION' ? calledReader(called) : null;
-    if (place) places.push(place);
+      for (const each of column_names) named.columns.add(String(each).toLowerCase());
+    if (kind === 'FUNCTION')
+      named.calls.set(String(rest['function_name']).toLowerCase(), Number(rest['query_location']));
+    const file = type === 'BASE_TABLE' ? bareFile(table_name) : null;
+    const place = type === 'TABLE_FUNCTION' ? calledReader(called) : file;
+    if (place) named.places.push(place);
+    else if (type === 'BASE_TABLE') named.tables.add(String(table_name).toLowerCase());
     for (const each of Object.values(node)) visit(each);
   };
+  const [[tree] = []] = await session.rows(`SELECT json_serialize_sql(${literal(text)})`);
   visit(JSON.parse(String(tree)));
-  const files: NamedFile[] = [];
-  for (const { format, patterns, at } of places) {
-    const [first = '', ...options] = at === null ? [] : argumentsAt(statement, at);
-    const reader = `read_${format}`;
-    const call = at === null ? literal(patterns[0] ?? '') : `${reader}(${[first, ...options].join(', ')})`;
-    files.push({ format, call, options, files: await filesOf(session, patterns) });
-  }
-  return { files, columns: takesAll ? null : columns };
+  return named;
+}
+
+async function viewsOf(session: SqlSession, tables: ReadonlySet<string>): Promise<readonly Part[]> {
+  if (tables.size === 0) return [];
+  const rows = await session.rows(
+    `SELECT sql FROM duckdb_views() WHERE NOT internal AND NOT temporary AND lower(view_name) IN (${[...tables].map(literal).join(', ')})`,
+  );
+  return rows.map(([sql]) => {
+    const [, columns, text = ''] = /^CREATE VIEW [^(]*?(\(.*?\))? AS ([\s\S]*?);?$/.exec(String(sql)) ?? [];
+    return { text, passesOn: columns === undefined };
+  });
+}
+
+/** DuckDB's own functions, which take longer to list than most SQL to parse. */
+let builtIn: ReadonlySet<string> | null = null;
+
+/** The SQL of macros, with the arguments of their calls. */
+async function macrosOf(
+  session: SqlSession,
+  text: string,
+  calls: ReadonlyMap<string, number>,
+): Promise<readonly Part[]> {
+  builtIn ??= new Set((await session.rows('SELECT function_name FROM duckdb_functions() WHERE internal')).map(String));
+  const names = [...calls.keys()].filter((each) => !builtIn?.has(each));
+  if (names.length === 0) return [];
+  const rows = await session.rows(
+    `SELECT lower(function_name), macro_definition, parameters FROM duckdb_functions()
+     WHERE NOT internal AND macro_definition IS NOT NULL AND lower(function_name) IN (${names.map(literal).join(', ')})`,
+  );
+  return rows.map(([macro, definition, parameters]) => {
+    const given = new Map<string, string>();
+    for (const [index, argument] of argumentsAt(text, calls.get(String(macro)) ?? 0).entries()) {
+      const [, key = (parameters as string[])[index] ?? '', value = argument] =
+        /^(\w+)\s*(?::=|=>)\s*([\s\S]*)$/.exec(argument) ?? [];
+      given.set(key.toLowerCase(), value);
+    }
+    const tokens = [...tokensOf(String(definition), STANDARD)];
+    const filled = tokens.map((token) => given.get(token.text.toLowerCase()) ?? token.text).join('');
+    return { text: filled.startsWith('(') ? `SELECT ${filled}` : filled, passesOn: false };
+  });
 }
 
 function bareFile(table: unknown): FoundPlace | null {
@@ -91,7 +164,7 @@ function textsIn(node: unknown): readonly string[] {
   return kind === 'FUNCTION' && Array.isArray(children) ? children.flatMap(textsIn) : [];
 }
 
-/** The arguments of the call at this place, as they are written. */
+/** The arguments of the call at this place, as they are written: by name, or as DuckDB writes it, `("name" = value)`. */
 function argumentsAt(statement: string, at: number): readonly string[] {
   const given: string[] = [];
   let depth = 0;
@@ -99,7 +172,7 @@ function argumentsAt(statement: string, at: number): readonly string[] {
   for (const token of tokensOf(Buffer.from(statement).subarray(at).toString(), STANDARD)) {
     if (depth > 0 && !(depth === 1 && /^[),]$/.test(token.text))) text += token.text;
     if (depth === 1 && /^[),]$/.test(token.text)) {
-      given.push(text.trim());
+      given.push(text.trim().replace(/^\("(\w+)" = ([\s\S]*)\)$/, '$1 = $2'));
       text = '';
     }
     if (/^[([{]$/.test(token.text)) depth += 1;

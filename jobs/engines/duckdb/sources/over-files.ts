@@ -3,53 +3,69 @@ import { RollcallError } from '../../../../src/kernel/errors.ts';
 import type { Remark } from '../../../../src/kernel/remark.ts';
 import { runsDefinition } from '../../plan/counts.ts';
 import type { Definition, Engine, StageRequest } from '../../port.ts';
-import type { SqlSession } from '../../sql/session.ts';
+import { interruptible, type SqlSession } from '../../sql/session.ts';
 import { readStatement } from '../../sql/statement.ts';
 import { brokenRecord, incompleteFile } from './csv-errors.ts';
 import { insistOnGuesses } from './guesses.ts';
+import type { LookOnce } from './looks.ts';
 import { namedFiles } from './named-files.ts';
 import { type FileTable, faultError, openTable, showTable } from './tables.ts';
 import { findFault } from './text-source.ts';
-import { insistOnUnchanged, insistOnWhole, type Prints, printsOf } from './whole.ts';
+import { type FileLooks, insistOnUnchanged, insistOnWhole, isTooLarge, printsOf } from './whole.ts';
+
+/** The files that an engine's definitions may read. */
+interface FileSource {
+  readonly session: SqlSession;
+  readonly config: Pick<DuckdbConfig, 'tables'>;
+  readonly folder: string;
+  readonly once: LookOnce;
+}
 
 /**
  * An engine whose definitions read files: by the names of `tables`, which become views, or by naming them in SQL. Files
  * are whole and don't change while they are read, and no guess of their types is wrong.
  */
-export function overFiles(engine: Engine, session: SqlSession, config: DuckdbConfig, folder: string): Engine {
-  const { tables = {} } = config;
+export function overFiles(engine: Engine, source: FileSource): Engine {
+  const { session, once } = source;
 
   async function overThem<T>(
-    definition: Definition,
+    { key, sql, asOf, signal }: Definition,
     reads: boolean,
     work: () => Promise<T>,
     undo = async (_done: T) => {},
   ) {
-    const { key, sql, asOf } = definition;
-    const named = async <R>(step: () => Promise<R>): Promise<R> => {
-      try {
-        return await step();
-      } catch (error) {
-        if (!(error instanceof RollcallError) || error.message.startsWith(`${key}: `)) throw error;
-        throw new RollcallError(error.code, `${key}: ${error.message}`, { cause: error });
-      }
-    };
-    const opened = await named(() => openNamed(session, tables, sql, folder));
-    const found = await named(() => namedFiles(session, readStatement(sql, asOf)));
-    const ownPrints = await printsOf(found.files.flatMap(({ files }) => files));
-    const prints: Prints = new Map([...ownPrints, ...opened.flatMap((table) => [...table.prints])]);
-    if (reads) await named(() => insistOnWhole(ownPrints, folder));
-    await named(() => insistOnGuesses(session, found, folder));
+    const step = <R>(look: (looks: FileLooks) => Promise<R>): Promise<R> =>
+      interruptible(session, signal, async (obeying) => {
+        try {
+          return await look({ session: obeying, folder: source.folder, once, signal });
+        } catch (error) {
+          if (!(error instanceof RollcallError) || error.message.startsWith(`${key}: `)) throw error;
+          throw new RollcallError(error.code, `${key}: ${error.message}`, { cause: error });
+        }
+      });
+    const { opened, prints } = await step(async (looks) => {
+      const opened = await openNamed(looks, source.config.tables ?? {}, sql);
+      const found = await namedFiles(looks.session, readStatement(sql, asOf));
+      const ownPrints = await printsOf(
+        looks.session,
+        found.files.flatMap(({ files }) => files),
+      );
+      if (reads) await insistOnWhole(looks, ownPrints);
+      await insistOnGuesses(looks, found, ownPrints);
+      return { opened, prints: new Map([...ownPrints, ...opened.flatMap((table) => [...table.prints])]) };
+    });
     let done: T;
     try {
       done = await work();
     } catch (error) {
-      if (reads) await named(() => insistOnUnchanged(prints, folder));
-      await named(() => explain(session, error, opened, [...prints.keys()], folder));
+      await step(async (looks) => {
+        if (reads) await insistOnUnchanged(looks, prints);
+        await explain(looks, error, opened, [...prints.keys()]);
+      });
       throw error;
     }
     try {
-      if (reads) await named(() => insistOnUnchanged(prints, folder));
+      if (reads) await step((looks) => insistOnUnchanged(looks, prints));
     } catch (error) {
       await undo(done);
       throw error;
@@ -76,17 +92,16 @@ export function overFiles(engine: Engine, session: SqlSession, config: DuckdbCon
 
 /** Opens the tables that SQL names, and creates their views. */
 async function openNamed(
-  session: SqlSession,
+  looks: FileLooks,
   tables: Readonly<Record<string, TableConfig>>,
   sql: string,
-  folder: string,
 ): Promise<readonly FileTable[]> {
   const words = new Set(sql.toLowerCase().match(/\w+/g));
   const opened: FileTable[] = [];
   for (const [name, config] of Object.entries(tables)) {
     if (!words.has(name.toLowerCase())) continue;
-    const table = await openTable(session, name, config, folder);
-    await showTable(session, table);
+    const table = await openTable(looks, name, config);
+    await showTable(looks.session, table);
     opened.push(table);
   }
   return opened;
@@ -97,11 +112,10 @@ const OF_VALUES = /^(Conversion|Invalid Input|Out of Range|IO) Error/;
 
 /** @throws RollcallError if a file explains the error */
 async function explain(
-  session: SqlSession,
+  { session, folder }: FileLooks,
   error: unknown,
   tables: readonly FileTable[],
   files: readonly string[],
-  folder: string,
 ): Promise<void> {
   const { cause } = error as { readonly cause?: unknown };
   const message = cause instanceof Error ? cause.message : '';
@@ -118,17 +132,18 @@ async function explain(
 }
 
 /** The state of each table, for `rollcall doctor`. */
-export async function examineTables(
-  session: SqlSession,
-  config: DuckdbConfig,
-  folder: string,
-): Promise<readonly Remark[]> {
+export async function examineTables({ config, ...looks }: FileSource): Promise<readonly Remark[]> {
   const remarks: Remark[] = [];
   for (const [name, table] of Object.entries(config.tables ?? {})) {
     try {
-      const { sources } = await openTable(session, name, table, folder);
+      const { prints, sources } = await openTable(looks, name, table);
       const files = sources.flatMap((source) => source.files).length;
       remarks.push({ state: 'ok', message: `table ${name}: ${files === 1 ? 'a file' : `${files} files`}` });
+      for (const file of prints.keys()) {
+        if (!isTooLarge(file, prints)) continue;
+        const message = `table ${name}: ${file} is too large to verify that it is whole. Write smaller files, or Parquet`;
+        remarks.push({ state: 'warning', message });
+      }
     } catch (error) {
       remarks.push({ state: 'failed', message: error instanceof Error ? error.message : String(error) });
     }

@@ -7,7 +7,7 @@ import type { CsvForm } from './lines.ts';
 import { parquetValue } from './parquet-value.ts';
 import { fileList, fittingType, rawCsv, rawJson, shownPath, type TextSource, type WrongValue } from './text-source.ts';
 import { type TypedText, typedText } from './typed-text.ts';
-import { ageOf, insistOnWhole, type Prints, printsOf } from './whole.ts';
+import { ageOf, type FileLooks, insistOnWhole, type Prints, printsOf } from './whole.ts';
 
 /** A table of the configuration, with the files that it has now. */
 export interface FileTable {
@@ -18,20 +18,13 @@ export interface FileTable {
   readonly sources: readonly (TextSource & { readonly query: string })[];
 }
 
-/** JSON records that are looked through for their keys. */
-const SAMPLE = 20_480;
-
 /**
  * Finds the files of a table, and how each has to be read.
  *
  * @throws RollcallError `source_incomplete` if a file is absent or cut off, `file_differs` if their columns are others
  */
-export async function openTable(
-  session: SqlSession,
-  tableName: string,
-  config: TableConfig,
-  folder: string,
-): Promise<FileTable> {
+export async function openTable(looks: FileLooks, tableName: string, config: TableConfig): Promise<FileTable> {
+  const { session, folder } = looks;
   const files = await filesOf(session, config.files);
   if (files.length === 0) {
     const patterns = config.files.map((pattern) => shownPath(pattern, folder)).join(', ');
@@ -40,8 +33,8 @@ export async function openTable(
       `${tableName}: no file is there for ${patterns}. It may be late: check the path, or wait.`,
     );
   }
-  const prints = await printsOf(files);
-  await insistOnWhole(prints, folder);
+  const prints = await printsOf(session, files);
+  await insistOnWhole(looks, prints);
   const groups = new Map<string, { found: readonly Found[]; files: string[] }>();
   for (const file of files) {
     const found = await columnsOf(session, file, config, folder).catch(async (error: Error) => {
@@ -94,9 +87,7 @@ async function columnsOf(
     }));
   }
   if (format === 'json') {
-    const rows = await session.rows(
-      `SELECT DISTINCT unnest(json_keys(json)) FROM (SELECT json FROM read_json_objects(${literal(file)}) LIMIT ${SAMPLE})`,
-    );
+    const rows = await session.rows(`SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects(${literal(file)})`);
     if (rows.length === 0) throw await empty(file, folder);
     const keys = new Set(rows.map(([key]) => String(key)));
     // Records come in any order, and so do their keys: files of all keys that count are read alike.
@@ -116,8 +107,7 @@ async function columnsOf(
 }
 
 async function empty(file: string, folder: string): Promise<RollcallError> {
-  const age = file.includes('://') ? '' : ` ${await ageOf(file)}`;
-  return new RollcallError('source_incomplete', `${shownPath(file, folder)} is empty.${age}`);
+  return new RollcallError('source_incomplete', `${shownPath(file, folder)} is empty. ${await ageOf(file)}`);
 }
 
 function splitLine(line: string, { delimiter, quote }: Pick<TableConfig, 'delimiter' | 'quote'>): readonly string[] {
