@@ -50,11 +50,15 @@ function attachStatements(database: string, given: AttachedConfig): readonly str
   ];
 }
 
+/** Settings of secrets that help to understand an error. */
+const SHOWN = /^(endpoint|region|url_style|scope|provider|host|port|database|user|account_name)$/i;
+
 /** Removes secrets from a text, longest first. */
 export function withoutSecrets({ secrets = {}, attach = {} }: Lake): (text: string) => string {
   const values = new Set<string>();
   for (const { type, ...settings } of Object.values(secrets))
-    for (const value of Object.values(settings)) values.add(String(value));
+    for (const [setting, value] of Object.entries(settings))
+      if (typeof value !== 'boolean' && !SHOWN.test(setting)) values.add(String(value));
   for (const given of Object.values(attach)) {
     if (!('url' in given)) continue;
     const { password } = new URL(given.url);

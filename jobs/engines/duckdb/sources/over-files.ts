@@ -5,6 +5,7 @@ import { runsDefinition } from '../../plan/counts.ts';
 import type { Definition, Engine, StageRequest } from '../../port.ts';
 import { interruptible, type SqlSession } from '../../sql/session.ts';
 import { readStatement } from '../../sql/statement.ts';
+import { duckdbDialect } from '../dialect.ts';
 import { brokenRecord, incompleteFile } from './csv-errors.ts';
 import { insistOnGuesses } from './guesses.ts';
 import type { LookOnce } from './looks.ts';
@@ -39,8 +40,10 @@ export function overFiles(engine: Engine, source: FileSource): Engine {
         try {
           return await look({ session: obeying, folder: source.folder, once, signal });
         } catch (error) {
-          if (!(error instanceof RollcallError) || error.message.startsWith(`${key}: `)) throw error;
-          throw new RollcallError(error.code, `${key}: ${error.message}`, { cause: error });
+          if (!(error instanceof Error) || error.message.startsWith(`${key}: `)) throw error;
+          const code = duckdbDialect.isIncomplete(error) ? 'source_incomplete' : 'sql_failed';
+          const known = error instanceof RollcallError ? error.code : code;
+          throw new RollcallError(known, `${key}: ${error.message}`, { cause: error });
         }
       });
     const { opened, prints } = await step(async (looks) => {
