@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { version } from '@duckdb/node-api';
 import type { SqlSession } from '../../sql/session.ts';
 import { inSchema } from '../../sql/tables.ts';
 
@@ -13,7 +14,9 @@ const MOST = 10_000;
 export function looksOf(session: SqlSession, writable: boolean): LookOnce {
   const table = inSchema(session, 'looks');
   return async (what, look) => {
-    const hash = createHash('sha256').update(JSON.stringify(what)).digest('hex');
+    const hash = createHash('sha256')
+      .update(JSON.stringify([...what, version()]))
+      .digest('hex');
     if (done.has(hash)) return;
     const kept = await session.rows(`SELECT 1 FROM ${table} WHERE look = '${hash}'`).catch(() => []);
     if (kept.length === 0) {

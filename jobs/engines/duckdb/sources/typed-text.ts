@@ -27,9 +27,9 @@ export function typedText(text: string, type: string, forms: Forms): TypedText {
   }
   if (/^(text|varchar)$/.test(name)) return { value: text, isBad: 'false' };
   if (/^(\w*int|integer)$/.test(name)) {
-    const odd = ['-', '_'].map((sign) => `contains(${text}, '${sign}')`).join(' OR ');
-    const doubted = `${odd} OR (starts_with(${text}, '0') AND strlen(${text}) > 1)`;
-    return lossless(text, name, `contains(${text}, '.') OR (${doubted}) AND NOT ${fits(text, '[+-]?\\d+')}`);
+    // Most text is as the number is written, which is quicker to see than what else may be in it.
+    const isOther = `CAST(TRY_CAST(${text} AS ${name}) AS varchar) <> ${text}`;
+    return lossless(text, name, `${isOther} AND NOT ${fits(text, '[+-]?\\d+')}`);
   }
   const [, places] = /^decimal\(\d+, ?(\d+)\)$/.exec(name) ?? [];
   if (places !== undefined) {
