@@ -69,7 +69,10 @@ const table = section({
     .union([character, z.literal('')])
     .default('"')
     .describe('csv: the character around values; `""` for none.'),
-  encoding: z.enum(['utf-8', 'utf-16', 'latin-1'], 'must be utf-8, utf-16 or latin-1').default('utf-8').describe('csv'),
+  encoding: z
+    .enum(['utf-8', 'utf-16', 'latin-1'], 'must be utf-8, utf-16 or latin-1')
+    .default('utf-8')
+    .describe('csv: the encoding of its text.'),
   decimal: z.enum(['.', ','], 'must be . or ,').default('.').describe('csv: the decimal sign of numbers.'),
   dateFormat: text.optional().meta({
     title: 'format',
