@@ -50,10 +50,12 @@ const SAY_EVERY = 10_000;
 export async function build(parts: BuildParts, asked: AskedOfAll): Promise<number> {
   const { store, source, background, fence, clock, signal, log } = parts;
   const startedAt = clock.now();
-  const { epoch } = await store.deletions(null);
+  const { unlogged } = await store.deletions(null);
   let state = 0;
   const begin = async (position: string) => {
     state = await store.live.beginState(source, asked.text, position, background, fence);
+    // What was logged of their users since is in the scan too.
+    if ((await store.deletions(null)).unlogged !== unlogged) throw deletedMeanwhile();
     failpoint('live_build');
     while (await store.live.clearOver(source, CLEARED)) {
       failpoint('live_build');
@@ -64,7 +66,7 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
   await scan(parts, asked, startedAt, begin, async (found) => {
     // Only a wrong clock can put an event in the future.
     const now = isAhead(found.newest, clock.now()) ? startedAt : Math.max(startedAt, found.newest);
-    const building = new Building(parts, asked, { state, now, epoch, total: found.rows });
+    const building = new Building(parts, asked, { state, now, unlogged, total: found.rows });
     await building.people(found);
     await building.anonymous(found);
     await store.live.endBuild(state, now, fence);
@@ -96,8 +98,8 @@ class Building {
   private readonly asked: AskedOfAll;
   private readonly state: number;
   private readonly now: number;
-  /** The deletion epoch before the log was read. */
-  private readonly epoch: number;
+  /** The log was rid of users who were deleted up to this epoch when it was read. */
+  private readonly unlogged: number;
   private readonly total: number;
   private done = 0;
   private written = 0;
@@ -108,13 +110,13 @@ class Building {
   constructor(
     parts: BuildParts,
     asked: AskedOfAll,
-    given: { state: number; now: number; epoch: number; total: number },
+    given: { state: number; now: number; unlogged: number; total: number },
   ) {
     this.parts = parts;
     this.asked = asked;
     this.state = given.state;
     this.now = given.now;
-    this.epoch = given.epoch;
+    this.unlogged = given.unlogged;
     this.total = given.total;
     this.saidAt = parts.clock.monotonic();
   }
@@ -188,7 +190,7 @@ class Building {
   private async fill(standings: readonly Standings[], rows: readonly IdRow[]): Promise<void> {
     const { store, source, keys, fence } = this.parts;
     const deletions = await store.deletions(null);
-    const gone = await this.deletedMeanwhile(rows, deletions.epoch);
+    const gone = await this.goneFrom(rows, deletions.epoch);
     const those = standings.filter(({ person }) => !gone.users.has(person));
     const users = those.map(({ person }) => person);
     const found = differences(those, await store.live.membersOf(users, [...keys]), keys, this.now);
@@ -201,9 +203,9 @@ class Building {
     });
   }
 
-  /** Ids whose deletion began after the log was read. A deletion removes only rows that exist by then. */
-  private async deletedMeanwhile(rows: readonly IdRow[], epoch: number): Promise<IdSets> {
-    if (epoch === this.epoch) return idSets({ users: [], anonymous: [] });
+  /** Ids that the log loses after it was read. A deletion removes only rows that exist by then. */
+  private async goneFrom(rows: readonly IdRow[], epoch: number): Promise<IdSets> {
+    if (epoch === this.unlogged) return idSets({ users: [], anonymous: [] });
     const raws = rows.map(({ raw }) => raw);
     const users = new Set([
       ...raws.filter(isUser).map(idOf),
@@ -211,7 +213,7 @@ class Building {
     ]);
     const anonymous = raws.filter((raw) => !isUser(raw)).map(idOf);
     const forms = hashedForms({ users: [...users], anonymous });
-    const out = new Set(await this.parts.store.excluded(forms, this.parts.source, this.epoch));
+    const out = new Set(await this.parts.store.deletedSince(forms, this.parts.source, this.unlogged));
     return idSets({
       users: [...users].filter((id) => out.has(id)),
       anonymous: anonymous.filter((id) => out.has(anonymousForm(id))),
@@ -234,8 +236,7 @@ function rowsLeft(rows: readonly IdRow[], gone: IdSets): readonly IdRow[] {
   for (const row of rows) {
     if (isGone(row.raw, gone)) continue;
     // Other pages may have the rows that say whose it is now.
-    if (row.person !== null && gone.users.has(row.person))
-      throw new RollcallError('live_moved', 'Users were deleted while live membership was computed.');
+    if (row.person !== null && gone.users.has(row.person)) throw deletedMeanwhile();
     left.set(row.raw, { ...row, links: linksLeft(row.links, gone) });
   }
   for (const { raw, person } of rows) {
@@ -255,6 +256,10 @@ function dueRows(rows: readonly IdRow[], due: ReadonlyMap<string, number>): read
     all.set(row.raw, { ...row, due: Math.min(row.due ?? until, until) });
   }
   return [...all.values()];
+}
+
+function deletedMeanwhile(): RollcallError {
+  return new RollcallError('live_moved', 'Users were deleted while live membership was computed.');
 }
 
 const bareRow = (raw: RawId, person: string): IdRow => {

@@ -1,3 +1,4 @@
+import { RollcallError } from '../../src/kernel/errors.ts';
 import { type ErasedIds, type IdSets, idSets } from '../../src/store/deleted-ids.ts';
 import type { LiveRow, LiveState } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
@@ -17,6 +18,8 @@ import { nothingKept, writeKept } from './kept.ts';
 type ForgettingState = Pick<LiveState, 'allStates' | 'rowsOfIds' | 'rowsOfPersons' | 'sharedRows' | 'rewriteRows'>;
 
 const PAGE = 2_000;
+/** Tries to rewrite rows that steps keep changing. */
+const TRIES = 20;
 
 /**
  * Removes from kept state what the log has erased before. Rebuilds it if the log can't tell: for some sources only, as
@@ -40,6 +43,18 @@ export async function forgetKept(
 
 /** Others keep their facts. Only a device that belonged to a deleted user by an alias may move to another person. */
 export async function forgetIn(live: ForgettingState, state: number, ids: ErasedIds): Promise<void> {
+  // A step under way may have read what the log has lost since: it is taken again.
+  await live.rewriteRows(state, [], [], []);
+  for (let left = TRIES; ; left -= 1) {
+    try {
+      return await forgetOnce(live, state, ids);
+    } catch (error) {
+      if (!(error instanceof RollcallError && error.code === 'live_moved') || left === 0) throw error;
+    }
+  }
+}
+
+async function forgetOnce(live: ForgettingState, state: number, ids: ErasedIds): Promise<void> {
   const gone = idSets(ids);
   const own = await live.rowsOfIds(state, [...ids.users.map(userRaw), ...ids.anonymous.map(anonymousRaw)]);
   const persons = new Set(own.flatMap(({ person }) => person ?? []));
@@ -62,6 +77,7 @@ export async function forgetIn(live: ForgettingState, state: number, ids: Erased
   const empty = [...left.values()].filter(isEmpty);
   await live.rewriteRows(
     state,
+    others,
     [...left.values()].filter((row) => !empty.includes(row)),
     [...own, ...empty].map(({ raw }) => raw),
   );

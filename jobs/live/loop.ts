@@ -1,6 +1,7 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { failpoint } from '../../src/kernel/failpoint.ts';
 import type { LiveSource } from '../../src/store/live.ts';
+import type { Deletions } from '../../src/store/port.ts';
 import type { Engine } from '../engines/port.ts';
 import type { LiveEvent } from './event.ts';
 import { isAhead, latest } from './latest-time.ts';
@@ -285,9 +286,15 @@ export class Loop {
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return [];
     // A deletion may have asked for a rebuild. A step would notice, but without events there is none.
     await this.own();
-    const old = await store.live.idsOlderThan(this.place.state, await store.events.firstDay(), PERSONS);
+    const first = await this.firstDay(await store.deletions(null));
+    const old = await store.live.idsOlderThan(this.place.state, first, PERSONS);
     if (old.length < PERSONS) this.daysAt = clock.monotonic();
     return old;
+  }
+
+  /** The first day of which nothing was forgotten. The log may lack days because of a deletion, which is no matter of time. */
+  private async firstDay({ epoch, settled }: Deletions): Promise<number> {
+    return settled < epoch ? 0 : this.parts.store.events.firstDay();
   }
 
   /** The current time, but never earlier than before, nor than any event. */
@@ -318,8 +325,9 @@ export class Loop {
     const { revision } = this;
     const { events } = given;
     const now = this.time(events);
+    const deletions = await store.deletions(null);
     // Read after the events, which are part of the log: an empty log has no first day.
-    const [deletions, first] = await Promise.all([store.deletions(null), store.events.firstDay()]);
+    const first = await this.firstDay(deletions);
     const input = { ...given, now, first, position, revision, deletions, flush: [...this.upkeep.flush] };
     failpoint('live_step');
     const { touched, sent, flushed, moved } = await takeStep(this.place, input);

@@ -30,6 +30,7 @@ export interface RegulationParts {
     | 'erase'
     | 'forgetTexts'
     | 'scrub'
+    | 'setUnlogged'
     | 'suppress'
     | 'takeLease'
     | 'renewLease'
@@ -271,11 +272,15 @@ export class Regulations {
 
   /** Erase the users of all open requests together, so that the files are rewritten only once. */
   private async eraseFromLog({ id }: Regulation): Promise<boolean> {
-    const { eraseFromLog } = this.parts;
+    const { eraseFromLog, store } = this.parts;
     const requests = this.awaitingLog;
     if (!eraseFromLog || !requests.some((request) => request.id === id)) return true;
     try {
+      const all = requests.map((request) => request.id);
+      // A request that was interrupted is repeated: then the log loses again what it has.
+      await this.retried(() => store.setUnlogged(all, false));
       await this.retried(() => eraseFromLog(requests.map(({ ids, sources }) => ({ ids, sources }))));
+      await this.retried(() => store.setUnlogged(all, true));
       this.awaitingLog = [];
       return true;
     } catch (error) {

@@ -64,6 +64,8 @@ export interface Deletions {
   readonly epoch: number;
   /** Requests up to this epoch are over. */
   readonly settled: number;
+  /** The event log is rid of the users of requests up to this epoch: what it says of them is newer. */
+  readonly unlogged: number;
   /** True if a request raised the epoch beyond the one asked for. */
   readonly some: boolean;
   readonly suppresses: boolean;
@@ -110,7 +112,11 @@ export interface DeletionRecords {
   confirmed(regulations: readonly string[]): Promise<readonly Confirmed[]>;
   /** Progress of deletions, compared with an epoch; with the newest if null. */
   deletions(since: number | null): Promise<Deletions>;
-  /** Returns those of `users` who are suppressed for a source, or whose deletion raised the epoch beyond `since`. */
+  /** Says that the event log is rid of the users of these requests, or that it may have them again. */
+  setUnlogged(regulations: readonly string[], areUnlogged: boolean): Promise<void>;
+  /** Returns those of `users` whose deletion raised the epoch beyond `since`. */
+  deletedSince(users: readonly string[], source: string, since: number): Promise<readonly string[]>;
+  /** As `deletedSince`, and those who are suppressed for the source. */
   excluded(users: readonly string[], source: string, since: number): Promise<readonly string[]>;
   /**
    * Finds destinations that received data about these users, from attempts, kept messages, dead letters and waiting

@@ -269,8 +269,18 @@ export interface LiveState {
   pruneChanges(before: number): Promise<void>;
   /** Removes users from membership, plans and pasts of these keys, or of all. */
   forgetUsers(users: readonly string[], keys: readonly string[] | null): Promise<void>;
-  /** Rewrites reduced rows and deletes others; the leader notices. */
-  rewriteRows(state: number, rows: readonly LiveRow[], gone: readonly string[]): Promise<void>;
+  /**
+   * Rewrites reduced rows and deletes others; the leader notices.
+   *
+   * @param known - the rows as they were read
+   * @throws RollcallError `live_moved` if one of them, or a row to rewrite, is not like that any more
+   */
+  rewriteRows(
+    state: number,
+    known: readonly LiveRow[],
+    rows: readonly LiveRow[],
+    gone: readonly string[],
+  ): Promise<void>;
   /** Discards the state of every source so that it is rebuilt: none of it can be relied on. */
   rebuildAll(): Promise<void>;
   /** As `rebuildAll`, for one source or all, but the current state serves until a new one replaces it. */

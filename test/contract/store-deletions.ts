@@ -57,23 +57,36 @@ async function toldOf(store: Store, users: readonly string[], sources: readonly 
 
 export const deletionCases: Cases = {
   'raises the epoch once per deleting request, and settles it when the request is over': async (t, store, fixture) => {
-    t.same(await store.deletions(null), { epoch: 0, settled: 0, some: false, suppresses: false });
+    t.same(await store.deletions(null), { epoch: 0, settled: 0, unlogged: 0, some: false, suppresses: false });
     await store.saveRegulation(request(['u1'], { status: 'INITIALIZED' }));
     await store.saveRegulation(request(['u1'], { id: 'other', type: 'SUPPRESS_ONLY' }));
-    t.same(await store.deletions(0), { epoch: 0, settled: 0, some: false, suppresses: false });
+    t.same(await store.deletions(0), { epoch: 0, settled: 0, unlogged: 0, some: false, suppresses: false });
     await store.saveRegulation(request(['u1']));
     await store.saveRegulation(request(['u1'], { told: [] }));
     const other = await fixture.open();
-    t.same(await other.deletions(0), { epoch: 1, settled: 0, some: true, suppresses: false });
+    t.same(await other.deletions(0), { epoch: 1, settled: 0, unlogged: 0, some: true, suppresses: false });
     await store.saveRegulation(request(['u2'], { id: 'r2' }));
     await store.saveRegulation(request(['u2'], { id: 'r2', status: 'FINISHED' }));
     t.same(
       await other.deletions(1),
-      { epoch: 2, settled: 0, some: true, suppresses: false },
+      { epoch: 2, settled: 0, unlogged: 0, some: true, suppresses: false },
       'an older one is still open',
     );
     await store.saveRegulation(request(['u1'], { status: 'FINISHED' }));
-    t.same(await other.deletions(2), { epoch: 2, settled: 2, some: false, suppresses: false });
+    t.same(await other.deletions(2), { epoch: 2, settled: 2, unlogged: 2, some: false, suppresses: false });
+  },
+  'says of whom the log is rid': async (t, store) => {
+    const unlogged = async () => (await store.deletions(null)).unlogged;
+    for (const id of ['r1', 'r2', 'r3']) await store.saveRegulation(request([id], { id }));
+    t.equal(await unlogged(), 0);
+    await store.setUnlogged(['r1', 'r2'], true);
+    t.equal(await unlogged(), 2);
+    await store.saveRegulation(request(['r2'], { id: 'r2', told: [] }));
+    t.equal(await unlogged(), 2, 'what is saved again is as it was');
+    await store.setUnlogged(['r2'], false);
+    t.equal(await unlogged(), 1);
+    for (const id of ['r2', 'r3']) await store.saveRegulation(request([id], { id, status: 'FINISHED' }));
+    t.equal(await unlogged(), 3, 'a request that is over changes the log no more');
   },
   'rejects a step with an older epoch as a whole': async (t, store) => {
     const fence = await leaseOf(store);
@@ -96,6 +109,8 @@ export const deletionCases: Cases = {
     t.same(await store.excluded(users, 'shop', 1), ['u3', 'u4']);
     t.same(await store.excluded(users, 'app', 0), ['u3']);
     t.same(await store.excluded([], 'app', 0), []);
+    t.same(await store.deletedSince(users, 'shop', 0), ['u1', 'ü "2"', 'u3'], 'to be suppressed is another thing');
+    t.same(await store.deletedSince(users, 'app', 1), ['u3']);
     await store.saveRegulation(request(['u3'], { id: 'r3', status: 'FINISHED' }));
     t.same(await store.excluded(users, 'app', 0), ['u3'], 'what was computed before comes in no more when it is over');
   },
@@ -125,7 +140,11 @@ export const deletionCases: Cases = {
     t.equal(await store.pruneRecords(0, START + 9, 10), 1);
     t.same(await left(), []);
     t.same(await store.excluded(users, 'shop', 0), []);
-    t.same(await store.deletions(0), { epoch: 3, settled: 3, some: true, suppresses: false }, 'the epoch goes on');
+    t.same(
+      await store.deletions(0),
+      { epoch: 3, settled: 3, unlogged: 3, some: true, suppresses: false },
+      'the epoch goes on',
+    );
   },
   'does not replay a letter about a user who is being deleted': async (t, store) => {
     const owner = await store.join(20_000);

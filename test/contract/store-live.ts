@@ -32,13 +32,16 @@ export const liveCases: Cases = {
       { key: 'vips', user: 'ann', current: 'true', told: null, since: 0, cause: null, changedAt: null },
     ]);
     const strays = () => store.live.strayMembers(state, 'vips', '', 10);
-    await store.live.rewriteRows(state, [row('u:bob', 'bob', 60)], ['u:ann']);
+    await store.live.rewriteRows(state, [row('u:bob', 'bob')], [row('u:bob', 'bob', 60)], ['u:ann']);
     t.match(await store.live.currentState('personas'), { ids: 2, due: 1 });
     t.same(await strays(), { users: ['ann'], last: 'ann' }, 'a member of whom nothing is kept');
-    await store.live.rewriteRows(state, [row('u:ann', 'ann', null, '{}')], []);
+    await store.live.rewriteRows(state, [], [row('u:ann', 'ann', null, '{}')], []);
     t.same(await strays(), { users: ['ann'], last: 'ann' }, 'to be there is not enough');
     t.same(await store.live.personsAfter(state, '', 10), ['bob']);
-    await store.live.rewriteRows(state, [row('u:ann', 'ann')], []);
+    const known = [row('u:ann', 'ann', null, '{}'), row('u:bob', 'bob', 60)];
+    await store.live.rewriteRows(state, known, [row('u:ann', 'ann')], []);
+    for (const those of [known, []])
+      await t.rejects(store.live.rewriteRows(state, those, [row('u:bob', 'bob')], []), { code: 'live_moved' });
     t.same(await strays(), { users: [], last: 'ann' });
     t.same(await store.live.strayMembers(state, 'vips', 'ann', 10), { users: [], last: null });
   },

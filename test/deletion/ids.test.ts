@@ -71,8 +71,6 @@ t.test('says that a deletion made a change, and keeps causes on hold', async (t)
   const { app } = await deletingService(t);
   await caughtUp(app);
   await send(app, [
-    // Of an empty log, all days are over: then time alone may be the cause.
-    { ...bought({ userId: 'tim' }, 'm0'), event: 'Seen' },
     bought({ userId: 'old-zoe' }, 'm1'),
     { type: 'alias', previousId: 'old-zoe', userId: 'zoe', messageId: 'm2' },
   ]);
@@ -116,6 +114,74 @@ t.test('counts what the log keeps of somebody who returns before the deletion en
   t.same(await membersIn(app, 'scheduled'), ['zoe']);
   t.equal((await app.regulations.find(id))?.status, 'FINISHED');
 });
+
+t.test('counts what the log has of somebody who returned before a state is built', async (t) => {
+  const { app } = await deletingService(t);
+  await send(app, [bought({ userId: 'zoe' }, 'm1')]);
+  await caughtUp(app);
+  const { deletions } = app.store;
+  const built = Promise.withResolvers<void>();
+  Object.assign(app.store, {
+    deletions: async (since: number | null) => {
+      const found = await deletions(since);
+      if (!new Error().stack?.includes('live/build.ts')) return found;
+      // The first time only, before the log is read.
+      Object.assign(app.store, { deletions });
+      t.equal(await forget(app, ['zoe']), 'FINISHED');
+      await send(app, [bought({ userId: 'zoe' }, 'm2')]);
+      built.resolve();
+      return found;
+    },
+  });
+  await app.store.live.renewStates(null);
+  await built.promise;
+  await fresh(app);
+  t.same(await membersIn(app, 'live'), ['zoe']);
+  t.same(await membersIn(app, 'scheduled'), ['zoe']);
+});
+
+t.test('keeps nothing of somebody whom the log loses while a state is built from it', async (t) => {
+  const { app, folder, url } = await deletingService(t);
+  await send(app, [bought({ userId: 'user-zoe', anonymousId: 'cookie-1' }, 'm1')]);
+  await caughtUp(app);
+  const { told } = app.store;
+  const { beginState } = app.store.live;
+  const [begun, hasRead] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  Object.assign(app.store, {
+    told: async (...given: Parameters<typeof told>) => {
+      begun.resolve();
+      await hasRead.promise;
+      return told(...given);
+    },
+  });
+  const ended = forget(app, ['user-zoe']);
+  await begun.promise;
+  Object.assign(app.store.live, {
+    beginState: async (...given: Parameters<typeof beginState>) => {
+      hasRead.resolve();
+      t.equal(await ended, 'FINISHED');
+      Object.assign(app.store.live, { beginState });
+      return beginState(...given);
+    },
+  });
+  await app.store.live.renewStates(null);
+  await ended;
+  await fresh(app);
+  t.same(await membersIn(app, 'live'), []);
+  for (const [place, text] of await everything(folder, url)) t.notMatch(text, /user-zoe|cookie-1/, place);
+});
+
+/** A state that was built anew serves, and everybody was evaluated by it. */
+async function fresh(app: App): Promise<void> {
+  const isFresh = async () => {
+    const states = await app.store.live.allStates();
+    return (
+      states.length === 1 && states.every(({ isBuilding, isStale, isUnseen }) => !isBuilding && !isStale && !isUnseen)
+    );
+  };
+  while (!(await isFresh())) await new Promise((done) => setTimeout(done, 20));
+  await caughtUp(app);
+}
 
 async function membersBecome(app: App, members: readonly string[]): Promise<void> {
   while ((await membersIn(app, 'live')).join() !== members.join()) await new Promise((done) => setTimeout(done, 20));

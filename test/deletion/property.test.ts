@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto';
+import { createHash, randomInt } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
 import { send } from '../events/helpers/logging-app.ts';
@@ -74,9 +74,9 @@ interface Message {
 }
 
 function messagesOf({ actions }: History, prefix: string): readonly Message[] {
-  const id = (place: number) => (place < USERS ? `${prefix}-user-${place}` : `${prefix}-device-${place - USERS}`);
+  const id = (place: number) => (place < USERS ? `${prefix}user-${place}` : `${prefix}device-${place - USERS}`);
   return actions.flatMap((each, place): Message[] => {
-    const messageId = `${prefix}-m${String(place).padStart(2, '0')}`;
+    const messageId = `${prefix}m${String(place).padStart(2, '0')}`;
     if (each.type === 'alias')
       return [{ type: 'alias', messageId, userId: id(each.user), previousId: id(each.former) }];
     const anonymousId = each.device === null ? undefined : id(USERS + each.device);
@@ -158,9 +158,17 @@ class People {
       mixed: members(twice.filter((person) => plans.get(person) !== 'pro')),
       typists: members([...typed].map((id) => this.way(id).at(-1) ?? id)),
       typed: members(typed),
+      rising: members(
+        [...bought].flatMap(([person, all]) => (all.includes(1) && all.lastIndexOf(2) > all.indexOf(1) ? person : [])),
+      ),
+      half: members([...bought.keys()].filter(isInHalf)),
     };
   }
 }
+
+/** The place as docs/definitions.md says. */
+const isInHalf = (id: string) =>
+  createHash('sha256').update(`half:${id}`).digest().readBigUInt64BE() % 10_000n < 5_000n;
 
 function idsOf(messages: readonly Message[], named: readonly string[]) {
   const people = new People(messages);
@@ -195,6 +203,10 @@ const AUDIENCES = {
   pro: { trait: 'plan', is: 'pro' },
   mixed: { all: [{ inAudience: 'twice' }, { not: { trait: 'plan', is: 'pro' } }] },
   typists: { inAudience: 'typed' },
+  rising: { sequence: [1, 2].map((n) => ({ performed: 'Bought', where: { 'properties.n': { is: n } } })) },
+  half: {
+    all: [{ performed: 'Bought', within: '1 hour', firstTime: true }, { split: { name: 'half', from: 0, to: 50 } }],
+  },
 };
 /** By SQL over ids as they were sent. */
 const TYPED = `SELECT DISTINCT user_id FROM ${isOnPostgres ? 'rollcall_events.tracks' : 'rollcall_tracks'} WHERE user_id IS NOT NULL`;

@@ -52,6 +52,7 @@ function createParts(overrides: Partial<RegulationParts['store'] & RegulationPar
       },
       told: async () => ({ cursor: null, told: [] }),
       forgetTexts: async () => {},
+      setUnlogged: async () => {},
       scrub: async () => void calls.push('scrub'),
       regulation: async (id) => records.get(id) ?? null,
       openRegulations: async () =>

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { forgetIn } from '../../jobs/live/forget.ts';
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { LiveRow } from '../../src/store/live.ts';
 
 const row = (raw: string, person: string, links: readonly unknown[] = []): LiveRow => {
@@ -16,7 +17,7 @@ async function forgotten(users: readonly string[], anonymous: readonly string[],
       rowsOfIds: async (_state, raws) => rows.filter(({ raw }) => raws.includes(raw)),
       rowsOfPersons: async (_state, persons) => rows.filter(({ person }) => persons.includes(person ?? '')),
       sharedRows: async (_state, after) => several.filter(({ raw }) => raw > after),
-      rewriteRows: async (_state, left, gone) => {
+      rewriteRows: async (_state, _known, left, gone) => {
         done = { left: Object.fromEntries(left.map(({ raw, due }) => [raw, due])), gone };
       },
     },
@@ -39,6 +40,28 @@ t.test('keeps nothing of a deleted user who only used a device', async (t) => {
   const { left, gone } = await forgotten(['gone'], ['phone'], [row('a:phone', 'gone', [['gone', [1, 1, 'm1']]])]);
   t.same(left, {});
   t.same(gone, ['a:phone']);
+});
+
+t.test('takes what a step has changed in the meantime', async (t) => {
+  const before = row('u:ann', 'ann', [['gone', [1, 1, 'm1']]]);
+  const after = { ...before, kept: '{"seen":2}' };
+  const written: (readonly LiveRow[])[] = [];
+  await forgetIn(
+    {
+      allStates: async () => [],
+      rowsOfIds: async () => [row('u:gone', 'ann')],
+      rowsOfPersons: async () => [written.length === 1 ? before : after],
+      sharedRows: async () => [],
+      rewriteRows: async (_state, known, left) => {
+        written.push(left);
+        if (known[0] === before) throw new RollcallError('live_moved', 'A step has changed the row.');
+      },
+    },
+    1,
+    { users: ['gone'], anonymous: [] },
+  );
+  const kept = { ...before, due: 0, links: '[]' };
+  t.same(written, [[], [kept], [{ ...kept, kept: '{"seen":2}' }]], 'after whatever step was under way');
 });
 
 t.test('checks at once who loses a former id', async (t) => {

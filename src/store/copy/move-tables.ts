@@ -135,7 +135,7 @@ const RECORDS: readonly Table[] = [
   { name: 'regulation', columns: { text: ['id', 'status', 'record'], int8: ['created_at'] } },
   { name: 'notice_confirmation', columns: { text: ['regulation', 'destination', 'notice'], time: ['at'] } },
   { name: 'suppression', columns: { hash: ['hash', 'named'] } },
-  { name: 'deletion', columns: { hash: ['hash'], text: ['regulation'], int8: ['epoch'], int2: ['is_open'] } },
+  { name: 'deletion', columns: { hash: ['hash'], text: ['regulation'], int8: ['epoch'], int2: ['is_open', 'in_log'] } },
 ];
 
 export const TABLES: readonly MovedTable[] = [...QUEUE, ...RECORDS].map(({ name, columns, as = {}, from = name }) => {

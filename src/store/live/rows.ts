@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { LiveFill, LiveNamed, LiveRow, LiveState } from '../live.ts';
 import { checkEpoch } from '../records/deletions.ts';
 import { checkFence } from '../records/fence.ts';
@@ -5,6 +6,7 @@ import { listed } from '../records/listed.ts';
 import type { Session } from '../records/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { givenChanges, saveMembers } from './changes.ts';
+import { liveMoved } from './source-states.ts';
 
 /** The beginning of the raw id of a user; those of anonymous ids come before. */
 const USER = 'u:';
@@ -162,15 +164,19 @@ export async function personsDue({ rows }: Session, state: number, now: number, 
 
 export function rewriteRows(
   session: Session,
-  state: number,
-  rows: readonly LiveRow[],
-  gone: readonly string[],
+  ...[state, known, rows, gone]: Parameters<LiveState['rewriteRows']>
 ): Promise<void> {
   return session.transaction(async (session) => {
+    // Steps change this row too, so none is under way from here on.
+    await session.run(sql`UPDATE rollcall.live_source SET revision = revision + 1 WHERE state = ${state}`);
+    const raws = [...new Set([...known, ...rows].map((row) => row.raw))];
+    const before = new Map(known.map((row) => [row.raw, row]));
+    const now = new Map((await rowsOfIds(session, state, raws)).map((row) => [row.raw, row]));
+    if (raws.some((raw) => !isDeepStrictEqual(now.get(raw), before.get(raw)))) throw liveMoved();
     await saveRows(session, state, rows);
     await dropRows(session, state, gone);
     const kept = sql`FROM rollcall.live_id WHERE state = ${state}`;
-    await session.run(sql`UPDATE rollcall.live_source SET revision = revision + 1, ids = (SELECT count(*) ${kept}),
+    await session.run(sql`UPDATE rollcall.live_source SET ids = (SELECT count(*) ${kept}),
       due = (SELECT count(*) ${kept} AND due IS NOT NULL) WHERE state = ${state}`);
   });
 }

@@ -1,7 +1,7 @@
 import { RollcallError } from '../../kernel/errors.ts';
 import { hashedForms } from '../deleted-ids.ts';
-import type { Deletions, Regulation } from '../port.ts';
-import { raw, sql } from '../sql.ts';
+import type { DeletionRecords, Deletions, Regulation } from '../port.ts';
+import { raw, type Sql, sql } from '../sql.ts';
 import { userHash } from '../users.ts';
 import { listed } from './listed.ts';
 import type { Session } from './session.ts';
@@ -23,12 +23,21 @@ export async function openDeletion(session: Session, { id, userIds, ids, sources
   const forms = ids ? hashedForms(ids) : userIds;
   if (forms.length === 0 || known.length > 0) return;
   await run(sql`UPDATE rollcall.meta SET value = CAST(CAST(value AS bigint) + 1 AS text) WHERE key = 'deletion_epoch'`);
-  await run(sql`INSERT INTO rollcall.deletion (hash, regulation, epoch, is_open)
-    SELECT DISTINCT value, ${id}, ${EPOCH}, 1 FROM ${dialect.rowsOf('hash', hashesOf(hashKey, forms, sources))}`);
+  await run(sql`INSERT INTO rollcall.deletion (hash, regulation, epoch, is_open, in_log)
+    SELECT DISTINCT value, ${id}, ${EPOCH}, 1, 1 FROM ${dialect.rowsOf('hash', hashesOf(hashKey, forms, sources))}`);
 }
 
 export async function closeDeletion({ run }: Session, regulation: string): Promise<void> {
   await run(sql`UPDATE rollcall.deletion SET is_open = 0 WHERE regulation = ${regulation} AND is_open = 1`);
+}
+
+export async function setUnlogged(
+  { run, dialect }: Session,
+  regulations: readonly string[],
+  areUnlogged: boolean,
+): Promise<void> {
+  await run(sql`UPDATE rollcall.deletion SET in_log = ${areUnlogged ? 0 : 1}
+    WHERE ${dialect.oneOf(raw('regulation'), 'text', regulations)}`);
 }
 
 /** Reads the epoch and keeps others from raising it until the transaction ends. */
@@ -50,31 +59,51 @@ export async function checkEpoch(session: Session, epoch: number): Promise<void>
 }
 
 export async function deletions({ rows }: Session, since: number | null): Promise<Deletions> {
-  const [row] = await rows<[number, number | null, number]>(
+  const [row] = await rows<[number, number | null, number | null, number]>(
     sql`SELECT ${EPOCH}, (SELECT min(epoch) FROM rollcall.deletion WHERE is_open = 1),
+      (SELECT min(epoch) FROM rollcall.deletion WHERE is_open = 1 AND in_log = 1),
       (SELECT count(*) FROM (SELECT 1 FROM rollcall.suppression LIMIT 1) AS one)`,
   );
-  const [epoch, open, suppressed] = row ?? [0, null, 0];
+  const [epoch, open, logged, suppressed] = row ?? [0, null, null, 0];
   return {
     epoch,
     settled: open === null ? epoch : open - 1,
+    unlogged: logged === null ? epoch : logged - 1,
     some: epoch > (since ?? epoch),
     suppresses: suppressed > 0,
   };
 }
 
-export async function excluded(
+const deletedIn = (isTheirs: Sql, since: number) =>
+  sql`SELECT hash FROM rollcall.deletion WHERE ${isTheirs} AND epoch > ${since}`;
+
+export function deletedSince(
+  session: Session,
+  ...[users, source, since]: Parameters<DeletionRecords['deletedSince']>
+): Promise<string[]> {
+  return those(session, users, source, (isTheirs) => deletedIn(isTheirs, since));
+}
+
+export function excluded(
+  session: Session,
+  ...[users, source, since]: Parameters<DeletionRecords['excluded']>
+): Promise<string[]> {
+  return those(
+    session,
+    users,
+    source,
+    (isTheirs) => sql`${deletedIn(isTheirs, since)} UNION ALL SELECT hash FROM rollcall.suppression WHERE ${isTheirs}`,
+  );
+}
+
+async function those(
   { rows, dialect, hashKey }: Session,
   users: readonly string[],
   source: string,
-  since: number,
+  query: (isTheirs: Sql) => Sql,
 ): Promise<string[]> {
   const hashes = users.map((user) => hashesOf(hashKey, [user], ['', source]));
-  const isTheirs = dialect.oneOf(raw('hash'), 'hash', hashes.flat());
-  const out = keysOf(
-    await rows<[Uint8Array]>(sql`SELECT hash FROM rollcall.deletion WHERE ${isTheirs} AND epoch > ${since}
-      UNION ALL SELECT hash FROM rollcall.suppression WHERE ${isTheirs}`),
-  );
+  const out = keysOf(await rows<[Uint8Array]>(query(dialect.oneOf(raw('hash'), 'hash', hashes.flat()))));
   return users.filter((_, index) => hashes[index]?.some((hash) => out.has(keyOf(hash))));
 }
 

@@ -15,7 +15,7 @@ import {
 } from './audiences.ts';
 import { audits, beginAudit, endAudit, pruneAudits } from './audit.ts';
 import { trustsClocks } from './clock-trust.ts';
-import { deletions, excluded, suppress } from './deletions.ts';
+import { deletedSince, deletions, excluded, setUnlogged, suppress } from './deletions.ts';
 import { discardPage, discards, saveDiscards } from './discards.ts';
 import { backlog, endpoints, markEndpoint, oldestUntried } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
@@ -47,7 +47,17 @@ export const RECORDS = {
   ...{ audience, audiences, moveAudience, forgetAudience, lastSequence, takeGeneration, admit },
   ...{ saveRun, run, runs, newestRuns, runProgress, historySince, forgetHistory },
   ...{ regulations, confirmNotices, confirmed },
-  ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told },
+  ...{
+    saveRegulation,
+    stripRegulation,
+    regulation,
+    openRegulations,
+    deletions,
+    deletedSince,
+    excluded,
+    setUnlogged,
+    told,
+  },
   ...{ suppress, saidIds },
   hashKey: async ({ hashKey }) => hashKey,
   ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage, hasUndelivered },

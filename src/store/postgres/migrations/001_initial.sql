@@ -308,13 +308,14 @@ CREATE TABLE rollcall.notice_confirmation (
 CREATE TABLE rollcall.suppression (hash bytea NOT NULL, named bytea NOT NULL, PRIMARY KEY (hash, named));
 
 -- Users whose deletion was asked for, as such hashes: what was computed before must not come in after it (epoch, in meta).
--- is_open: 1 until the request is over.
+-- is_open: 1 until the request is over. in_log: 1 until the event log is rid of them.
 INSERT INTO rollcall.meta VALUES ('deletion_epoch', '0');
 CREATE TABLE rollcall.deletion (
   hash bytea NOT NULL,
   regulation text NOT NULL,
   epoch bigint NOT NULL,
   is_open smallint NOT NULL,
+  in_log smallint NOT NULL,
   PRIMARY KEY (hash, regulation)
 );
 CREATE INDEX deletion_epoch ON rollcall.deletion (epoch);

@@ -313,13 +313,14 @@ CREATE TABLE notice_confirmation (
 CREATE TABLE suppression (hash BLOB NOT NULL, named BLOB NOT NULL, PRIMARY KEY (hash, named)) STRICT, WITHOUT ROWID;
 
 -- Users whose deletion was asked for, as such hashes: what was computed before must not come in after it (epoch, in meta).
--- is_open: 1 until the request is over.
+-- is_open: 1 until the request is over. in_log: 1 until the event log is rid of them.
 INSERT INTO meta VALUES ('deletion_epoch', '0');
 CREATE TABLE deletion (
   hash BLOB NOT NULL,
   regulation TEXT NOT NULL,
   epoch INTEGER NOT NULL,
   is_open INTEGER NOT NULL,
+  in_log INTEGER NOT NULL,
   PRIMARY KEY (hash, regulation)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deletion_epoch ON deletion (epoch);
