@@ -15,7 +15,7 @@ export interface ToldUser {
 }
 
 interface ForgetParts {
-  readonly store: Pick<Store, 'audiences' | 'live' | 'events'>;
+  readonly store: Pick<Store, 'audiences' | 'live'>;
   readonly config: () => SyncConfig;
   readonly withEngine: WithEngine;
   readonly log: JobLog;
@@ -38,6 +38,7 @@ export async function forgetUsers(
   place: ForgetParts,
   ids: ErasedIds,
   sources: readonly string[] | null,
+  haveReturned: () => Promise<boolean>,
 ): Promise<void> {
   const failures: unknown[] = [];
   for (const [name, audiences] of await byEngine(place, sources)) {
@@ -48,7 +49,7 @@ export async function forgetUsers(
     });
     await forgotten.catch((cause) => failures.push(cause));
   }
-  await forgetKept(place.store, ids, sources).catch((cause) => failures.push(cause));
+  await forgetKept(place.store.live, ids, sources, haveReturned).catch((cause) => failures.push(cause));
   // A missing or failing engine must not keep the user in the others.
   if (failures.length > 0) throw failures[0];
 }

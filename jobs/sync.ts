@@ -72,8 +72,12 @@ export interface Sync extends Queries {
    * @param unreachable - pass the same map for all pages of one replay
    */
   currentBodies(letters: readonly DeadChange[], unreachable?: UnreachableEngines): Promise<readonly CurrentBody[]>;
-  /** Removes users from all snapshots and plans, and from the engines' files. */
-  forget(ids: ErasedIds, sources: readonly string[] | null): Promise<void>;
+  /**
+   * Removes users from all snapshots and plans, and from the engines' files.
+   *
+   * @param haveReturned - tells if the log has some of them again
+   */
+  forget(ids: ErasedIds, sources: readonly string[] | null, haveReturned: () => Promise<boolean>): Promise<void>;
   /** Makes the current configuration the newest: at the start of a long-running process, and at its reloads. */
   configured(): Promise<void>;
   /** Those of these users whom audiences of these sources know, each with the destinations notified about them. */
@@ -135,7 +139,7 @@ export function createSync(options: SyncOptions): Sync {
     ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>
       currentBodies({ store, clock, config, withEngine }, letters, unreachable),
-    forget: (ids, sources) => forgetUsers({ store, config, withEngine, log }, ids, sources),
+    forget: (...given) => forgetUsers({ store, config, withEngine, log }, ...given),
     configured: generations.take,
     told: (users, sources) => toldUsers({ store, config, withEngine, log }, users, sources),
     async start(renames = false) {

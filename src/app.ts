@@ -213,7 +213,8 @@ export class App {
       toldByEngines: (users, sources) => this.sync.told(users, sources),
       resolveIds: (users) => this.resolveIds(users),
       eraseFromLog: (requests) => this.eraseFromLog(requests),
-      forgetInEngines: (ids, sources) => this.sync.forget(ids, sources),
+      forgetInEngines: (ids, sources) =>
+        this.sync.forget(ids, sources, () => (this.events ?? this.store.events).names(ids)),
     });
   }
 

@@ -1,7 +1,6 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { type ErasedIds, type IdSets, idSets } from '../../src/store/deleted-ids.ts';
 import type { LiveRow, LiveState } from '../../src/store/live.ts';
-import type { Store } from '../../src/store/port.ts';
 import {
   anonymousRaw,
   idOf,
@@ -26,9 +25,10 @@ const TRIES = 20;
  * the state doesn't record them, and if these people were active in the meantime.
  */
 export async function forgetKept(
-  { live, events }: Pick<Store, 'live' | 'events'>,
+  live: LiveState,
   ids: ErasedIds,
   sources: readonly string[] | null,
+  haveReturned: () => Promise<boolean>,
 ): Promise<void> {
   const audiences = (await live.audiences()).filter(({ source }) => sources?.includes(source) ?? true);
   await live.forgetUsers(
@@ -38,7 +38,7 @@ export async function forgetKept(
   const states = await live.allStates();
   if (states.length === 0) return;
   if (sources === null) for (const { state } of states) await forgetIn(live, state, ids);
-  if (sources !== null || (await events.names(ids))) await live.renewStates(null);
+  if (sources !== null || (await haveReturned())) await live.renewStates(null);
 }
 
 /** Others keep their facts. Only a device that belonged to a deleted user by an alias may move to another person. */

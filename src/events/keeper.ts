@@ -3,9 +3,9 @@ import { RollcallError } from '../kernel/errors.ts';
 import { failpoint } from '../kernel/failpoint.ts';
 import { waitForLease } from '../kernel/keep-lease.ts';
 import { dayOf } from '../kernel/timestamp.ts';
-import type { IdentityLinks } from '../store/deleted-ids.ts';
+import type { ErasedIds, IdentityLinks } from '../store/deleted-ids.ts';
 import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState } from '../store/event-log.ts';
-import { linksInFiles } from '../store/events/erasing.ts';
+import { erasingIn, linksInFiles } from '../store/events/erasing.ts';
 import { removeFiles, Workbench } from '../store/events/parquet.ts';
 import { loadLog } from '../store/events/scan.ts';
 import { withLikelyAt } from '../store/events/views.ts';
@@ -39,6 +39,8 @@ const GRACE = 10 * 60_000;
 /** Milliseconds that a deletion waits for the lease of another process. */
 const PATIENCE = 30 * 60_000;
 const ASK_EVERY = 500;
+/** A deletion takes no longer, in milliseconds. */
+const RECENT = 2 * 86_400_000;
 
 /**
  * Maintains the event log in the background: seals its tail into files, merges small files, drops expired days and erases
@@ -106,6 +108,24 @@ export class EventLogKeeper {
     });
     this.work = erasing.catch(() => {});
     await erasing;
+  }
+
+  /** True if the log has any of these ids again, after it was rid of them. */
+  async names(ids: ErasedIds): Promise<boolean> {
+    const { store, clock, folder } = this.parts;
+    const { events } = store;
+    // The tail first: its events may move to a file in the meantime.
+    if (events.kind === 'table' || (await events.names(ids))) return events.names(ids);
+    const since = dayOf(clock.now() - RECENT);
+    const files = (await events.state()).files.filter(({ day }) => day >= since);
+    if (files.length === 0) return false;
+    const bench = await Workbench.open(folder, () => clock.token(12));
+    try {
+      const { isGone, losesId } = await erasingIn(bench, '', ids);
+      return (await bench.matching(files, `${isGone} OR ${losesId}`)).length > 0;
+    } finally {
+      await bench.close();
+    }
   }
 
   /** Work with the links between ids that the log states. */

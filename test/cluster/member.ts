@@ -122,7 +122,7 @@ const regulations = new Regulations({
   destinations: () => destinations,
   elsewhere: async () => [],
   toldByEngines: (users, sources) => sync.told(users, sources),
-  forgetInEngines: (users, sources) => sync.forget(users, sources),
+  forgetInEngines: (ids, sources) => sync.forget(ids, sources, () => store.events.names(ids)),
   clock,
   log: silentLogger,
 });

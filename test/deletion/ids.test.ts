@@ -140,6 +140,35 @@ t.test('counts what the log has of somebody who returned before a state is built
   t.same(await membersIn(app, 'scheduled'), ['zoe']);
 });
 
+t.test(
+  'counts what the log has of somebody who returned before the state forgets, wherever it is by then',
+  async (t) => {
+    const service = await deletingService(t);
+    const { app } = service;
+    const { live, events } = app.store;
+    const { forgetUsers } = live;
+    await send(app, [bought({ userId: 'zoe' }, 'm1')]);
+    await caughtUp(app);
+    Object.assign(live, {
+      forgetUsers: async (...given: Parameters<typeof forgetUsers>) => {
+        Object.assign(live, { forgetUsers });
+        await send(app, [bought({ userId: 'zoe' }, 'm2')]);
+        await computed(app);
+        // The tail becomes a file.
+        service.advance(20 * 60_000);
+        while (events.kind === 'files' && (await events.state()).tail.last > 0)
+          await new Promise((done) => setTimeout(done, 50));
+        await forgetUsers(...given);
+      },
+    });
+    t.equal(await forget(app, ['zoe']), 'FINISHED');
+    await membersBecome(app, ['zoe']);
+    await fresh(app);
+    t.same(await membersIn(app, 'live'), ['zoe']);
+    t.same(await membersIn(app, 'scheduled'), ['zoe']);
+  },
+);
+
 t.test('keeps nothing of somebody whom the log loses while a state is built from it', async (t) => {
   const { app, folder, url } = await deletingService(t);
   await send(app, [bought({ userId: 'user-zoe', anonymousId: 'cookie-1' }, 'm1')]);

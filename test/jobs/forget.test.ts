@@ -13,7 +13,7 @@ t.test('removes a forgotten user from the snapshot, leavers and held plans', asy
   await rig.deliver();
   rig.config.audiences = [audience('a', list('3'), { guard })];
   const [held] = await rig.sync.run();
-  await rig.sync.forget({ users: ['1'], anonymous: [] }, null);
+  await rig.sync.forget({ users: ['1'], anonymous: [] }, null, async () => false);
   await rig.sync.approve(held?.runs[0]?.id ?? '');
   t.same(values((await rig.deliver()).get('crm'), 'a'), { 2: false });
   t.match(await rig.sync.why('a', '1'), { member: false, since: null });
@@ -25,9 +25,9 @@ t.test('keeps a user forgotten for one source in audiences of another', async (t
   rig.config.audiences = [audience('a', list('1', '2')), audience('b', list('1', '2'))];
   await rig.sync.run();
   const { source } = rig.config.audiences[0] as { source: string };
-  await rig.sync.forget({ users: ['1'], anonymous: [] }, ['elsewhere']);
+  await rig.sync.forget({ users: ['1'], anonymous: [] }, ['elsewhere'], async () => false);
   t.match(await rig.sync.why('a', '1'), { member: true });
-  await rig.sync.forget({ users: ['1'], anonymous: [] }, [source]);
+  await rig.sync.forget({ users: ['1'], anonymous: [] }, [source], async () => false);
   t.match(await rig.sync.why('a', '1'), { member: false, since: null });
 });
 
@@ -43,7 +43,7 @@ t.test('counts excluded users neither as members nor as sent', async (t) => {
   await rig.store.suppress(['2'], null, false);
   t.match(await counts(), { members: 3, entered: 1, sent: 1 });
   await rig.store.suppress(['3'], null, true);
-  await rig.sync.forget({ users: ['3'], anonymous: [] }, null);
+  await rig.sync.forget({ users: ['3'], anonymous: [] }, null, async () => false);
   rig.config.audiences = [audience('a', list('1', '3'))];
   t.match(await counts(), { members: 1, entered: 0, exited: 1, sent: 1 });
   t.match(await rig.sync.resync('a'), { runs: [{ members: 1, entered: 0, sent: 2 }] });
@@ -99,7 +99,7 @@ async function takeOut(rig: Rig, sync: Sync, userIds: readonly string[]): Promis
   const begun = { status: 'RUNNING', createdAt: rig.time(), finishedAt: null, hashes: [], told: null } as const;
   const what = { id: 'r1', type: 'DELETE_ONLY', sources: null, userIds, subjects: userIds.length } as const;
   await rig.store.saveRegulation({ ...what, ...begun, partial: false });
-  await sync.forget({ users: userIds, anonymous: [] }, null);
+  await sync.forget({ users: userIds, anonymous: [] }, null, async () => false);
   for (let cursor: string | null = null; ; ) {
     const part = await rig.store.erase({ users: userIds, anonymous: [] }, null, cursor);
     cursor = part.cursor;
@@ -137,13 +137,16 @@ t.test('forgets a user in all other engines, and names one that is gone', async 
   const { gone = lake } = rig.config.engines;
   rig.config.engines = { lake };
   rig.config.audiences = [audience('b', list('1', '2'))];
-  await t.rejects(rig.sync.forget({ users: ['1'], anonymous: [] }, null), {
-    code: 'engine_unreachable',
-    message: /no engine gone/,
-  });
+  await t.rejects(
+    rig.sync.forget({ users: ['1'], anonymous: [] }, null, async () => false),
+    {
+      code: 'engine_unreachable',
+      message: /no engine gone/,
+    },
+  );
   t.match(await rig.sync.why('b', '1'), { member: false, since: null });
   t.match(await rig.sync.why('b', '2'), { member: true });
   rig.config.engines = { gone, lake };
-  await rig.sync.forget({ users: ['1'], anonymous: [] }, null);
+  await rig.sync.forget({ users: ['1'], anonymous: [] }, null, async () => false);
   t.match(await rig.sync.why('a', '1'), { member: false, since: null }, 'once it is back, there too');
 });

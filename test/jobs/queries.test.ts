@@ -49,7 +49,7 @@ t.test("keeps a run's changes as long as runs, except those of deleted users", a
   rig.setTime('2026-03-20T12:00:00Z');
   await syncTo(rig, '2', '3');
   t.same(await changes(rig, second?.id), { 1: 'exited' });
-  await rig.sync.forget({ users: ['1'], anonymous: [] }, null);
+  await rig.sync.forget({ users: ['1'], anonymous: [] }, null, async () => false);
   t.same(await changes(rig, second?.id), {});
   const third = await syncTo(rig, '3');
   rig.setTime('2026-04-30T12:00:00Z');
