@@ -292,7 +292,7 @@ export class Loop {
     return old;
   }
 
-  /** The first day of which nothing was forgotten. The log may lack days because of a deletion, which is no matter of time. */
+  /** The first day of which nothing was forgotten by time. A deletion under way may have emptied days, too. */
   private async firstDay({ epoch, settled }: Deletions): Promise<number> {
     return settled < epoch ? 0 : this.parts.store.events.firstDay();
   }

@@ -79,7 +79,7 @@ function deleter(rig: Rig, sync: Sync): Regulations {
     destinations: () => rig.config.destinations,
     elsewhere: async () => [],
     toldByEngines: (users, sources) => sync.told(users, sources),
-    forgetInEngines: (ids, sources) => sync.forget(ids, sources, () => store.events.names(ids)),
+    forgetInEngines: (ids, sources) => sync.forget(ids, sources, () => rig.store.events.names(ids)),
     clock: {
       ...systemClock,
       now: () => rig.time(),

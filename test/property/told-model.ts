@@ -579,7 +579,7 @@ function deleter(rig: Rig, sync: Sync): Regulations {
     destinations: () => rig.config.destinations,
     elsewhere: async () => [],
     toldByEngines: (users, sources) => sync.told(users, sources),
-    forgetInEngines: (users, sources) => sync.forget(users, sources),
+    forgetInEngines: (ids, sources) => sync.forget(ids, sources, () => rig.store.events.names(ids)),
     clock: {
       ...systemClock,
       now: () => rig.time(),

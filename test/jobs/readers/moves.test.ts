@@ -100,7 +100,7 @@ t.test('a user who is deleted while a snapshot is to be moved is nowhere', async
   const { rig, client, keepIn } = all;
   await sent(all, '2026-03-01T12:00:00Z');
   keepIn('home');
-  await rig.sync.forget({ users: ['a'], anonymous: [] } as never, null);
+  await rig.sync.forget({ users: ['a'], anonymous: [] }, null, async () => false);
   await client.query("DELETE FROM people WHERE id = 'a'");
   t.same(await sent(all, '2026-03-01T13:00:00Z'), []);
   t.same((await rig.sync.memberPage('club', '', 10)).userIds, ['b', 'c']);
