@@ -173,14 +173,21 @@ t.test('keeps nothing of somebody whom the log loses while a state is built from
   const { app, folder, url } = await deletingService(t);
   await send(app, [bought({ userId: 'user-zoe', anonymousId: 'cookie-1' }, 'm1')]);
   await caughtUp(app);
-  const { told } = app.store;
+  const { told, erase } = app.store;
   const { beginState } = app.store.live;
-  const [begun, hasRead] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const begun = Promise.withResolvers<void>();
+  const hasRead = Promise.withResolvers<void>();
+  const forgotten = Promise.withResolvers<void>();
   Object.assign(app.store, {
     told: async (...given: Parameters<typeof told>) => {
       begun.resolve();
       await hasRead.promise;
       return told(...given);
+    },
+    // After log and live state.
+    erase: (...given: Parameters<typeof erase>) => {
+      forgotten.resolve();
+      return erase(...given);
     },
   });
   const ended = forget(app, ['user-zoe']);
@@ -188,13 +195,13 @@ t.test('keeps nothing of somebody whom the log loses while a state is built from
   Object.assign(app.store.live, {
     beginState: async (...given: Parameters<typeof beginState>) => {
       hasRead.resolve();
-      t.equal(await ended, 'FINISHED');
+      await forgotten.promise;
       Object.assign(app.store.live, { beginState });
       return beginState(...given);
     },
   });
   await app.store.live.renewStates(null);
-  await ended;
+  t.equal(await ended, 'FINISHED');
   await fresh(app);
   t.same(await membersIn(app, 'live'), []);
   for (const [place, text] of await everything(folder, url)) t.notMatch(text, /user-zoe|cookie-1/, place);
