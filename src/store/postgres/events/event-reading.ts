@@ -63,6 +63,9 @@ function loggedRow([, messageId, type, event, userId, anonymousId, previousId, .
 /** Sequence numbers in which to look for gaps: more than a few processes write during a transaction. */
 const LOOK_BACK = 20_000;
 const FETCHED = 5_000;
+/** The newest number, also if a deletion has removed its row: others have read as far. */
+const NEWEST = `SELECT greatest(coalesce(max(seq), 0), (SELECT last_value FROM rollcall.event_seq WHERE is_called))
+  FROM rollcall.event`;
 
 const STAGING: StagingDialect = {
   binary: ' COLLATE "C"',
@@ -100,7 +103,7 @@ export function scanEvents(
       (await client.query<T[]>({ text, rowMode: 'array' })).rows as unknown as T[];
     await client.query("SET TIME ZONE 'UTC'");
     await begin('ISOLATION LEVEL REPEATABLE READ');
-    const [[newest] = ['0']] = await rows<[string]>('SELECT coalesce(max(seq), 0) FROM rollcall.event');
+    const [[newest] = ['0']] = await rows<[string]>(NEWEST);
     const last = Number(newest);
     const first = Math.max(1, last - LOOK_BACK);
     const gaps = await rows<[string]>(
