@@ -192,14 +192,19 @@ function statOf(pid: number): { parent: number; micros: number } | undefined {
   }
 }
 
-/** CPU time in microseconds of processes and all their descendants so far, the ended ones that were waited for too. */
-export function cpuOf(pids: readonly number[]): number {
+/** Processes and all their descendants. */
+export function familyOf(pids: readonly number[]): readonly number[] {
   const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number);
-  const stats = new Map(all.map((pid) => [pid, statOf(pid)]));
-  const belongs = (pid: number): boolean => pids.includes(pid) || (pid > 1 && belongs(stats.get(pid)?.parent ?? 0));
-  return all.filter(belongs).reduce((sum, pid) => sum + (stats.get(pid)?.micros ?? 0), 0);
+  const parents = new Map(all.map((pid) => [pid, statOf(pid)?.parent ?? 0]));
+  const belongs = (pid: number): boolean => pids.includes(pid) || (pid > 1 && belongs(parents.get(pid) ?? 0));
+  return all.filter(belongs);
+}
+
+/** CPU time in microseconds of processes and all their descendants so far, the ended ones that were waited for too. */
+export function cpuOf(pids: readonly number[]): number {
+  return familyOf(pids).reduce((sum, pid) => sum + (statOf(pid)?.micros ?? 0), 0);
 }
 
 /** Starts counting the CPU time of processes (Linux, in steps of 10 ms); the returned function tells microseconds. */

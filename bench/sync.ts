@@ -23,14 +23,22 @@ import pg from 'pg';
 import { openDuckdb } from '../jobs/engines/duckdb/duckdb.ts';
 import { openPostgres } from '../jobs/engines/postgres/postgres.ts';
 import { systemClock } from '../src/kernel/clock.ts';
+import { startMariadb } from '../test/helpers/mariadb.ts';
 import { type PostgresServer, startPostgres } from '../test/helpers/postgres.ts';
 import { type Contender, compare, type Figures, only, startPart } from './harness.ts';
 import { contenders as all, type Data, moveSnapshot } from './sync/contenders.ts';
+import { prepareReads, type ReadKind } from './sync/readers.ts';
 
 const { values } = parseArgs({ strict: false, options: { members: { type: 'string' } } });
 const sizes = String(values['members'] ?? '1000000,10000000')
   .split(',')
   .map(Number);
+/** Readers, each with its contender and what that is compared with. */
+const READS: readonly (readonly [ReadKind, string, string])[] = [
+  ['postgres', 'readPostgres', 'copyAndJoin'],
+  ['mysql', 'readMysql', 'mysqlAndJoin'],
+  ['sqlite', 'readSqlite', 'sqliteAndJoin'],
+];
 const isWanted = (name: string) => only === null || only.some((wanted) => wanted.startsWith(name));
 
 async function prepare(members: number, server: PostgresServer | null): Promise<Data> {
@@ -58,7 +66,8 @@ async function prepare(members: number, server: PostgresServer | null): Promise<
   await moveSnapshot(engine, `select user_id from '${folder}/old.parquet'`);
   await engine.close();
   const postgres = server && { url: await preparePostgres(server, members, churn), pid: server.pid };
-  return { folder, members, postgres };
+  const reads = await prepareReads(folder, members, wantedReads, readServers);
+  return { folder, members, postgres, reads };
 }
 
 async function preparePostgres(server: PostgresServer, members: number, churn: number): Promise<string> {
@@ -88,6 +97,13 @@ async function measure(name: string, data: Data): Promise<Figures> {
 
 const needsPostgres = Object.keys(all).some((name) => name.startsWith('postgres') && isWanted(name));
 const server = needsPostgres ? await startPostgres(['work_mem = 256MB', 'max_wal_size = 8GB']) : null;
+const wantedReads = READS.filter(([, ...names]) => names.some(isWanted)).map(([kind]) => kind);
+const readServers = {
+  postgres: wantedReads.includes('postgres') ? await startPostgres() : null,
+  mysql: wantedReads.includes('mysql')
+    ? await startMariadb(['--innodb-buffer-pool-size=1G', '--innodb-log-file-size=512M'])
+    : null,
+};
 const folders: string[] = [];
 try {
   const contenders: Record<string, Contender> = {};
@@ -116,7 +132,8 @@ try {
       ['backfill', 'bareInsertSorted'],
       ['postgresUnchanged', 'postgresBare'],
       ['postgresBackfill', 'postgresBareInsert'],
-    ]) {
+      ...READS.map(([, ...pair]) => pair),
+    ] as const) {
       ratios[`${own} / ${other}, ${label}, by CPU`] = [`${own} ${label}`, `${other} ${label}`, 'cpuSeconds'];
     }
     for (const [own, other] of [
@@ -133,6 +150,6 @@ try {
   }
   await compare({ name: 'sync', contenders, ratios });
 } finally {
-  await server?.stop();
+  for (const each of [server, readServers.postgres, readServers.mysql]) await each?.stop();
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 }

@@ -13,12 +13,15 @@ import { systemClock } from '../../src/kernel/clock.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { countCpu, type Figures } from '../harness.ts';
 import { bareInsert, postgresBareInsert } from './bare-insert.ts';
+import { type ReadData, type ReadKind, readAndJoin, readSync } from './readers.ts';
 
 /** Where the data lies: `old.parquet`, `new.parquet`, `snapshot.duckdb` (old, synced), and a Postgres with the same. */
 export interface Data {
   readonly folder: string;
   readonly members: number;
   readonly postgres: { readonly url: string; readonly pid: number | null } | null;
+  /** Databases that are only read, with the new list; and `read-snapshot.duckdb`, of the old one, `read-new.parquet`. */
+  readonly reads: Readonly<Partial<Record<ReadKind, ReadData>>>;
 }
 
 const DUCKDB = { type: 'duckdb', memoryLimit: null, threads: null, concurrency: 2 } as const;
@@ -114,6 +117,12 @@ export const contenders: Record<string, (data: Data) => Promise<Figures>> = {
       (folder) => ({ ...DUCKDB, path: join(folder, 'audiences.duckdb') }),
       `select user_id from '${data.folder}/old.parquet'`,
     ),
+  readPostgres: (data) => readSync('postgres', data),
+  copyAndJoin: (data) => readAndJoin('postgres', data),
+  readMysql: (data) => readSync('mysql', data),
+  mysqlAndJoin: (data) => readAndJoin('mysql', data),
+  readSqlite: (data) => readSync('sqlite', data),
+  sqliteAndJoin: (data) => readAndJoin('sqlite', data),
   bareInsert: (data) => bareInsert(data, ''),
   bareInsertSorted: (data) => bareInsert(data, 'order by user_id'),
 };
@@ -130,7 +139,7 @@ async function bareJoin(folder: string, old: 'old' | 'other', settings: Record<s
 }
 
 /** @param server - the database that works too */
-async function timed(work: () => Promise<unknown>, server: number | null = null): Promise<Figures> {
+export async function timed(work: () => Promise<unknown>, server: number | null = null): Promise<Figures> {
   const cpu = countCpu(server === null ? [process.pid] : [process.pid, server]);
   const start = performance.now();
   await work();
