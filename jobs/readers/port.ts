@@ -30,11 +30,19 @@ export interface ReadRequest {
 export interface ReadResult {
   readonly columns: readonly ReadColumn[];
   /**
-   * Rows in the order of the columns, some thousands at a time. It ends only where the server says that this was the
-   * last row. A cut, a limit or a cancelled query is an error, never an end.
+   * Some thousands of rows at a time. It ends only where the server says that this was the last row. A cut, a limit or a
+   * cancelled query is an error, never an end.
    */
-  readonly batches: AsyncIterable<readonly (readonly unknown[])[]>;
+  readonly batches: AsyncIterable<ReadBatch>;
 }
+
+/** Rows in the order of the columns; or their values by column, which costs less. */
+export type ReadBatch =
+  | readonly (readonly unknown[])[]
+  | { readonly rows: number; readonly columns: readonly ValueList[] };
+
+/** Values, or one text of those that are all text, if none is null and none has a line break: it parts them. */
+export type ValueList = readonly unknown[] | string;
 
 export interface ReadColumn {
   readonly name: string;

@@ -1,6 +1,7 @@
 import type { PostgresConfig } from '../../src/config/config.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { interruptedBy } from '../engines/insist.ts';
+import { copiedValues } from '../engines/postgres/copy-out.ts';
 import { postgresDialect } from '../engines/postgres/dialect.ts';
 import { openSession } from '../engines/postgres/session.ts';
 import { withAuthoredPlace } from '../engines/sql/excerpt.ts';
@@ -37,7 +38,8 @@ export async function openPostgresReader(
         for (;;) {
           const { value, done } = await until(signal, () => rows.next());
           if (done) return;
-          yield value;
+          const isPlain = columns.length === 1 && !value.text.includes('\\');
+          yield { rows: value.rows, columns: isPlain ? [value.text] : copiedValues(value, columns.length) };
         }
       } catch (error) {
         signal?.throwIfAborted();

@@ -6,7 +6,7 @@ import { name } from '../engines/sql/plan-query.ts';
 import type { SqlSession } from '../engines/sql/session.ts';
 import { TextRows } from '../engines/sql/texts.ts';
 import { codeOf } from './errors.ts';
-import type { ReadColumn, Reader, ReadResult } from './port.ts';
+import type { ReadColumn, Reader, ReadResult, ValueList } from './port.ts';
 import { ID_KINDS, idTextOf, jsonTextOf, jsonTypeOf, timeTextOf } from './values.ts';
 
 /** The engine that has the snapshots, and its place for the rows of a definition until they are compared. */
@@ -82,6 +82,7 @@ interface Chosen {
   readonly text: (value: NonNullable<unknown>) => string | null;
   /** A blank id is invalid, and counted. */
   readonly nothing: string;
+  readonly isId: boolean;
   readonly trait?: TraitColumn;
 }
 
@@ -104,7 +105,7 @@ async function read(
   );
   const { user, fresh, values, ...unnamed } = columnsByUse(definition, columns, ({ kind }) => ID_KINDS.has(kind));
   const choose = (found: ReadColumn, type: string, text: Chosen['text'], nothing = ''): Omit<Chosen, 'column'> => {
-    return { type, place: columns.indexOf(found), as: found.name, text, nothing };
+    return { type, place: columns.indexOf(found), as: found.name, text, nothing, isId: found === user };
   };
   const keys = valueKeys(definition, values);
   const chosen = [
@@ -132,19 +133,25 @@ async function load(
     chosen.map(({ column, type }) => ({ name: column, type })),
   );
   for await (const batch of batches) {
-    for (const row of batch) {
-      rows.add(
-        chosen.map(({ place, text, nothing }) => {
-          const value = row[place] ?? null;
-          return (value === null ? null : text(value)) || nothing;
-        }),
-      );
-      if (rows.isFull) await rows.write();
-    }
+    const [count, valuesOf] =
+      'columns' in batch
+        ? [batch.rows, ({ place }: Chosen) => batch.columns[place] ?? []]
+        : [batch.length, ({ place }: Chosen) => batch.map((row) => row[place])];
+    rows.add(
+      chosen.map((column) => textsOf(column, valuesOf(column))),
+      count,
+    );
+    if (rows.isFull) await rows.write();
     signal?.throwIfAborted();
   }
   signal?.throwIfAborted();
   await rows.write();
+}
+
+function textsOf({ text, nothing, isId }: Chosen, values: ValueList): readonly string[] | string {
+  if (isId && typeof values === 'string' && values !== '' && text(values) !== null) return values;
+  const list = typeof values === 'string' ? values.split('\n') : values;
+  return list.map((value) => (value === null || value === undefined ? null : text(value)) || nothing);
 }
 
 /** Names the audience in errors, and recognizes those of readers by their code. */

@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
+import type { ValueList } from './port.ts';
 
 /*
  * Reads a SQLite file for the process that started this one. SQLite works synchronously and can't be interrupted from
@@ -11,16 +12,17 @@ import { pathToFileURL } from 'node:url';
 export type SqliteDemand = { readonly path: string; readonly sql: string; readonly timeout: number } | 'next';
 
 export type SqliteAnswer =
-  | { readonly columns: readonly { readonly name: string; readonly type: string | null }[] }
-  | { readonly rows: readonly (readonly unknown[])[]; readonly isLast: boolean }
+  | { readonly named: readonly { readonly name: string; readonly type: string | null }[] }
+  | { readonly rows: number; readonly columns: readonly ValueList[]; readonly isLast: boolean }
   | { readonly error: { readonly message: string; readonly errcode?: number | undefined; readonly isStale?: boolean } };
 
-const ROWS = 5_000;
+const ROWS = 20_000;
 const CHARACTERS = 4_000_000;
 /** A file in WAL mode whose folder this user can't write to, and that no process has open. */
 const CANT_MAKE_WAL = new Set([14, 264, 776, 1032, 1288, 1544]);
 
 let rows: Iterator<unknown> | null = null;
+let width = 0;
 /** The state of a file that was opened as one that nobody writes to. */
 let fixed: { readonly path: string; readonly state: string } | null = null;
 
@@ -53,7 +55,8 @@ function answer(demand: SqliteDemand): SqliteAnswer {
       statement.setReadBigInts(true);
       rows = null;
       iterate = () => statement.iterate() as Iterator<unknown>;
-      return { columns: statement.columns().map(({ name, type }) => ({ name, type })) };
+      width = statement.columns().length;
+      return { named: statement.columns().map(({ name, type }) => ({ name, type })) };
     }
     rows ??= iterate();
     return nextRows(rows);
@@ -68,20 +71,30 @@ let iterate: () => Iterator<unknown> = () => {
 };
 
 function nextRows(from: Iterator<unknown>): SqliteAnswer {
-  const found: unknown[][] = [];
-  for (let characters = 0; found.length < ROWS && characters < CHARACTERS; ) {
+  const columns: unknown[][] = Array.from({ length: width }, () => []);
+  let rows = 0;
+  let isLast = false;
+  for (let characters = 0; rows < ROWS && characters < CHARACTERS; rows += 1) {
     const { value, done } = from.next();
     if (done) {
-      if (fixed && stateOf(fixed.path) !== fixed.state)
-        return { error: { message: 'the file was changed', isStale: true } };
-      return { rows: found, isLast: true };
+      isLast = true;
+      break;
     }
-    const row = value as unknown[];
-    found.push(row);
-    for (const each of row) characters += typeof each === 'string' ? each.length : 8;
+    const row = value as readonly unknown[];
+    for (let place = 0; place < row.length; place += 1) {
+      const each = row[place];
+      columns[place]?.push(each);
+      characters += typeof each === 'string' ? each.length : 8;
+    }
   }
-  return { rows: found, isLast: false };
+  if (isLast && fixed && stateOf(fixed.path) !== fixed.state)
+    return { error: { message: 'the file was changed', isStale: true } };
+  return { rows, columns: columns.map(packed), isLast };
 }
+
+/** One text is handed on at a fraction of the cost of its parts. */
+const packed = (values: readonly unknown[]): ValueList =>
+  values.every((value) => typeof value === 'string' && !value.includes('\n')) ? values.join('\n') : values;
 
 process.on('message', (demand: SqliteDemand) => void process.send?.(answer(demand)));
 process.on('disconnect', () => process.exit());

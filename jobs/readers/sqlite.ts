@@ -4,7 +4,7 @@ import type { SqliteConfig } from '../../src/config/config.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { placeOfName, SQLITE, singleStatement } from '../engines/sql/statement.ts';
 import { definitionError } from './errors.ts';
-import type { Reader, ReadRequest, ReadResult, ValueKind } from './port.ts';
+import type { Reader, ReadRequest, ValueKind } from './port.ts';
 import type { SqliteAnswer, SqliteDemand } from './sqlite-process.ts';
 
 const SCRIPT = fileURLToPath(
@@ -70,21 +70,21 @@ export function openSqlite({ path }: SqliteConfig): Reader {
     });
   }
 
-  async function query({ sql, now, signal }: ReadRequest): Promise<ReadResult> {
+  async function query({ sql, now, signal }: ReadRequest) {
     const moment = `'${new Date(now).toISOString().replace('T', ' ').replace('Z', '')}'`;
     const failed = (error: SqliteFailure) => meaningOf(error, path, sql);
     const statement = singleStatement(sql, moment, SQLITE);
     const asked = child?.connected ? child : start();
     const answer = await ask(asked, { path, sql: statement, timeout: LOCK }, signal);
     if ('error' in answer) throw failed(answer.error);
-    if (!('columns' in answer)) throw new RollcallError('engine_failed', 'SQLite answered out of turn.');
-    const columns = answer.columns.map(({ name, type }) => ({ name, type: type ?? 'any', kind: kindOf(type ?? '') }));
+    if (!('named' in answer)) throw new RollcallError('engine_failed', 'SQLite answered out of turn.');
+    const columns = answer.named.map(({ name, type }) => ({ name, type: type ?? 'any', kind: kindOf(type ?? '') }));
     async function* batches() {
       for (;;) {
         const answer = await ask(asked, 'next', signal);
         if ('error' in answer) throw failed(answer.error);
         if (!('rows' in answer)) throw new RollcallError('engine_failed', 'SQLite answered out of turn.');
-        yield answer.rows;
+        yield answer;
         if (answer.isLast) return;
       }
     }
@@ -94,9 +94,11 @@ export function openSqlite({ path }: SqliteConfig): Reader {
   return {
     query,
     async examine() {
-      const { batches } = await query({ sql: 'select sqlite_version(), count(*) from sqlite_schema', now: 0 });
-      for await (const [row] of batches)
-        return [{ state: 'ok', message: `SQLite ${row?.[0]}: ${row?.[1]} tables, indexes and views` }];
+      const { batches } = await query({
+        sql: "select sqlite_version() || ': ' || count(*) || ' tables, indexes and views' as state from sqlite_schema",
+        now: 0,
+      });
+      for await (const { columns } of batches) return [{ state: 'ok', message: `SQLite ${columns[0]}` }];
       return [];
     },
     close: async () => end(),

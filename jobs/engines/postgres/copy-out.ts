@@ -2,11 +2,15 @@ import type pg from 'pg';
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import { INSIST_EVERY } from '../insist.ts';
 
-/** Rows that wait to be read before the server is made to wait. */
-const BATCH = 5_000;
-const CHARACTERS = 4_000_000;
+/** Rows that wait to be read before the server is made to wait, and their bytes. */
+const BATCH = 20_000;
+const BYTES = 4_000_000;
 
-type CopiedRow = readonly (string | null)[];
+/** Lines of `COPY`'s text format, without the last line break. */
+export interface CopiedLines {
+  readonly rows: number;
+  readonly text: string;
+}
 
 /** The socket of a connection; the types of `pg` don't have its flow. */
 interface Flow {
@@ -20,19 +24,11 @@ interface Flow {
  * @param copy - the statement
  * @param interrupt - cancels it; called again while it continues
  */
-export async function* copyOut(
-  client: pg.Client,
-  copy: string,
-  interrupt: () => void,
-): AsyncGenerator<readonly CopiedRow[]> {
+export async function* copyOut(client: pg.Client, copy: string, interrupt: () => void): AsyncGenerator<CopiedLines> {
   const query = new CopyOut(copy);
   client.query(query as unknown as pg.Submittable);
   try {
-    for (;;) {
-      const rows = await query.next();
-      if (rows === null) return;
-      yield rows;
-    }
+    for (let lines = await query.next(); lines; lines = await query.next()) yield lines;
   } finally {
     await query.end(interrupt);
   }
@@ -42,8 +38,9 @@ export async function* copyOut(
 class CopyOut {
   private readonly text: string;
   private flow: Flow | null = null;
-  private rows: CopiedRow[] = [];
-  private characters = 0;
+  private buffer = Buffer.allocUnsafe(64 * 1024);
+  private bytes = 0;
+  private rows = 0;
   private total = 0;
   /** The server's count; null before its end. */
   private counted: number | null = null;
@@ -62,14 +59,15 @@ class CopyOut {
   }
 
   /** The rows that have arrived; null after the last. */
-  async next(): Promise<readonly CopiedRow[] | null> {
+  async next(): Promise<CopiedLines | null> {
     for (;;) {
-      if (this.rows.length >= BATCH || this.isFull || (this.isOver && this.failure === null && this.rows.length > 0)) {
+      if (this.isFull || (this.isOver && this.failure === null && this.rows > 0)) {
         const { rows } = this;
-        this.rows = [];
-        this.characters = 0;
+        const text = this.buffer.toString('utf8', 0, this.bytes - 1);
+        this.rows = 0;
+        this.bytes = 0;
         this.flow?.stream.resume();
-        return rows;
+        return { rows, text };
       }
       if (this.isOver) {
         if (this.failure) throw this.failure;
@@ -89,7 +87,6 @@ class CopyOut {
   async end(interrupt: () => void): Promise<void> {
     if (this.isOver) return;
     this.isReleased = true;
-    this.rows = [];
     this.flow?.stream.resume();
     const ended = new Promise<void>((wake) => {
       this.wake = wake;
@@ -100,16 +97,22 @@ class CopyOut {
   }
 
   private get isFull(): boolean {
-    return this.characters >= CHARACTERS;
+    return this.rows >= BATCH || this.bytes >= BYTES;
   }
 
   handleCopyData({ chunk }: { readonly chunk: Buffer }): void {
     if (this.isReleased) return;
     this.total += 1;
-    this.characters += chunk.length;
-    const line = chunk.toString('utf8', 0, chunk.length - 1);
-    this.rows.push(line.includes('\\') || line.includes('\t') ? line.split('\t').map(unescaped) : [line]);
-    if (this.rows.length < BATCH && !this.isFull) return;
+    this.rows += 1;
+    const end = this.bytes + chunk.length;
+    if (end > this.buffer.length) {
+      const { buffer } = this;
+      this.buffer = Buffer.allocUnsafe(2 * end);
+      buffer.copy(this.buffer, 0, 0, this.bytes);
+    }
+    chunk.copy(this.buffer, this.bytes);
+    this.bytes = end;
+    if (!this.isFull) return;
     this.flow?.stream.pause();
     this.wake();
   }
@@ -134,6 +137,15 @@ class CopyOut {
   handleDataRow(): void {}
   handlePortalSuspended(): void {}
   handleEmptyQuery(): void {}
+}
+
+/** The values of lines, by column. */
+export function copiedValues({ text }: CopiedLines, columns: number): readonly (readonly (string | null)[])[] {
+  const lines = text.split('\n').map((line) => line.split('\t'));
+  const isEscaped = text.includes('\\');
+  return Array.from({ length: columns }, (_, place) =>
+    lines.map((fields) => (isEscaped ? unescaped(fields[place] ?? '') : (fields[place] ?? ''))),
+  );
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' };

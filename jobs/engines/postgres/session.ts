@@ -9,7 +9,7 @@ import {
 } from '../../../src/store/postgres-session.ts';
 import type { SqlSession } from '../sql/session.ts';
 import { createCanceller } from './cancel.ts';
-import { copyOut } from './copy-out.ts';
+import { type CopiedLines, copyOut } from './copy-out.ts';
 import { valueType } from './dialect.ts';
 
 /** Codes of a connection that broke or was refused, by Node and by Postgres. */
@@ -53,8 +53,8 @@ interface SessionOptions {
 
 interface PostgresSession extends SqlSession {
   readonly isPooled: boolean;
-  /** The rows of a query as texts, in batches. */
-  copy(query: string): AsyncGenerator<readonly (readonly (string | null)[])[]>;
+  /** The rows of a query as lines of `COPY`, in batches. */
+  copy(query: string): AsyncGenerator<CopiedLines>;
 }
 
 /**

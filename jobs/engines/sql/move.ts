@@ -54,10 +54,7 @@ export function writeMoved(database: SqlDatabase, key: string, moved: MovableSna
     const tables = partsOf(session, key);
     for await (const { part, columns } of moved.parts) {
       const rows = new TextRows(session, tables[part], PARTS[part]);
-      for (let row = 0; row < (columns[0]?.length ?? 0); row += 1) {
-        rows.add(columns.map((column) => column[row] ?? ''));
-        if (rows.isFull) await rows.write();
-      }
+      rows.add(columns, columns[0]?.length ?? 0);
       await rows.write();
     }
     await session.run(

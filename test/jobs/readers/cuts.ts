@@ -1,6 +1,7 @@
 import type { Test } from 'tap';
 import type { Reader } from '../../../jobs/readers/port.ts';
 import type { CutProxy } from '../../helpers/cut-proxy.ts';
+import { sizeOf } from './rows.ts';
 
 /** Cuts in `npm test`; CUTS=1000 tries more. */
 const CUTS = Number(process.env['CUTS'] ?? 24);
@@ -9,7 +10,7 @@ const ROWS = 20_000;
 async function count(reader: Reader, sql: string): Promise<number> {
   let rows = 0;
   const { batches } = await reader.query({ sql, now: 0 });
-  for await (const batch of batches) rows += batch.length;
+  for await (const batch of batches) rows += sizeOf(batch);
   return rows;
 }
 

@@ -1,22 +1,15 @@
 import mysql from 'mysql2/promise';
 import t, { type Test } from 'tap';
 import { openMysql } from '../../../jobs/readers/mysql.ts';
-import type { Reader } from '../../../jobs/readers/port.ts';
 import { MYSQL_SPELLING, readerContract } from '../../contract/reader.ts';
 import { startCutProxy } from '../../helpers/cut-proxy.ts';
 import { type MariadbServer, NO_MARIADB, startMariadb } from '../../helpers/mariadb.ts';
 import { until } from '../../helpers/until.ts';
 import { neverReadsLess } from './cuts.ts';
+import { readAll } from './rows.ts';
 
 const folder = t.testdir({});
 const MANY = 'select seq as user_id from seq_1_to_20000';
-
-async function all(reader: Reader, sql: string, now = 0): Promise<unknown[]> {
-  const { batches } = await reader.query({ sql, now });
-  const rows: unknown[] = [];
-  for await (const batch of batches) rows.push(...batch);
-  return rows;
-}
 
 t.test('reads MariaDB', { skip: NO_MARIADB }, async (t) => {
   const server: MariadbServer = await startMariadb(['--default-time-zone=+05:00', '--sql-mode=ANSI_QUOTES']);
@@ -59,8 +52,8 @@ t.test('reads MariaDB', { skip: NO_MARIADB }, async (t) => {
       ],
     );
     const sql = 'select id, at, big, price from people where at < $now';
-    t.same(await all(reader, sql, Date.parse('2026-03-01T12:00:00.250Z')), []);
-    t.same(await all(reader, sql, Date.parse('2026-03-01T12:00:00.251Z')), [
+    t.same(await readAll(reader, sql, Date.parse('2026-03-01T12:00:00.250Z')), []);
+    t.same(await readAll(reader, sql, Date.parse('2026-03-01T12:00:00.251Z')), [
       ['a', '2026-03-01 12:00:00.250', '9007199254740993', '12.50'],
     ]);
   });
@@ -68,7 +61,7 @@ t.test('reads MariaDB', { skip: NO_MARIADB }, async (t) => {
   await t.test('writes nothing, whatever the user may do', async (t) => {
     const reader = await open(t, admin);
     for (const sql of ['delete from people', "insert into people (id) values ('b')", 'create table x (a int)']) {
-      await t.rejects(all(reader, sql), { code: 'sql_failed' }, sql);
+      await t.rejects(readAll(reader, sql), { code: 'sql_failed' }, sql);
     }
     const [rows] = await client.query<mysql.RowDataPacket[]>('select count(*) as n from people');
     t.equal(rows[0]?.['n'], 1);
@@ -84,41 +77,41 @@ t.test('reads MariaDB', { skip: NO_MARIADB }, async (t) => {
       ),
     );
     const reader = await open(t);
-    t.equal((await all(reader, MANY)).length, 20_000);
+    t.equal((await readAll(reader, MANY)).length, 20_000);
     const counting = 'with recursive c (n) as (select 1 union all select n + 1 from c where n < 100) select n from c';
-    t.equal((await all(reader, counting)).length, 100);
-    await t.rejects(all(reader, `${MANY} limit rows examined 100`), { code: 'source_incomplete', message: /cut/ });
+    t.equal((await readAll(reader, counting)).length, 100);
+    await t.rejects(readAll(reader, `${MANY} limit rows examined 100`), { code: 'source_incomplete', message: /cut/ });
   });
 
   await t.test('shows the place of a mistake, and strings that look like it are none', async (t) => {
     const reader = await open(t);
     const place = (sql: string) =>
-      all(reader, sql).then(
+      readAll(reader, sql).then(
         () => '',
         ({ message }: Error) => message,
       );
     t.match(await place("select '$now' as x,\n  idd from people"), 'LINE 2:   idd from people\n          ^');
     t.match(await place('select id as user_id\nfrom people wher $now > at'), /LINE 2: from people wher/);
     t.match(await place('select id from persons'), 'LINE 1: select id from persons\n                       ^');
-    t.same(await all(reader, "select '\\'; $now' as user_id -- ; $now\n# $now"), [["'; $now"]]);
-    await t.rejects(all(reader, 'select 1; select 2'), { code: 'sql_failed', message: /single statement/ });
+    t.same(await readAll(reader, "select '\\'; $now' as user_id -- ; $now\n# $now"), [["'; $now"]]);
+    await t.rejects(readAll(reader, 'select 1; select 2'), { code: 'sql_failed', message: /single statement/ });
   });
 
   await t.test('a server that is killed, a timeout and a full connection list fail the reading', async (t) => {
     const slow = `${MANY} where sleep(0.001) = 0`;
     const limited = await open(t, url, -29_900);
-    await t.rejects(all(limited, slow), { code: 'engine_failed', message: /max_statement_time/ });
+    await t.rejects(readAll(limited, slow), { code: 'engine_failed', message: /max_statement_time/ });
     await client.query('set global max_connections = 10');
     const others = await Promise.all(Array.from({ length: 9 }, () => mysql.createConnection(url).catch(() => null)));
     await t.rejects(
-      open(t).then((reader) => all(reader, MANY)),
+      open(t).then((reader) => readAll(reader, MANY)),
       { code: 'engine_unreachable', message: /Too many connections/ },
     );
     for (const other of others) other?.destroy();
     await client.query('set global max_connections = 100');
     const reader = await open(t);
     // Awaited later: it may fail before the answer to the command that ends it.
-    const reading = t.rejects(all(reader, slow), { code: 'engine_unreachable' });
+    const reading = t.rejects(readAll(reader, slow), { code: 'engine_unreachable' });
     const running = async () => {
       const [found] = await client.query<mysql.RowDataPacket[]>(
         "select id from information_schema.processlist where info like '%sleep%' and user like 'reader%'",
@@ -128,14 +121,14 @@ t.test('reads MariaDB', { skip: NO_MARIADB }, async (t) => {
     await until(async () => (await running()) !== undefined);
     await client.query(`kill ${await running()}`);
     await reading;
-    t.equal((await all(reader, MANY)).length, 20_000, 'the next reading connects again');
+    t.equal((await readAll(reader, MANY)).length, 20_000, 'the next reading connects again');
   });
 
   await t.test('names the command that installs a missing driver', async (t) => {
     const reader = await open(t);
     t.match(await reader.examine(), [{ state: 'ok', message: /MariaDB.*, read only, as reader_/ }]);
     await t.rejects(
-      open(t, url.replace('secret', 'wrong')).then((reader) => all(reader, MANY)),
+      open(t, url.replace('secret', 'wrong')).then((reader) => readAll(reader, MANY)),
       { code: 'engine_unreachable', message: /Access denied/ },
     );
   });

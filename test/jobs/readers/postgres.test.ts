@@ -1,12 +1,12 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import type { Reader } from '../../../jobs/readers/port.ts';
 import { openPostgresReader } from '../../../jobs/readers/postgres.ts';
 import { readerContract } from '../../contract/reader.ts';
 import { startCutProxy } from '../../helpers/cut-proxy.ts';
 import { startPostgres, startStandby } from '../../helpers/postgres.ts';
 import { until } from '../../helpers/until.ts';
 import { neverReadsLess } from './cuts.ts';
+import { readAll, sizeOf } from './rows.ts';
 
 const MANY = 'select n as user_id from generate_series(1, 20000) as numbers (n)';
 const server = await startPostgres(['wal_level = replica', 'max_wal_senders = 4', 'fsync = off', 'autovacuum = off']);
@@ -34,13 +34,6 @@ const open = async (t: Test, at = url, timeout?: number) => {
   return reader;
 };
 
-async function all(reader: Reader, sql: string, now = 0): Promise<unknown[]> {
-  const { batches } = await reader.query({ sql, now });
-  const rows: unknown[] = [];
-  for await (const batch of batches) rows.push(...batch);
-  return rows;
-}
-
 t.test('passes the contract with a role that may only select', async (t) => {
   readerContract(t, { open: () => open(t) });
 });
@@ -59,8 +52,8 @@ t.test('reads every type as an engine does that writes there', async (t) => {
     ['id text', 'at json', 'price json', 'tags json', 'raw binary', 'data json'],
   );
   const sql = 'select id, at, price, tags, data from people where at < $now';
-  t.same(await all(reader, sql, Date.parse('2026-03-01T12:00:00.250Z')), []);
-  t.same(await all(reader, sql, Date.parse('2026-03-01T12:00:00.251Z')), [
+  t.same(await readAll(reader, sql, Date.parse('2026-03-01T12:00:00.250Z')), []);
+  t.same(await readAll(reader, sql, Date.parse('2026-03-01T12:00:00.251Z')), [
     ['a\tb\\c', '"2026-03-01T12:00:00.250Z"', '12.50', '["x","y,z"]', '{"big": 9007199254740993}'],
   ]);
 });
@@ -75,13 +68,13 @@ t.test('writes nothing, whatever the role may do', async (t) => {
     'delete from people returning id as user_id',
     'select 1) to program $$true$$ --',
   ]) {
-    await t.rejects(all(reader, sql), { code: 'sql_failed' }, sql);
+    await t.rejects(readAll(reader, sql), { code: 'sql_failed' }, sql);
   }
   t.equal((await client.query('SELECT FROM people')).rowCount, 1);
 });
 
 t.test('shows line, caret and hint', async (t) => {
-  const message = await all(await open(t), 'select $now as x,\n  idd from people', 5).then(
+  const message = await readAll(await open(t), 'select $now as x,\n  idd from people', 5).then(
     () => '',
     (error: Error) => error.message,
   );
@@ -93,14 +86,14 @@ t.test('a connection that the server ends, and a timeout, fail the reading', asy
   const reader = await open(t);
   const slow = 'select n as user_id from numbers where pg_sleep(0.01) is not null';
   // Awaited later: it may fail before the answer to the command that ends it.
-  const reading = t.rejects(all(reader, slow), { code: 'engine_unreachable' });
+  const reading = t.rejects(readAll(reader, slow), { code: 'engine_unreachable' });
   const running = async () =>
     (await client.query("SELECT pid FROM pg_stat_activity WHERE query LIKE 'COPY%pg_sleep%' AND state = 'active'"))
       .rows;
   await until(async () => (await running()).length > 0);
   await client.query('SELECT pg_terminate_backend($1)', [(await running())[0]?.pid]);
   await reading;
-  await t.rejects(all(await open(t, url, -29_900), slow), { code: 'engine_failed', message: /statement timeout/ });
+  await t.rejects(readAll(await open(t, url, -29_900), slow), { code: 'engine_failed', message: /statement timeout/ });
 });
 
 t.test('cancels at the server while nobody reads', async (t) => {
@@ -115,7 +108,7 @@ t.test('cancels at the server while nobody reads', async (t) => {
     ).rowCount,
     0,
   );
-  t.equal((await all(reader, MANY)).length, 20_000);
+  t.equal((await readAll(reader, MANY)).length, 20_000);
 });
 
 t.test('reads a standby, and a conflict with what the primary removed is no end', { skip }, async (t) => {
@@ -124,7 +117,7 @@ t.test('reads a standby, and a conflict with what the primary removed is no end'
   const at = url.replace(`:${server.port}/`, `:${standby.port}/`);
   t.match(await (await open(t, at)).examine(), [{ state: 'ok', message: /a standby, read only, as may_select/ }]);
   const reader = await open(t, at);
-  t.equal((await all(reader, 'select n as user_id from numbers')).length, 300_000);
+  t.equal((await readAll(reader, 'select n as user_id from numbers')).length, 300_000);
   const { batches } = await reader.query({
     sql: 'select n as user_id, repeat($$x$$, 500) as pad from numbers',
     now: 0,
@@ -133,7 +126,7 @@ t.test('reads a standby, and a conflict with what the primary removed is no end'
     let rows = 0;
     for await (const batch of batches) {
       if (rows === 0) await client.query('DELETE FROM numbers; ').then(() => client.query('VACUUM numbers'));
-      rows += batch.length;
+      rows += sizeOf(batch);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     return rows;

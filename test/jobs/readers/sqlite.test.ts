@@ -2,9 +2,9 @@ import { chmodSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t, { type Test } from 'tap';
-import type { Reader } from '../../../jobs/readers/port.ts';
 import { openSqlite } from '../../../jobs/readers/sqlite.ts';
 import { readerContract, SQLITE_SPELLING } from '../../contract/reader.ts';
+import { readAll } from './rows.ts';
 
 const MANY =
   'with recursive n (i) as (select 1 union all select i + 1 from n where i < 20000) select i as user_id from n';
@@ -16,13 +16,6 @@ function database(t: Test, sql = 'select 1') {
   const reader = openSqlite({ type: 'sqlite', path });
   t.teardown(() => reader.close());
   return { path, db, reader };
-}
-
-async function all(reader: Reader, sql: string, now = 0): Promise<unknown[]> {
-  const { batches } = await reader.query({ sql, now });
-  const rows: unknown[] = [];
-  for await (const batch of batches) rows.push(...batch);
-  return rows;
 }
 
 t.test('passes the contract', async (t) => {
@@ -41,30 +34,30 @@ t.test('keeps every digit, and judges each value by its own type', async (t) => 
     columns.map(({ kind }) => kind),
     ['any', 'binary', 'double'],
   );
-  t.same(await all(reader, 'select id from p'), [[9007199254740993n]]);
+  t.same(await readAll(reader, 'select id from p'), [[9007199254740993n]]);
 });
 
 t.test('writes nothing, and shows the place of a mistake', async (t) => {
   const { reader } = database(t, 'create table p (id text)');
-  await t.rejects(all(reader, "insert into p values ('a') returning id as user_id"), {
+  await t.rejects(readAll(reader, "insert into p values ('a') returning id as user_id"), {
     code: 'sql_failed',
     message: /readonly/,
   });
-  const message = await all(reader, "select '$now' as x,\n  idd from p").then(
+  const message = await readAll(reader, "select '$now' as x,\n  idd from p").then(
     () => '',
     (error: Error) => error.message,
   );
   t.match(message, 'no such column: idd\n\nLINE 2:   idd from p\n          ^');
-  await t.rejects(all(reader, 'select 1; select 2'), { code: 'sql_failed', message: /single statement/ });
-  t.same(await all(reader, "select id from p where '2026-03-01 12:00:00.250' < $now -- $now ;", 5), []);
+  await t.rejects(readAll(reader, 'select 1; select 2'), { code: 'sql_failed', message: /single statement/ });
+  t.same(await readAll(reader, "select id from p where '2026-03-01 12:00:00.250' < $now -- $now ;", 5), []);
 });
 
 t.test('reads beside a writer in WAL mode, and fails where one keeps the file locked', async (t) => {
   const { db, reader } = database(t, "pragma journal_mode = wal; create table p (id text); insert into p values ('a')");
   db.exec("begin immediate; insert into p values ('b')");
-  t.same(await all(reader, 'select id from p'), [['a']]);
+  t.same(await readAll(reader, 'select id from p'), [['a']]);
   db.exec('commit');
-  t.same(await all(reader, 'select id from p'), [['a'], ['b']]);
+  t.same(await readAll(reader, 'select id from p'), [['a'], ['b']]);
 });
 
 const user = process.getuid?.() === 0 ? 'root may write everywhere' : false;
@@ -77,7 +70,7 @@ t.test('reads a file in WAL mode in a folder that it may not write to', { skip: 
   db.close();
   chmodSync(join(path, '..'), 0o500);
   t.teardown(() => chmodSync(join(path, '..'), 0o700));
-  t.same(await all(reader, 'select id from p'), [['a']]);
+  t.same(await readAll(reader, 'select id from p'), [['a']]);
 });
 
 t.test('a missing or damaged file, and a process that dies, fail the reading', async (t) => {
@@ -89,9 +82,9 @@ t.test('a missing or damaged file, and a process that dies, fail the reading', a
       for await (const _ of batches) await reader.close();
     })(),
   );
-  t.equal((await all(reader, MANY)).length, 20_000, 'the next reading starts another');
+  t.equal((await readAll(reader, MANY)).length, 20_000, 'the next reading starts another');
   rmSync(path);
-  await t.rejects(all(reader, MANY), {
+  await t.rejects(readAll(reader, MANY), {
     code: 'engine_unreachable',
     message: /unable to open/,
   });
