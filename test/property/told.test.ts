@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import { openDuckdb } from '../../jobs/engines/duckdb/duckdb.ts';
 import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
 import type { Engine } from '../../jobs/index.ts';
+import { openPostgresReader } from '../../jobs/readers/postgres.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { randomNumbers } from '../cluster/fleet.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
@@ -25,6 +26,20 @@ t.test('leaves every reachable destination with the true state, whatever happens
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const engine = await openPostgres({ type: 'postgres', url: await server.database() });
+  t.teardown(() => engine.close());
+  await play(t, engine, steps(15));
+});
+
+t.test('leaves every reachable destination with the true state, whatever happens, with a reader', async (t) => {
+  const server = await startFastPostgres();
+  t.teardown(() => server.stop());
+  const url = await server.database();
+  const memory = { type: 'duckdb', path: ':memory:', memoryLimit: null, threads: 1 } as const;
+  const engine = await openDuckdb(memory, {
+    folder: t.testdirName,
+    clock: systemClock,
+    reads: () => openPostgresReader({ url }, {}),
+  });
   t.teardown(() => engine.close());
   await play(t, engine, steps(15));
 });
