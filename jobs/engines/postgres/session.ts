@@ -14,8 +14,8 @@ import { valueType } from './dialect.ts';
 
 /** Codes of a connection that broke or was refused, by Node and by Postgres. */
 const UNREACHABLE = /^(ECONN|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EPIPE|08|57P0|53300|28|3D000)/;
-/** Disk or memory full, or cancelled from outside: failures that other SQL would not fix. */
-const NOT_ITS_FAULT = /^(53[12]|57014)/;
+/** Disk or memory full, cancelled from outside, or a lock that nobody gave: failures that other SQL would not fix. */
+const NOT_ITS_FAULT = /^(53[12]|57014|55P03|40P01)/;
 const CONNECT_TIMEOUT = 10_000;
 const BATCH = 5_000;
 /** Milliseconds after our own time limit, for statements whose process is gone or stalled. */

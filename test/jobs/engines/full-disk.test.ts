@@ -1,26 +1,12 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { request, settle, usersSql } from '../../contract/engine.ts';
+import { smallDisk } from '../../helpers/small-disk.ts';
 
 const MANY = `select md5(i::varchar) || md5((i + 1)::varchar) as user_id from range(1000000) as t(i)`;
-
-/** A folder on a small disk of its own, and its end; null where this process may not mount one. */
-function smallDisk(): { readonly folder: string; remove(): void } | null {
-  const folder = mkdtempSync(join(tmpdir(), 'rollcall-full-'));
-  const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', folder]).status === 0;
-  const remove = () => {
-    if (isMounted) execFileSync('umount', [folder]);
-    rmSync(folder, { recursive: true, force: true });
-  };
-  if (isMounted) return { folder, remove };
-  remove();
-  return null;
-}
 
 const first = smallDisk();
 const second = smallDisk();

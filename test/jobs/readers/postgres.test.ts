@@ -1,6 +1,8 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
+import { openPostgres } from '../../../jobs/engines/postgres/postgres.ts';
 import { openPostgresReader } from '../../../jobs/readers/postgres.ts';
+import { engineContract } from '../../contract/engine.ts';
 import { readerContract } from '../../contract/reader.ts';
 import { startCutProxy } from '../../helpers/cut-proxy.ts';
 import { startPostgres, startStandby } from '../../helpers/postgres.ts';
@@ -36,6 +38,19 @@ const open = async (t: Test, at = url, timeout?: number) => {
 
 t.test('passes the contract with a role that may only select', async (t) => {
   readerContract(t, { open: () => open(t) });
+});
+
+t.test('passes the contract with its snapshots in another Postgres', async (t) => {
+  engineContract(t, async (t) => {
+    const home = await server.database();
+    const reopen = async ({ readOnly = false }: { readonly readOnly?: boolean } = {}) => {
+      const reads = () => openPostgresReader({ url }, {});
+      const engine = await openPostgres({ type: 'postgres', url: home }, { readOnly, reads });
+      t.teardown(() => engine.close());
+      return engine;
+    };
+    return { engine: await reopen(), reopen };
+  });
 });
 
 t.test('is never a smaller audience where the connection is cut', async (t) => {
