@@ -275,8 +275,8 @@ export class App {
   }
 
   private logWarnings(): void {
-    for (const { path, line, message } of this.config.warnings)
-      this.options.log.warn({ path, line }, `The configuration's ${path} ${message}`);
+    for (const { path, file, line, message } of this.config.warnings)
+      this.options.log.warn({ path, file, line }, `The configuration's ${path} ${message}`);
   }
 
   /** Checks in the background: a large store takes a while. Damage is also reported by `onDamaged`. */

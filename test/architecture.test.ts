@@ -53,6 +53,7 @@ function uses(sources: readonly Source[], pattern: RegExp, isExcepted: (path: st
 
 /** Files outside `src/kernel` that every part may use. */
 const leaves = [
+  'about',
   'concern',
   'destination',
   'duckdb',

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { about } from './about-schema.ts';
 import { value, when } from './definitions.ts';
 import { duration, flag, positive, schedule, text, threshold, timezone, traitKey, whole } from './formats.ts';
 import { section } from './section.ts';
@@ -69,6 +70,11 @@ const computation = {
     description: 'One query that returns `user_id`. `$now` is the time of the run, a UTC `TIMESTAMP`.',
     examples: ['select user_id from orders'],
   }),
+  sqlFile: text.optional().meta({
+    description:
+      'A file with the SQL, in place of `sql`. Its path is relative to the YAML file that names it. Variables in it are not filled in.',
+    examples: ['big_spenders.sql'],
+  }),
   live: flag
     .optional()
     .describe(
@@ -97,6 +103,7 @@ const computation = {
   expect: expectation
     .prefault({})
     .describe('Holds a run whose data looks wrong (docs/audiences.md#check-the-source-expect). Not with `live`.'),
+  ...about,
 };
 
 const columns = z
@@ -119,8 +126,8 @@ const sends = z
   .describe('With `any`, a change of columns alone is sent too; `membership` unless given.');
 
 export const audience = section({ ...computation, when: when.optional(), with: columns, sends }).meta({
-  oneOf: [{ required: ['sql'] }, { required: ['when'] }],
+  oneOf: [{ required: ['sql'] }, { required: ['sqlFile'] }, { required: ['when'] }],
 });
 export const trait = section({ ...computation, value: value.optional() }).meta({
-  oneOf: [{ required: ['sql'] }, { required: ['value'] }],
+  oneOf: [{ required: ['sql'] }, { required: ['sqlFile'] }, { required: ['value'] }],
 });

@@ -1,8 +1,9 @@
+import type { About } from '../about.ts';
 import type { ConcernKind, RuleSettings } from '../concern.ts';
 import type { Condition } from '../definition/conditions.ts';
 import type { TraitValue } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
-import type { ShownMistake } from './mistakes.ts';
+import type { Path, Place, ShownMistake } from './mistakes.ts';
 
 /** Limits for keeping delivered messages. */
 interface KeptMessagesConfig {
@@ -15,7 +16,9 @@ interface KeptMessagesConfig {
 export interface Config {
   /** Absolute folder of the configuration file; relative paths resolve against it. */
   readonly folder: string;
-  /** Time of the file's last change, in milliseconds since 1970; null for a text without a file. */
+  /** Absolute paths of the configuration, of the files that it includes, and of its SQL files. */
+  readonly sourceFiles: readonly string[];
+  /** Time of their last change, in milliseconds since 1970; null for a text without a file. */
   readonly changedAt: number | null;
   readonly serviceName: string;
   readonly store: StoreConfig;
@@ -56,9 +59,18 @@ export interface Config {
   readonly alerts: AlertsConfig;
   /** Values of variables in SQL, with the variables' names. Errors hide them. */
   readonly hiddenValues: ReadonlyMap<string, string>;
+  /** Variables that are not set, if they may be. Other values stand in for them. */
+  readonly unset: readonly UnsetVariable[];
+  /** Where each audience and trait stands, by key. */
+  readonly places: ReadonlyMap<string, Place>;
   readonly logLevel: string;
   /** Settings that are allowed but probably mistakes. */
   readonly warnings: readonly ShownMistake[];
+}
+
+export interface UnsetVariable {
+  readonly path: Path;
+  readonly name: string;
 }
 
 /** Rights of a token: to read, to operate, to delete people. */
@@ -214,7 +226,7 @@ export interface ModuleConfig {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-interface ComputationConfig {
+interface ComputationConfig extends About {
   readonly name: string;
   /** The trait's key in bodies. If a trait's query has several columns, their names are the keys. */
   readonly key: string;

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { BACKFILL_MODES, MEMBERSHIP_MODES, SIGNINGS } from '../destination.ts';
 import { suggestion } from '../kernel/spelling.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
+import { about } from './about-schema.ts';
 import {
   duration,
   flag,
@@ -144,6 +145,7 @@ const destinationShape = {
   rateLimit: rate
     .optional()
     .describe('The most deliveries started per `s`, `m` or `h`. In batches each message counts.'),
+  ...about,
 };
 export const destination = section(destinationShape, inWebhooks).meta({
   oneOf: [{ required: ['webhooks'] }, { required: ['webhookUrl'] }],

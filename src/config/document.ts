@@ -1,20 +1,22 @@
 import { type Document, LineCounter, type Node, parseDocument, visit, type YAMLError } from 'yaml';
-import type { ShownMistake } from './mistakes.ts';
+import { placeAt, type ShownMistake } from './mistakes.ts';
 
 /** A parsed YAML file, with the places of its parts. */
-interface ParsedFile {
+export interface ParsedFile {
+  /** The file's name in mistakes. */
+  readonly file: string;
   readonly content: unknown;
   readonly document: Document;
   readonly lines: LineCounter;
 }
 
 /** Parses YAML. Returns the file or its mistakes. */
-export function parseFile(text: string): ParsedFile | readonly ShownMistake[] {
+export function parseFile(text: string, file: string): ParsedFile | readonly ShownMistake[] {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false });
   const fault = (offset: number | undefined, message: string): ShownMistake => ({
-    path: '',
-    line: offset === undefined ? null : lines.linePos(offset).line,
+    ...{ path: '', file },
+    ...(offset === undefined ? { line: null, column: null } : placeAt(lines, offset)),
     message,
   });
   const faults = [
@@ -24,7 +26,7 @@ export function parseFile(text: string): ParsedFile | readonly ShownMistake[] {
   ];
   if (faults.length > 0) return firstOfEachLine(faults);
   try {
-    return { content: document.toJS() ?? {}, document, lines };
+    return { file, content: document.toJS() ?? {}, document, lines };
   } catch {
     return [fault(undefined, 'repeats its parts too often by aliases (*name)')];
   }
@@ -43,7 +45,8 @@ function explained({ code, message, pos }: YAMLError, text: string): string {
 
 /** The parser only warns of a tag that it doesn't know, and treats the value as text. */
 function unknownTag(message: string): string {
-  return `${message.replace(/^Unresolved tag: /, 'unknown tag ')}. Remove it, or put the value in quotes`;
+  const advice = /!include\b/.test(message) ? '. SQL in a file of its own is sqlFile: FILE' : '';
+  return `${message.replace(/^Unresolved tag: /, 'unknown tag ')}. Remove it, or put the value in quotes${advice}`;
 }
 
 interface Fault {

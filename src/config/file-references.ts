@@ -1,7 +1,34 @@
 import { readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import type { Mistake } from './mistakes.ts';
+import { readNamed, unreadable } from './files.ts';
+import { type Mistake, type Path, showPath } from './mistakes.ts';
 import { engineIn, type FileOutline } from './outline.ts';
+
+/** Puts the text of each `sqlFile` in its place as `sql`. The files are by the paths of their audiences and traits. */
+export function withSqlFiles(content: unknown, folderOf: (path: Path) => string) {
+  const files = new Map<string, string>();
+  const mistakes: Mistake[] = [];
+  const filled: Record<string, unknown> = { ...(content as object) };
+  for (const section of ['audiences', 'traits']) {
+    const items = filled[section];
+    if (!Array.isArray(items)) continue;
+    filled[section] = items.map((item: unknown, index) => {
+      const { sqlFile, ...rest } = { ...(item as Readonly<Record<string, unknown>>) };
+      if (typeof sqlFile !== 'string' || sqlFile === '' || rest['sql'] !== undefined) return item;
+      const path = [section, index];
+      const file = resolve(folderOf(path), sqlFile);
+      try {
+        const sql = readNamed(file);
+        files.set(showPath(path), file);
+        return { ...rest, sql };
+      } catch (error) {
+        mistakes.push({ path: [...path, 'sqlFile'], message: `names ${sqlFile}, which ${unreadable(error)}` });
+        return item;
+      }
+    });
+  }
+  return { content: typeof content === 'object' && !Array.isArray(content) ? filled : content, files, mistakes };
+}
 
 /** Mistakes in the files that a configuration names. */
 export function checkFiles(file: FileOutline, folder: string): readonly Mistake[] {

@@ -1,29 +1,39 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
-import type { Config } from './config.ts';
-import { parseFile } from './document.ts';
-import { checkFiles } from './file-references.ts';
+import type { Config, UnsetVariable } from './config.ts';
+import { checkFiles, withSqlFiles } from './file-references.ts';
+import { readText, unreadable } from './files.ts';
+import { describe, type Gathered, gather, placeOf, shownIn } from './gather.ts';
 import { checkLogReferences } from './log-references.ts';
-import { ConfigurationError, explain, fromIssue, lineOf, type Mistake, showPath } from './mistakes.ts';
+import {
+  ConfigurationError,
+  explain,
+  fromIssue,
+  type Mistake,
+  type Path,
+  type ShownMistake,
+  showPath,
+} from './mistakes.ts';
 import { normalise } from './normalise.ts';
-import { outlineOf } from './outline.ts';
+import { keyOf, outlineOf } from './outline.ts';
 import { checkReferences } from './references.ts';
 import { fileSchema } from './schema.ts';
-import { type Environment, fillVariables } from './variables.ts';
+import { type Environment, fillVariables, standIn } from './variables.ts';
 import { warningsOf } from './warnings.ts';
 
 /**
- * Reads, checks and completes a configuration file. Variables come from the environment, or else from a file `.env` in the same folder.
+ * Reads, checks and completes a configuration file, with those that it includes. Variables come from the environment, or
+ * else from a file `.env` in the same folder.
  *
+ * @param mayLack - true if variables may be unset; other values then stand in for them
  * @throws ConfigurationError (`bad_configuration`) with every mistake in it
  */
-export function loadConfig(file: string, env: Environment = process.env): Config {
+export function loadConfig(file: string, env: Environment = process.env, mayLack = false): Config {
   const path = resolve(file);
   const folder = dirname(path);
   const text = readUtf8(path, file);
-  const config = parseConfig(text, { file, folder, env: { ...dotEnv(join(folder, '.env')), ...env } });
-  return { ...config, changedAt: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? null };
+  return parseConfig(text, { file, folder, env: { ...dotEnv(join(folder, '.env')), ...env }, mayLack });
 }
 
 /** Reads variables from a file, if it exists. */
@@ -32,9 +42,12 @@ function dotEnv(path: string): Environment {
     return parseEnv(readText(path));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-    throw new ConfigurationError('.env', [{ path: '', line: null, message: unreadable(error) }]);
+    throw wholeFile('.env', unreadable(error));
   }
 }
+
+const wholeFile = (file: string, message: string) =>
+  new ConfigurationError(file, [{ path: '', file, line: null, column: null, message }]);
 
 export { ConfigurationError };
 
@@ -44,36 +57,99 @@ interface ParseOptions {
   /** Absolute folder against which relative paths resolve. */
   readonly folder: string;
   readonly env: Environment;
+  readonly mayLack?: boolean;
 }
 
 /** Like `loadConfig`, for a text. */
-export function parseConfig(text: string, { file, folder, env }: ParseOptions): Config {
-  const parsed = parseFile(text);
-  if (!('document' in parsed)) throw new ConfigurationError(file, parsed);
-  const { document, lines } = parsed;
-  const shown = (mistakes: readonly Mistake[]) =>
-    mistakes
-      .map(({ path, message }) => ({ path: showPath(path), line: lineOf(document, lines, path), message }))
-      .sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
-  const refuse = (mistakes: readonly Mistake[]): never => {
-    throw new ConfigurationError(file, shown(mistakes));
+export function parseConfig(text: string, { file, folder, env, mayLack = false }: ParseOptions): Config {
+  const gathered = gather(text, { file, folder, env });
+  if (!('content' in gathered)) throw new ConfigurationError(file, gathered);
+  const { originOf } = gathered;
+  const { content, data, issues, unset, hiddenValues, sqlFiles } = filledIn(gathered, env, mayLack);
+  const files = [...gathered.files, ...new Set(sqlFiles.values())];
+  const placed = (mistakes: readonly Mistake[]) =>
+    mistakes.map(({ path, message }) => {
+      const isSqlFile = path[2] === 'sql' && sqlFiles.has(showPath(path.slice(0, 2)));
+      return shownIn(originOf(isSqlFile ? [...path.slice(0, 2), 'sqlFile'] : path), message);
+    });
+  const found = [...issues, ...between(content, folder, originOf, issues, unset)];
+  const mistakes = inOrder([...gathered.mistakes, ...placed(firstOfEachPath(found))], gathered);
+  if (!data || mistakes.length > 0) throw new ConfigurationError(file, mistakes);
+  const changed = files.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
+  const config = {
+    ...normalise(data, folder),
+    ...{ sourceFiles: files, changedAt: Math.max(...changed) || null },
+    ...{ hiddenValues, unset },
+    places: new Map(
+      (['audiences', 'traits'] as const).flatMap((section) =>
+        data[section].map((item, index) => [keyOf(item), placeOf(originOf([section, index]))] as const),
+      ),
+    ),
   };
-  const missing: Mistake[] = [];
-  const hiddenValues = new Map<string, string>();
-  const content = fillVariables(parsed.content, env, { missing, inSql: hiddenValues });
-  const checked = fileSchema.safeParse(content, { error: explain });
-  const issues = checked.success ? [] : checked.error.issues.flatMap((issue) => fromIssue(issue));
-  const mistakes = firstOfEachPath([...missing, ...issues, ...between(content, folder, [...missing, ...issues])]);
-  if (!checked.success || mistakes.length > 0) return refuse(mistakes);
-  const config = { ...normalise(checked.data, folder), changedAt: null, hiddenValues };
-  return { ...config, warnings: shown(warningsOf(config)) };
+  return { ...config, warnings: inOrder(placed(warningsOf(config)), gathered) };
 }
 
-/** Mistakes between the parts of a file, and in files that it refers to. */
-function between(content: unknown, folder: string, wrong: readonly Mistake[]): readonly Mistake[] {
+interface Filled {
+  readonly content: unknown;
+  /** Undefined if there are mistakes. */
+  readonly data: ReturnType<typeof fileSchema.safeParse>['data'];
+  readonly issues: readonly Mistake[];
+  readonly unset: readonly UnsetVariable[];
+  readonly hiddenValues: ReadonlyMap<string, string>;
+  /** Absolute path by the path of its audience or trait. */
+  readonly sqlFiles: ReadonlyMap<string, string>;
+}
+
+/** Fills in variables and SQL files, and checks each part. For an unset variable it tries values until one fits. */
+function filledIn({ content, originOf }: Gathered, env: Environment, mayLack: boolean): Filled {
+  const tries = new Map<string, number>();
+  const tried = (path: Path) => standIn('', tries.get(showPath(path)) ?? 0) !== null;
+  for (;;) {
+    const notes: Parameters<typeof fillVariables>[2] = {
+      missing: [],
+      inSql: new Map(),
+      instead: (name, path) => (mayLack ? standIn(name, tries.get(showPath(path)) ?? 0) : null),
+    };
+    const filled = fillVariables(content, env, notes);
+    const { content: whole, files, mistakes } = withSqlFiles(filled, (path) => dirname(originOf(path).file.at));
+    const checked = fileSchema.safeParse(whole, { error: explain });
+    const wrong = checked.success ? [] : checked.error.issues.flatMap((issue) => fromIssue(issue));
+    const unset = notes.missing.flatMap(({ path, name }) => (name !== undefined && mayLack ? [{ path, name }] : []));
+    const again = new Set(
+      unset.map(({ path }) => path).filter((path) => tried(path) && wrong.some((issue) => isWithin(path, issue.path))),
+    );
+    if (again.size === 0) {
+      const missing = notes.missing.filter(({ path, name }) => name === undefined || !mayLack || !tried(path));
+      const issues = [...missing, ...mistakes, ...wrong];
+      return { content: whole, data: checked.data, issues, unset, hiddenValues: notes.inSql, sqlFiles: files };
+    }
+    for (const path of again) tries.set(showPath(path), (tries.get(showPath(path)) ?? 0) + 1);
+  }
+}
+
+const isWithin = (path: Path, part: Path) => part.every((each, index) => path[index] === each);
+
+/** Mistakes between the parts of a configuration, and in files that it refers to. */
+function between(
+  content: unknown,
+  folder: string,
+  originOf: Gathered['originOf'],
+  wrong: readonly Mistake[],
+  unset: readonly UnsetVariable[],
+): readonly Mistake[] {
   const file = outlineOf(content);
   if (!file) return [];
-  return [...checkReferences(file), ...checkFiles(file, folder), ...checkLogReferences(file, wrong)];
+  const unknown = unset.map(({ path }) => ({ path, message: '' }));
+  return [
+    ...checkReferences(file, (path) => describe(originOf(path))),
+    ...checkFiles(file, folder),
+    ...checkLogReferences(file, [...wrong, ...unknown]),
+  ].filter(({ path }) => !unset.some((each) => isWithin(each.path, path)));
+}
+
+/** By file, then by line. */
+function inOrder(mistakes: readonly ShownMistake[], { names }: Gathered): readonly ShownMistake[] {
+  return mistakes.toSorted((a, b) => names.indexOf(a.file) - names.indexOf(b.file) || (a.line ?? 0) - (b.line ?? 0));
 }
 
 /** @throws ConfigurationError if the file can't be read or is not UTF-8; `shown` is its name in the error */
@@ -81,20 +157,11 @@ export function readUtf8(path: string, shown: string): string {
   try {
     return readText(path);
   } catch (error) {
-    throw new ConfigurationError(shown, [{ path: '', line: null, message: unreadable(error, NAME_IT) }]);
+    throw wholeFile(shown, unreadable(error, NAME_IT));
   }
 }
 
 const NAME_IT = '. Name the file with -c FILE, or make one: rollcall init';
-
-/** Drops a byte order mark. Rejects other encodings, which Windows may write: the text would be silently wrong. */
-const readText = (path: string) => new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path));
-
-function unreadable(error: unknown, hint = ''): string {
-  const { message, code } = error as NodeJS.ErrnoException;
-  if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return 'is not UTF-8: save it in that encoding';
-  return `cannot be read: ${code === 'ENOENT' ? 'there is no such file' : message}${hint}`;
-}
 
 /** One mistake often causes several errors. */
 function firstOfEachPath(mistakes: readonly Mistake[]): readonly Mistake[] {

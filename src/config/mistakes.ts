@@ -10,16 +10,21 @@ export interface Mistake {
   readonly message: string;
 }
 
+/** A place in one of a configuration's files. Without a line it is the file as a whole. */
+export interface Place {
+  readonly file: string;
+  readonly line: number | null;
+  readonly column: number | null;
+}
+
 /** A mistake as it is shown. */
-export interface ShownMistake {
+export interface ShownMistake extends Place {
   /** Such as `destinations[0].webhooks[1].url`; empty for the file as a whole. */
   readonly path: string;
-  /** Null if the mistake has no place in the file. */
-  readonly line: number | null;
   readonly message: string;
 }
 
-/** All mistakes in a configuration file. */
+/** All mistakes in a configuration. */
 export class ConfigurationError extends RollcallError {
   readonly file: string;
   readonly mistakes: readonly ShownMistake[];
@@ -35,8 +40,13 @@ export class ConfigurationError extends RollcallError {
   }
 }
 
-export function showMistake({ path, line, message }: ShownMistake): string {
-  return `${line === null ? '' : `line ${line}: `}${path === '' ? '' : `${path} `}${message}`;
+export function showMistake({ path, message, ...place }: ShownMistake): string {
+  return `${showPlace(place)}: ${path === '' ? '' : `${path} `}${message}`;
+}
+
+/** A place as editors and terminals follow it. */
+export function showPlace({ file, line, column }: Place): string {
+  return line === null ? file : `${file}:${line}:${column}`;
 }
 
 /** Translates zod's issues. For a union it reports the branch that was meant, if that is clear. */
@@ -90,13 +100,18 @@ export function showPath(path: Path): string {
   }, '');
 }
 
-/** The line of a place, or of the nearest enclosing one. */
-export function lineOf(document: Document, lines: LineCounter, path: Path): number | null {
+/** Where a part stands in its file, or the nearest one around it. */
+export function placeIn(document: Document, lines: LineCounter, path: Path): Omit<Place, 'file'> {
   for (let length = path.length; length > 0; length -= 1) {
     const offset = offsetOf(document, path.slice(0, length));
-    if (offset !== undefined) return lines.linePos(offset).line;
+    if (offset !== undefined) return placeAt(lines, offset);
   }
-  return null;
+  return { line: null, column: null };
+}
+
+export function placeAt(lines: LineCounter, offset: number): Omit<Place, 'file'> {
+  const { line, col } = lines.linePos(offset);
+  return { line, column: col };
 }
 
 function offsetOf(document: Document, path: Path): number | undefined {

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import mapValues from 'lodash/mapValues.js';
+import { aboutOf } from '../about.ts';
 import { type Destination, endpointId, type Source, type Wants } from '../destination.ts';
 import { alertsOf } from './alerts.ts';
 import {
@@ -21,8 +22,10 @@ import { formatOf, type TableSettings } from './table-schema.ts';
 
 const PER_DESTINATION = 1_000_000;
 
+type Normalised = Omit<Config, 'sourceFiles' | 'changedAt' | 'warnings' | 'hiddenValues' | 'unset' | 'places'>;
+
 /** Makes the configuration that the program uses. */
-export function normalise(file: ConfigFile, folder: string): Omit<Config, 'changedAt' | 'warnings' | 'hiddenValues'> {
+export function normalise(file: ConfigFile, folder: string): Normalised {
   const store = storeOf(file.store, folder);
   const [defaultEngine = ''] = engineNames(file.engines);
   const computation = (item: Computed) => computationOf(item, defaultEngine);
@@ -116,6 +119,7 @@ function destinationOf(destination: ConfigFile['destinations'][number]): Destina
     }),
     require,
     ratePerSecond: destination.rateLimit ?? null,
+    ...aboutOf(destination),
   };
 }
 
@@ -209,6 +213,7 @@ function computationOf(item: Computed, defaultEngine: string): Omit<AudienceConf
   return {
     name: item.name,
     key: keyOf(item),
+    ...aboutOf(item),
     engine: item.engine ?? defaultEngine,
     source: item.source,
     schedule: item.schedule ?? null,

@@ -15,7 +15,12 @@ const list = <S extends z.core.$ZodShape>(shape: S) =>
 
 const computation = {
   ...{ name: word, key: word, engine: word, source: word },
-  ...{ sql: z.unknown().optional(), live: z.unknown().optional(), schedule: z.unknown().optional() },
+  ...{
+    sql: z.unknown().optional(),
+    sqlFile: z.unknown().optional(),
+    live: z.unknown().optional(),
+    schedule: z.unknown().optional(),
+  },
   ...{ timezone: z.unknown().optional(), expect: z.unknown().optional() },
 };
 

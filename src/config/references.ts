@@ -14,17 +14,20 @@ import {
   keyOf,
 } from './outline.ts';
 
+/** Names a part, with its place. */
+type Describe = (path: Path) => string;
+
 /** Mistakes between the parts of a file: duplicate names, and references to names that do not exist. */
-export function checkReferences(file: FileOutline): readonly Mistake[] {
+export function checkReferences(file: FileOutline, describe: Describe): readonly Mistake[] {
   return [
-    ...duplicates(file.sources, 'sources', 'id'),
-    ...duplicates(file.sources, 'sources', 'writeKey'),
-    ...duplicates(file.destinations, 'destinations', 'name'),
-    ...duplicates(file.alerts?.notify ?? [], ['alerts', 'notify'], 'name'),
+    ...duplicates(file.sources, 'sources', 'id', describe),
+    ...duplicates(file.sources, 'sources', 'writeKey', describe),
+    ...duplicates(file.destinations, 'destinations', 'name', describe),
+    ...duplicates(file.alerts?.notify ?? [], ['alerts', 'notify'], 'name', describe),
     ...checkTokens(file.admin),
     ...checkDestinations(file),
     ...checkSnapshots(file),
-    ...checkComputations(file),
+    ...checkComputations(file, describe),
     ...checkDefinitions(file),
     ...checkEventLog(file),
   ];
@@ -34,6 +37,7 @@ function duplicates<K extends string>(
   items: readonly (Readonly<Record<K, string>> | null)[],
   section: string | Path,
   field: K,
+  describe: Describe,
 ): readonly Mistake[] {
   const path: Path = [section].flat();
   return items.flatMap((item, index) => {
@@ -41,7 +45,7 @@ function duplicates<K extends string>(
     const first = items.findIndex((other) => other?.[field] === item[field]);
     return first === index
       ? []
-      : [{ path: [...path, index, field], message: `is the same as that of ${path.join('.')}[${first}]` }];
+      : [{ path: [...path, index, field], message: `is the same as that of ${describe([...path, first])}` }];
   });
 }
 
@@ -125,19 +129,21 @@ function checkSnapshots(file: FileOutline): readonly Mistake[] {
   });
 }
 
-function checkComputations({ sources, engines, audiences, traits }: FileOutline): readonly Mistake[] {
+function checkComputations(
+  { sources, engines, audiences, traits }: FileOutline,
+  describe: Describe,
+): readonly Mistake[] {
   const ids = sources.flatMap((source) => source?.id || []);
   const names = engineNames(engines);
-  const taken = new Map<string, string>();
+  const taken = new Map<string, Path>();
   const check = (section: string, items: FileOutline['audiences'] | FileOutline['traits']): readonly Mistake[] =>
     items.flatMap((item, index) => {
       if (!item) return [];
       const path: Path = [section, index];
-      const own = `${section}[${index}]`;
       return [
         ...unknown([...path, 'source'], item.source, ids, 'source'),
         ...unknown([...path, 'engine'], item.engine, names, 'engine'),
-        ...checkKey(path, own, item, taken),
+        ...checkKey(path, item, taken, describe),
       ];
     });
   return [...check('audiences', audiences), ...check('traits', traits)];
@@ -214,12 +220,13 @@ function checkColumns(path: Path, item: OutlinedAudience, keys: ReadonlySet<stri
 
 function oneDefinition<K extends 'when' | 'value'>(
   path: Path,
-  item: Readonly<Partial<Record<K | 'sql', unknown>>>,
+  item: Readonly<Partial<Record<K | 'sql' | 'sqlFile', unknown>>>,
   short: K,
 ): readonly Mistake[] {
-  const isMissing = item.sql === undefined && item[short] === undefined;
-  if (isMissing) return [{ path: [...path, 'sql'], message: `is required, or ${short} in its place` }];
-  return exactlyOne(path, item, 'sql', short);
+  const [one, ...others] = (['sql', 'sqlFile', short] as const).filter((name) => item[name] !== undefined);
+  if (one === undefined)
+    return [{ path: [...path, 'sql'], message: `is required, or ${short} or sqlFile in its place` }];
+  return others.map((name) => ({ path: [...path, name], message: `cannot stand beside ${one}: give one of the two` }));
 }
 
 /** Checks live audiences, which are computed continuously from short definitions. */
@@ -269,9 +276,9 @@ function needsDialect(
 
 function checkKey(
   path: Path,
-  own: string,
   item: { readonly name: string; readonly key: string },
-  taken: Map<string, string>,
+  taken: Map<string, Path>,
+  describe: Describe,
 ): readonly Mistake[] {
   if (item.name === '' && item.key === '') return [];
   const key = keyOf(item);
@@ -284,12 +291,15 @@ function checkKey(
   }
   const other = taken.get(key);
   if (other === undefined) {
-    taken.set(key, own);
+    taken.set(key, path);
     return [];
   }
   const field = item.key ? 'key' : 'name';
   return [
-    { path: [...path, field], message: `gives the key ${key}, as ${other} does. Set another key on one of them` },
+    {
+      path: [...path, field],
+      message: `gives the key ${key}, as ${describe(other)} does. Set another key on one of them`,
+    },
   ];
 }
 

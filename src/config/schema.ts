@@ -27,9 +27,25 @@ import { section } from './section.ts';
 
 const NOTIFY = 'is not a known key here: write alerts: { notify: … } (docs/alerts.md)';
 
+/** Wider patterns could walk over a whole disk. */
+export const includePattern = text
+  .regex(/^[^[\]{}()!\\]*$/, 'may have * and ? only, no brackets, braces or !')
+  .refine((pattern) => !pattern.includes('**'), 'may not have **: name each folder, such as teams/*/*.yaml')
+  .meta({ title: 'pattern' });
+
 /** The configuration file (docs/configuration.md), as `rollcall config schema` prints it. */
 export const fileSchema = section(
   {
+    include: z
+      .array(includePattern)
+      .min(1, 'needs at least one pattern')
+      .optional()
+      .meta({
+        title: 'list of patterns',
+        description:
+          'Files with more `sources`, `destinations`, `audiences`, `traits` and `engines` (docs/teams.md#several-files).',
+        examples: [['audiences/*.yaml']],
+      }),
     serviceName: z
       .string()
       .regex(/^[\w!#$%&'*+.^`|~-]+$/, 'must be a single word: it becomes the header User-Agent: NAME/1.0')

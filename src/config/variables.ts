@@ -16,7 +16,9 @@ const MISSPELT = `has a \${ that names no variable: write \${NAME} or \${NAME:-d
 /** Findings while filling in variables. */
 interface FillNotes {
   /** Variables that are not set, or misspelt. */
-  readonly missing: Mistake[];
+  readonly missing: (Mistake & { readonly name?: string })[];
+  /** A value in place of a variable that is not set. */
+  readonly instead?: (name: string, path: Path) => string | null;
   /** Values filled into SQL, each with its variable's name. */
   readonly inSql: Map<string, string>;
 }
@@ -40,7 +42,19 @@ function isLeftOut(filled: unknown, written: unknown, index: number): boolean {
   return index > 0 && filled === '' && /^\$\{\w+:-\}$/.test(String(written));
 }
 
-function fillText(text: string, env: Environment, { missing, inSql }: FillNotes, path: Path): string {
+/** Values that fit the formats of settings, so that a file can be checked without its variables. */
+const STAND_INS: readonly ((name: string) => string)[] = [
+  (name) => `unset-variable-${name}`,
+  (name) => `https://${name}.invalid/`,
+  (name) => `postgres://${name}.invalid/unset`,
+  (name) => `mysql://${name}.invalid/unset`,
+  ...['1', '1h', '1/s', '1GB', 'true', '127.0.0.1', '* * * * *', 'UTC'].map((value) => () => value),
+];
+
+/** The value to try for an unset variable; null if none is left. */
+export const standIn = (name: string, index: number): string | null => STAND_INS[index]?.(name) ?? null;
+
+function fillText(text: string, env: Environment, { missing, inSql, instead }: FillNotes, path: Path): string {
   const isSql = path.at(-1) === 'sql';
   return text.replace(isSql ? SQL_VARIABLE : VARIABLE, (whole, ...rest) => {
     const { escaped, name, fallback } = rest.at(-1) as Record<string, string | undefined>;
@@ -54,7 +68,7 @@ function fillText(text: string, env: Environment, { missing, inSql }: FillNotes,
     if (value && isSql) inSql.set(value, name);
     if (fallback !== undefined) return value || fallback;
     if (value !== undefined) return value;
-    missing.push({ path, message: `needs the environment variable ${name}, which is not set` });
-    return whole;
+    missing.push({ path, message: `needs the environment variable ${name}, which is not set`, name });
+    return instead?.(name, path) ?? whole;
   });
 }

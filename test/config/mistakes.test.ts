@@ -34,7 +34,9 @@ t.test('reports every mistake at once, with its path and line', async (t) => {
   t.match(found['sources[0].writeKey']?.message, /quotes/);
   t.match(found['sources[1].writeKey']?.message, /NOPE/);
   t.match(found['destinations[0].sources[0]']?.message, /Did you mean shop\?/);
-  t.throws(() => parse(text), { message: /^rollcall\.yaml has 8 mistakes:\n {2}line 1: serviceNam is not/ });
+  t.throws(() => parse(text), {
+    message: /^rollcall\.yaml has 8 mistakes:\n {2}rollcall\.yaml:1:1: serviceNam is not/,
+  });
 });
 
 /** [part of the file, where it goes, path of the mistake, what its message says] */

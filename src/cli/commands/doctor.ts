@@ -75,6 +75,7 @@ async function doctor(options: DoctorOptions, { terminal, setExitCode }: CliCont
     if (state === 'failed') setExitCode(EXIT.failed);
   };
   const { ConfigurationError, loadConfig } = await import('../../config/load.ts');
+  const { showMistake } = await import('../../config/mistakes.ts');
   let config: Config;
   try {
     config = loadConfig(options.config);
@@ -85,14 +86,7 @@ async function doctor(options: DoctorOptions, { terminal, setExitCode }: CliCont
       setExitCode(EXIT.usage);
       return;
     }
-    for (const { path, line, message } of error.mistakes) {
-      show(
-        failed(
-          'configuration',
-          `${error.file}${line === null ? '' : `, line ${line}`}: ${`${path} ${message}`.trim()}`,
-        ),
-      );
-    }
+    for (const mistake of error.mistakes) show(failed('configuration', showMistake(mistake)));
     setExitCode(EXIT.usage);
     return;
   }
@@ -102,7 +96,9 @@ async function doctor(options: DoctorOptions, { terminal, setExitCode }: CliCont
 
 async function* examine(config: Config, options: DoctorOptions, terminal: Terminal): AsyncGenerator<Finding> {
   const sizes = [count(config.destinations.length, 'destination'), count(config.sources.length, 'source')];
-  yield ok('configuration', `${resolve(options.config)} is valid: ${sizes.join(', ')}`);
+  const files = config.sourceFiles.length - 1;
+  const others = files > 0 ? ` with ${count(files, 'file')} that it names` : '';
+  yield ok('configuration', `${resolve(options.config)}${others} is valid: ${sizes.join(', ')}`);
   const { showMistake } = await import('../../config/mistakes.ts');
   for (const each of config.warnings) yield warning('configuration', showMistake(each));
   for (const filter of filtersOf(config)) yield ok(filter.destination, describeFilter(filter));
