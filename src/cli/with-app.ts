@@ -33,6 +33,8 @@ export interface OpenAppOptions {
   readonly untold?: readonly string[];
   /** Creates a missing store. Other commands fail. */
   readonly makesStore?: boolean;
+  /** True if variables of the configuration may be unset. */
+  readonly mayLack?: boolean;
   /** Adapts the configuration for this command, at the start and at every reload. */
   readonly adapt?: (config: Config) => Config;
   readonly onProgress?: (progress: Progress) => void;
@@ -48,17 +50,25 @@ export interface OpenedApp {
 /** Read the configuration, build the service, do the work, and always close what was opened. */
 export async function withApp<T>(
   options: AppCommandOptions,
-  { terminal, serves = false, untold = [], makesStore = false, adapt = (config) => config, onProgress }: OpenAppOptions,
+  {
+    terminal,
+    serves = false,
+    untold = [],
+    makesStore = false,
+    mayLack = false,
+    adapt = (config) => config,
+    onProgress,
+  }: OpenAppOptions,
   work: (opened: OpenedApp) => Promise<T>,
 ): Promise<T> {
   // Loaded only here: commands that need no service start in half the time.
-  const [{ App }, { loadConfig }, { createLogger }] = await Promise.all([
+  const [{ App }, { loadConfig, loadWithoutEnv }, { createLogger }] = await Promise.all([
     import('../app.ts'),
     import('../config/load.ts'),
     import('./logger.ts'),
   ]);
   const file = resolve(options.config);
-  const config = adapt(loadConfig(options.config));
+  const config = adapt(mayLack ? loadWithoutEnv(options.config) : loadConfig(options.config));
   letGroupRead(config);
   if (options.newStore) forgetLostStore(config);
   else if (isUnmade(config)) {

@@ -36,6 +36,24 @@ export function loadConfig(file: string, env: Environment = process.env, mayLack
   return parseConfig(text, { file, folder, env: { ...dotEnv(join(folder, '.env')), ...env }, mayLack });
 }
 
+/** Like `loadConfig`, where variables may be unset. */
+export const loadWithoutEnv = (file: string): Config => loadConfig(file, process.env, true);
+
+/**
+ * A valid configuration as it is written: with the files that it includes and its SQL files, without values of variables.
+ *
+ * @throws ConfigurationError
+ */
+export function loadWritten(file: string): unknown {
+  loadWithoutEnv(file);
+  const path = resolve(file);
+  const folder = dirname(path);
+  const env = { ...dotEnv(join(folder, '.env')), ...process.env };
+  const gathered = gather(readUtf8(path, file), { file, folder, env });
+  if (!('content' in gathered)) throw new ConfigurationError(file, gathered);
+  return withSqlFiles(gathered.content, (part) => dirname(gathered.originOf(part).file.at)).content;
+}
+
 /** Reads variables from a file, if it exists. */
 function dotEnv(path: string): Environment {
   try {

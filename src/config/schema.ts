@@ -241,9 +241,14 @@ export const fileSchema = section(
 /** The checked content of the file, with defaults. */
 export type ConfigFile = z.output<typeof fileSchema>;
 
-/** JSON Schema of the file, for editors. */
-export function configJsonSchema(): object {
-  return z.toJSONSchema(fileSchema, {
+/** An included file. */
+const includedFileSchema = fileSchema
+  .pick({ sources: true, destinations: true, audiences: true, traits: true, engines: true })
+  .partial({ sources: true });
+
+/** JSON Schema of the file, or of those that it includes, for editors. */
+export function configJsonSchema(isIncluded = false): object {
+  return z.toJSONSchema(isIncluded ? includedFileSchema : fileSchema, {
     io: 'input',
     // zod omits examples of values that a schema transforms, such as durations.
     override: ({ zodSchema, jsonSchema }) => {

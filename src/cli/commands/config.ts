@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { CONCERNS } from '../../concern.ts';
-import type { AlertsConfig } from '../../config/config.ts';
+import type { AlertsConfig, Config } from '../../config/config.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { describeDefaultGuard, withDefaultGuard } from '../default-guard.ts';
@@ -14,9 +14,33 @@ const CHECK_HELP = `
 Example:
   $ rollcall config check -c rollcall.yaml
   $ rollcall config check -c rollcall.yaml --sql
+  $ rollcall config check -c rollcall.yaml --sql --no-env    in CI, without secrets
+
+With --no-env a variable that is not set stands for some valid value. Definitions whose engine or SQL needs such a
+variable are not tried, and named; a store that needs one is taken for an empty one.
 
 Exit code 2 when there are mistakes, and 1 if a definition fails with --sql. It also compares what DuckDB guesses of
-files with the whole files. With --json a definition that fails is {"error":{"code","message","key"}}.`;
+files with the whole files. With --json a definition that fails is {"error":{"code","message","key","file","line"}}, one that is not tried
+{"key","untried"}, with the variables, and a mistake {"path","file","line","column","message"}.`;
+
+const DIFF_HELP = `
+Example:
+  $ git worktree add ../base origin/main
+  $ rollcall config diff ../base/rollcall.yaml rollcall.yaml
+
+Both are compared as they are written, with the files that they include and their SQL files. Variables are not filled
+in and may be unset, and secrets are not shown. An audience, trait, destination or source is renamed if its name alone
+is another: the same definition, engine and source, the same webhooks, or the same write key.
+
+With --json a difference is {"section","name","change","from","settings"}: change is added, removed, renamed or changed,
+and settings are {"setting","before","after"}; "definition" is sql, sqlFile, when or value.
+
+Exit codes: 0 no difference, 1 some, 2 a mistake in one of them.`;
+
+const SCHEMA_HELP = `
+Examples:
+  $ rollcall config schema > rollcall.schema.json
+  $ rollcall config schema --included > included.schema.json`;
 
 const RELOAD_HELP = `
 Example:
@@ -33,16 +57,24 @@ export function addConfig(program: Command, context: CliContext): void {
     .addOption(configOption())
     .addOption(jsonOption())
     .option('--sql', 'try each definition in its engine as well, without running it')
+    .option('--no-env', 'let variables be unset')
     .addHelpText('after', CHECK_HELP)
     .action(async (options: CheckOptions) => {
       if ((await check(options, context)) && options.sql) await tryAll(options, context);
     });
   config
+    .command('diff <old> <new>')
+    .description('show what another configuration file changes')
+    .addOption(jsonOption())
+    .addHelpText('after', DIFF_HELP)
+    .action((old: string, now: string, options: JsonOption) => diff(old, now, options, context));
+  config
     .command('schema')
     .description('print the JSON Schema of the configuration file, for editors')
     .addOption(new Option('--json', 'in one line'))
-    .addHelpText('after', '\nExample:\n  $ rollcall config schema > rollcall.schema.json')
-    .action((options: JsonOption) => printSchema(options, context));
+    .option('--included', 'of the files that it includes')
+    .addHelpText('after', SCHEMA_HELP)
+    .action((options: SchemaOptions) => printSchema(options, context));
   config
     .command('reload')
     .description('make the running service apply the changed file')
@@ -63,24 +95,43 @@ interface ReloadOptions extends JsonOption {
 interface CheckOptions extends JsonOption {
   readonly config: string;
   readonly sql?: boolean;
+  readonly env: boolean;
+}
+
+interface SchemaOptions extends JsonOption {
+  readonly included?: boolean;
 }
 
 interface JsonOption {
   readonly json?: boolean;
 }
 
-async function printSchema({ json }: JsonOption, { terminal }: CliContext): Promise<void> {
+async function printSchema({ json, included }: SchemaOptions, { terminal }: CliContext): Promise<void> {
   const { configJsonSchema } = await import('../../config/schema.ts');
-  print(terminal, JSON.stringify(configJsonSchema(), null, json ? 0 : 2));
+  print(terminal, JSON.stringify(configJsonSchema(included), null, json ? 0 : 2));
+}
+
+async function diff(old: string, now: string, { json }: JsonOption, context: CliContext): Promise<void> {
+  const { loadWritten } = await import('../../config/load.ts');
+  const { differencesOf } = await import('../../config/difference.ts');
+  const { differenceText } = await import('../output/difference-text.ts');
+  const differences = differencesOf(loadWritten(old), loadWritten(now));
+  for (const each of differences) {
+    if (json) printJson(context.terminal, each);
+    else print(context.terminal, differenceText(each));
+  }
+  if (differences.length > 0) context.setExitCode(EXIT.failed);
+  else if (!json) print(context.terminal, 'No difference.');
 }
 
 /** Resolves to true if there are no mistakes. */
-async function check({ config: file, json }: CheckOptions, context: CliContext): Promise<boolean> {
-  const { ConfigurationError, loadConfig } = await import('../../config/load.ts');
+async function check({ config: file, json, env }: CheckOptions, context: CliContext): Promise<boolean> {
+  const { ConfigurationError, loadConfig, loadWithoutEnv } = await import('../../config/load.ts');
   const { showMistake } = await import('../../config/mistakes.ts');
   try {
-    const config = loadConfig(file);
+    const config = env ? loadConfig(file) : loadWithoutEnv(file);
     const { sources, destinations, audiences, traits, warnings } = config;
+    const unset = [...new Set(config.unset.map(({ name }) => name))];
     const counts = {
       sources: sources.length,
       destinations: destinations.length,
@@ -98,8 +149,10 @@ async function check({ config: file, json }: CheckOptions, context: CliContext):
         defaultGuard: withDefaultGuard(config),
         alerts,
         warnings,
+        ...(env ? {} : { unset }),
       });
     else print(context.terminal, `${file} is valid: ${summary.join(', ')}.`);
+    if (!json && unset.length > 0) note(context.terminal, `Not set: ${unset.join(', ')}.`);
     if (!json) for (const each of filters) print(context.terminal, `${each.destination} ${describeFilter(each)}`);
     const guard = describeDefaultGuard(config);
     if (!json && guard) print(context.terminal, guard);
@@ -115,21 +168,54 @@ async function check({ config: file, json }: CheckOptions, context: CliContext):
 }
 
 async function tryAll(options: CheckOptions, { terminal, setExitCode }: CliContext): Promise<void> {
-  await withApp(options, { terminal, adapt: withoutMakingStore }, async ({ app, config }) => {
+  const adapt = (config: Config) => withoutMakingStore(withoutUnsetStore(config));
+  await withApp(options, { terminal, adapt, mayLack: !options.env }, async ({ app, config }) => {
     const keys = [...config.audiences, ...config.traits].map(({ key }) => key);
+    const needs = unsetOf(config);
     let failed = 0;
+    let untried = 0;
     for (const key of keys) {
+      const unset = needs(key);
+      if (unset.length > 0) {
+        untried += 1;
+        if (options.json) printJson(terminal, { key, untried: unset });
+        else note(terminal, `${key} was not tried: it needs ${unset.join(', ')}.`);
+        continue;
+      }
       try {
         await app.sync.tryDefinition(key);
       } catch (error) {
         if (terminal.signal.aborted || !(error instanceof RollcallError)) throw error;
         failed += 1;
-        printError(terminal, { code: error.code, message: error.message, key }, options.json);
+        const { file = null, line = null } = config.places.get(key) ?? {};
+        const message = options.json ? error.message : `${file}:${line}: ${error.message}`;
+        printError(terminal, { code: error.code, message, key, file, line }, options.json);
         setExitCode(EXIT.failed);
       }
     }
-    if (!options.json) print(terminal, `${count(keys.length - failed, 'definition')} of ${keys.length} can be run.`);
+    if (!options.json)
+      print(terminal, `${count(keys.length - failed - untried, 'definition')} of ${keys.length} can be run.`);
   });
+}
+
+/** An empty store in place of one whose URL needs a variable that is not set. */
+function withoutUnsetStore(config: Config): Config {
+  const isUnset = config.unset.some(({ path }) => path[0] === 'store');
+  return isUnset ? { ...config, store: { ...config.store, url: 'sqlite::memory:' } } : config;
+}
+
+/** Names the unset variables that an audience or trait needs: in its SQL, and in its engine or the one with its snapshots. */
+function unsetOf({ unset, audiences, traits, engines }: Config): (key: string) => readonly string[] {
+  const items = { audiences, traits };
+  return (key) => {
+    const names = unset.filter(({ path: [section, name, setting] }) => {
+      if (section === 'audiences' || section === 'traits')
+        return setting === 'sql' && items[section][Number(name)]?.key === key;
+      const engine = [...audiences, ...traits].find((each) => each.key === key)?.engine ?? '';
+      return section === 'engines' && (name === engine || name === engines[engine]?.snapshots);
+    });
+    return [...new Set(names.map(({ name }) => name))];
+  };
 }
 
 function alertsOf({ hooks, rules }: AlertsConfig) {

@@ -7,6 +7,7 @@ import { type CliContext, EXIT } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { hint, nowOption } from '../options.ts';
 import { howPaused, isPausedIn } from '../output/paused-since.ts';
+import { type Planned, planMarkdown } from '../output/plan-markdown.ts';
 import { oddRows } from '../output/run-table.ts';
 import { count, inLine, note, print, printError, printJson, type Terminal } from '../output/terminal.ts';
 import { truncated } from '../output/text-width.ts';
@@ -17,17 +18,20 @@ interface PlanOptions extends AppCommandOptions {
   readonly now?: number;
   readonly sql?: boolean;
   readonly exitCode?: boolean;
+  readonly markdown?: boolean;
 }
 
 const HELP = `
 Example:
   $ rollcall plan -c rollcall.yaml big_spenders
   $ rollcall plan -c rollcall.yaml big_spenders --sql
-  $ rollcall plan -c rollcall.yaml --exit-code     as a check of a pull request
+  $ rollcall plan -c rollcall.yaml --exit-code                   as a check of a pull request
+  $ rollcall plan -c rollcall.yaml --markdown > plan.md          as a comment of it
 
 Nothing is written. For short definitions it counts the people who pass each condition; with --json that is funnel, a
 list of {"path","condition","people","left"}. --json has samples as whole bodies; an audience that can't be planned
-is {"error":{"code","message","key"}}, and the exit code is 1. --sql opens nothing; with --json it is {"key","kind",
+is {"error":{"code","message","key"}}, and the exit code is 1. --markdown has samples too, at most 60,000 characters in
+all. --sql opens nothing; with --json it is {"key","kind",
 "engine","sql"}.`;
 
 export function addPlan(program: Command, context: CliContext): void {
@@ -35,6 +39,7 @@ export function addPlan(program: Command, context: CliContext): void {
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .addOption(nowOption())
     .option('--sql', 'print the SQL instead, also of short definitions; --now fills in $now')
+    .option('--markdown', 'print a table for a comment of a pull request')
     .option('--exit-code', 'exit with 3 if a sync would be held')
     .addHelpText('after', HELP)
     .action((keys: string[], options: PlanOptions) => (options.sql ? showSql : plan)(keys, options, context));
@@ -66,6 +71,7 @@ async function plan(
     const renamed: string[] = [];
     let isHeld = false;
     let hasFailed = false;
+    const planned: Planned[] = [];
     for (const key of keys.length > 0 ? keys : all) {
       try {
         const [each] = await app.sync.plan([key], { now: options.now });
@@ -73,7 +79,8 @@ async function plan(
         const paused = howPaused(key, config, each.paused);
         if (options.json) printJson(terminal, { ...each, paused: planLine(each).paused });
         if (options.json && isPausedIn(config, key)) note(terminal, `${key} is ${paused}.`);
-        if (!options.json) print(terminal, describePlan(each, paused, options));
+        if (options.markdown) planned.push({ plan: each });
+        else if (!options.json) print(terminal, describePlan(each, paused, options));
         isHeld ||= each.held !== null || each.unfinished.some(({ state }) => state === 'held');
         if (each.renamedFrom) renamed.push(each.renamedFrom);
       } catch (error) {
@@ -81,9 +88,11 @@ async function plan(
         if (terminal.signal.aborted || !(error instanceof RollcallError) || error.code === 'unknown_audience')
           throw error;
         printError(terminal, { code: error.code, message: error.message, key }, options.json);
+        planned.push({ key, failed: `${error.code}: ${error.message}` });
         hasFailed = true;
       }
     }
+    if (options.markdown) print(terminal, planMarkdown(planned));
     if (hasFailed) setExitCode(EXIT.failed);
     else if (options.exitCode && isHeld) setExitCode(EXIT.held);
     await noteOrphans(app, terminal, options, renamed);
@@ -92,7 +101,8 @@ async function plan(
 }
 
 /** Print the destinations that will be notified, once they are back, that an audience has ended. */
-function printEnded({ key, kind, lapsed }: AudienceRecord, { json }: PlanOptions, terminal: Terminal): void {
+function printEnded({ key, kind, lapsed }: AudienceRecord, { json, markdown }: PlanOptions, terminal: Terminal): void {
+  if (markdown) return;
   if (json) printJson(terminal, { key, kind, ended: true, away: lapsed });
   else if (lapsed.length > 0) {
     const value = kind === 'trait' ? 'null' : 'false';

@@ -84,6 +84,9 @@ interface PrintedFailure {
   readonly message: string;
   /** The audience or trait that it is about, if any. */
   readonly key?: string;
+  /** The place in the configuration that it is about, if any. */
+  readonly file?: string | null;
+  readonly line?: number | null;
 }
 
 /** `1 run`, `2 runs`. */
