@@ -6,6 +6,6 @@ export interface About {
 }
 
 /** The notes alone. */
-export function aboutOf({ description, owner, labels }: { readonly [K in keyof About]: About[K] | undefined }): About {
+export function aboutOf({ description, owner, labels }: { readonly [K in keyof About]?: About[K] | undefined }): About {
   return { ...(description && { description }), ...(owner && { owner }), ...(labels && { labels }) };
 }

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Dispatcher } from 'undici';
 import { createSync, type Progress, type Sync } from '../jobs/index.ts';
+import { aboutOf } from './about.ts';
 import { type Accept, createAccept } from './accept.ts';
 import { Audit } from './admin/audit.ts';
 import { standingOf } from './admin/concerns.ts';
@@ -198,6 +199,11 @@ export class App {
     return new AlertWatch({
       ...{ store, clock, log: this.options.log, accept },
       config: () => this.config.alerts,
+      aboutOf: ({ audience, destination }) => {
+        const { audiences, traits, destinations } = this.config;
+        const named = [...audiences, ...traits].find(({ key }) => key === audience);
+        return aboutOf(named ?? destinations.find(({ name }) => name === destination) ?? {});
+      },
       concerns: async (before) => (await this.standing(before)).concerns,
     });
   }

@@ -1,4 +1,5 @@
 import memoize from 'lodash/memoize.js';
+import { type About, aboutOf } from '../../src/about.ts';
 import type { Config } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { AudiencePause, AudienceRecord, Records, Run, RunState, Store } from '../../src/store/port.ts';
@@ -18,7 +19,7 @@ const RECENT = [TREND + 2, 40] as const;
 const LATE = 2 * 60_000;
 const UNFINISHED: readonly RunState[] = ['staged', 'sending', 'committed'];
 
-export interface AudienceStatus {
+export interface AudienceStatus extends About {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
   readonly engine: string;
@@ -144,6 +145,7 @@ function statusOf(
     paused,
     live,
     todo: todoOf(key, state, runs),
+    ...aboutOf(computation ?? {}),
   };
 }
 

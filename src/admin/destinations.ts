@@ -1,9 +1,10 @@
+import { type About, aboutOf } from '../about.ts';
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { nothingNamed } from '../kernel/spelling.ts';
 import type { Queue, Records } from '../store/port.ts';
 
-export interface DestinationStatus {
+export interface DestinationStatus extends About {
   readonly destination: string;
   /** State in the local configuration. */
   readonly state: 'enabled' | 'disabled' | 'not configured';
@@ -38,15 +39,15 @@ export async function destinationStatuses(
   const removedAfter = Math.max(delivery.removedAfter, ...[...rosters.values()].map((roster) => roster.removedAfter));
   const orphans = new Map(unknown.map((orphan) => [orphan.destination, orphan]));
   const backlogs = new Map(counted.map((backlog) => [backlog.destination, backlog]));
-  const enabled = new Map(destinations.map((destination) => [destination.name, destination.enabled]));
+  const known = new Map(destinations.map((destination) => [destination.name, destination]));
   const held = [...backlogs.values()].filter(({ pending, dead }) => pending + dead > 0);
-  const names = new Set([...enabled.keys(), ...processes.keys(), ...held.map(({ destination }) => destination)]);
+  const names = new Set([...known.keys(), ...processes.keys(), ...held.map(({ destination }) => destination)]);
   return [...names].toSorted().map((destination) => {
     const { since = null, unknownFor = 0 } = orphans.get(destination) ?? {};
-    const configured = enabled.get(destination);
+    const configured = known.get(destination);
     return {
       destination,
-      state: configured === undefined ? 'not configured' : configured ? 'enabled' : 'disabled',
+      state: configured === undefined ? 'not configured' : configured.enabled ? 'enabled' : 'disabled',
       processes: processes.get(destination) ?? 0,
       pending: backlogs.get(destination)?.pending ?? 0,
       dead: backlogs.get(destination)?.dead ?? 0,
@@ -54,6 +55,7 @@ export async function destinationStatuses(
       unknownSince: since === null ? null : new Date(since).toISOString(),
       unknownFor,
       removedAfter,
+      ...aboutOf(configured ?? {}),
     };
   });
 }

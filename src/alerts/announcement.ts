@@ -1,4 +1,5 @@
-import { type ConcernKind, RULES } from '../concern.ts';
+import type { About } from '../about.ts';
+import { type Concern, type ConcernKind, RULES } from '../concern.ts';
 import type { AlertHook, AlertsConfig } from '../config/config.ts';
 import { type Destination, endpointId } from '../destination.ts';
 import { isoTime } from '../kernel/timestamp.ts';
@@ -35,6 +36,8 @@ interface AnnouncementOptions {
   readonly link: string | null;
   /** Milliseconds since 1970. */
   readonly at: number;
+  /** The configuration's notes on the audience or destination that a concern is about. */
+  readonly aboutOf?: (concern: Concern) => About;
 }
 
 /**
@@ -44,13 +47,15 @@ interface AnnouncementOptions {
 export function announcementMessage(
   hook: AlertHook,
   announcement: Announcement,
-  { link, at }: AnnouncementOptions,
+  { link, at, aboutOf = () => ({}) }: AnnouncementOptions,
 ): Message | null {
   const { id, isOver } = announcement;
   const alerts = announcement.alerts.filter(({ about }) => about.destination !== destinationOf(hook));
   const [first] = alerts;
   if (!first) return null;
-  const items = alerts.slice(0, LISTED).map((alert) => ({ ...itemOf(alert, link), alert: alert.id }));
+  const items = alerts
+    .slice(0, LISTED)
+    .map((alert) => ({ ...itemOf(alert, link), alert: alert.id, ...aboutOf(alert.about) }));
   const more = alerts.length - items.length;
   const title = titleOf(first.about.kind, alerts.length, isOver);
   const messageId = `alert-${id}-${endpointId(hook.name, '')}`;

@@ -4,6 +4,7 @@ interface Item {
   readonly message: string;
   /** The page about it; null if the pages' address is not known. */
   readonly link: string | null;
+  readonly owner?: string;
 }
 
 interface AnnouncementText {
@@ -25,7 +26,7 @@ export function chatBody(format: Exclude<AlertHook['format'], 'json'>, announcem
 
 function slack({ title, items, more, isOver }: AnnouncementText): object {
   const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
-  const lines = items.map(({ message, link }) => `• ${escaped(short(message))}${link ? ` <${link}|Look>` : ''}`);
+  const lines = items.map(({ link, ...item }) => `• ${escaped(said(item))}${link ? ` <${link}|Look>` : ''}`);
   const heading = `${isOver ? ':white_check_mark:' : ':rotating_light:'} *${escaped(title)}*`;
   const text = [heading, ...lines, ...furtherOnes(more)].join('\n');
   return { text: `${title}: ${escaped(short(items[0]?.message ?? ''))}`, blocks: [section(text)] };
@@ -37,7 +38,7 @@ const RED = 0xc0_39_2b;
 const GREEN = 0x27_ae_60;
 
 function discord({ title, items, more, isOver }: AnnouncementText): object {
-  const lines = items.map(({ message, link }) => `- ${plain(short(message))}${link ? ` [Look](${link})` : ''}`);
+  const lines = items.map(({ link, ...item }) => `- ${plain(said(item))}${link ? ` [Look](${link})` : ''}`);
   const description = cut([...lines, ...furtherOnes(more)].join('\n'), 4_096);
   return {
     // Our names may look like mentions.
@@ -48,7 +49,7 @@ function discord({ title, items, more, isOver }: AnnouncementText): object {
 
 function teams({ title, items, more, isOver }: AnnouncementText): object {
   const text = (text: string, further: object = {}) => ({ type: 'TextBlock', text, wrap: true, ...further });
-  const lines = items.map(({ message, link }) => text(`${plain(short(message))}${link ? ` [Look](${link})` : ''}`));
+  const lines = items.map(({ link, ...item }) => text(`${plain(said(item))}${link ? ` [Look](${link})` : ''}`));
   const heading = text(plain(title), { weight: 'Bolder', size: 'Medium', color: isOver ? 'Good' : 'Attention' });
   const content = {
     $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
@@ -61,6 +62,8 @@ function teams({ title, items, more, isOver }: AnnouncementText): object {
 const furtherOnes = (more: number) => (more > 0 ? [`And ${more} more.`] : []);
 /** Escape Markdown in foreign text. */
 const plain = (text: string) => text.replaceAll(/[\\`*_{}[\]()#+!|<>~@]/g, '\\$&');
+const said = ({ message, owner }: Pick<Item, 'message' | 'owner'>) =>
+  `${short(message)}${owner === undefined ? '' : ` (owner: ${owner})`}`;
 const short = (text: string) => cut(text.split('\n', 1)[0] ?? '', MESSAGE);
 
 function cut(text: string, length: number): string {

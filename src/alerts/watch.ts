@@ -1,3 +1,4 @@
+import type { About } from '../about.ts';
 import type { Accept } from '../accept.ts';
 import type { Concern } from '../concern.ts';
 import type { AlertsConfig } from '../config/config.ts';
@@ -23,6 +24,8 @@ interface WatchParts {
   readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
   readonly accept: Accept;
   readonly config: () => AlertsConfig;
+  /** The configuration's notes on the audience or destination that a concern is about. */
+  readonly aboutOf: (concern: Concern) => About;
   /** Everything that needs a person now. `before` is the result of the last check. */
   readonly concerns: (before: readonly Concern[]) => Promise<readonly Concern[]>;
 }
@@ -106,12 +109,12 @@ export class AlertWatch {
 
   /** After a crash between accepting and saving, the same ids are accepted again, and are ignored as duplicates. */
   private async send(announcement: Announcement, settings: AlertsConfig, fence: Fence): Promise<void> {
-    const { accept, store, clock, log } = this.parts;
+    const { accept, store, clock, log, aboutOf } = this.parts;
     const [title] = announcement.alerts.map(({ about }) => about.message);
     const fields = { event: announcement.isOver ? 'alert_closed' : 'alert_opened', alerts: announcement.alerts.length };
     const names = alertDestinations(settings).map(({ name }) => name);
     for (const [place, hook] of settings.hooks.entries()) {
-      const message = announcementMessage(hook, announcement, { link: settings.link, at: clock.now() });
+      const message = announcementMessage(hook, announcement, { link: settings.link, at: clock.now(), aboutOf });
       if (message) await accept(ALERT_SOURCE, [message], { to: [names[place] ?? ''] });
     }
     await store.saveAlerts(

@@ -1,3 +1,4 @@
+import { configJsonSchema } from '../config/schema.ts';
 import { VERSION } from '../kernel/version.ts';
 
 export interface Starter {
@@ -18,6 +19,7 @@ export function starterFiles(starter: Starter): ReadonlyMap<string, string> {
     files.set('receiver/package.json', RECEIVER_PACKAGE);
     files.set('receiver/tsconfig.json', RECEIVER_TSCONFIG);
   }
+  files.set('rollcall.schema.json', json(configJsonSchema()));
   // Last, because it marks the project as complete: until it exists, `init` can be run again.
   files.set('rollcall.yaml', configuration(starter));
   return files;
@@ -33,7 +35,9 @@ const configuration = ({
   port,
   receiverPort,
   sample,
-}: Starter) => `# All settings: docs/configuration.md in node_modules/rollcall. Check this file: rollcall config check
+}: Starter) => `# yaml-language-server: $schema=./rollcall.schema.json
+# All settings: docs/configuration.md in node_modules/rollcall. Check this file: rollcall config check
+# After an update, so that your editor knows new settings: rollcall config schema > rollcall.schema.json
 # Secrets come from the environment, or from the file .env beside this one.
 store: sqlite:./rollcall.db
 listen: { port: ${port} }

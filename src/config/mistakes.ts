@@ -33,12 +33,18 @@ export class ConfigurationError extends RollcallError {
     const count = mistakes.length === 1 ? 'a mistake' : `${mistakes.length} mistakes`;
     super(
       'bad_configuration',
-      [`${file} has ${count}:`, ...mistakes.map((mistake) => `  ${showMistake(mistake)}`)].join('\n'),
+      [
+        `${file} has ${count}:`,
+        ...mistakes.map((each) => `  ${isOf(file, each) ? each.message : showMistake(each)}`),
+      ].join('\n'),
     );
     this.file = file;
     this.mistakes = mistakes;
   }
 }
+
+/** True for a mistake of the file as a whole, which need not be named again. */
+const isOf = (file: string, mistake: ShownMistake) => mistake.file === file && mistake.line === null;
 
 export function showMistake({ path, message, ...place }: ShownMistake): string {
   return `${showPlace(place)}: ${path === '' ? '' : `${path} `}${message}`;

@@ -46,6 +46,7 @@ async function bench(t: Test, top = TWO_HOOKS): Promise<Bench> {
     watch() {
       const watch = new AlertWatch({
         ...{ store, clock, log: { warn() {}, info() {} }, config: () => alerts },
+        aboutOf: ({ destination }) => (destination === 'crm' ? { owner: 'growth', labels: { tier: 'gold' } } : {}),
         accept: async (_source, [message], { to = [] } = {}) => {
           if (made.refuses) throw new RollcallError('store_full', 'no room');
           if (message && !seen.has(message.messageId)) made.sent.push({ to: to.join(), body: message.body });
@@ -91,6 +92,7 @@ t.test('notifies each hook when an alert opens and closes, in its format', async
       alerts: [
         {
           ...{ subject: 'id-crm', destination: 'crm', audience: null, message: 'crm does not answer.' },
+          ...{ owner: 'growth', labels: { tier: 'gold' } },
           link: 'https://rollcall.example.com/endpoints/id-crm',
         },
       ],

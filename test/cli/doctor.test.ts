@@ -163,7 +163,10 @@ t.test('reports mistakes of the configuration as findings', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9', 'serviceNam: x\n');
   const { code, find } = await examine(config);
   t.equal(code, 2);
-  t.match(find('configuration'), { state: 'failed', message: /rollcall\.yaml:12:1: serviceNam .*Did you mean serviceName/ });
+  t.match(find('configuration'), {
+    state: 'failed',
+    message: /rollcall\.yaml:12:1: serviceNam .*Did you mean serviceName/,
+  });
   t.match((await examine(`${config}.none`)).find('configuration'), { state: 'failed' });
 });
 

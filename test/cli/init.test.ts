@@ -64,7 +64,7 @@ t.test('overwrites nothing, and refuses a second project', async (t) => {
   await writeFile(join(root, 'orders.csv'), 'mine');
   await writeFile(join(root, '.gitignore'), '.env\ndist');
   const first = await rollcall(['init', root, '--no-receiver', '--json']);
-  t.match(jsonLines(first), [{ files: ['.gitignore', '.env', 'rollcall.yaml'] }]);
+  t.match(jsonLines(first), [{ files: ['.gitignore', '.env', 'rollcall.schema.json', 'rollcall.yaml'] }]);
   t.equal(await readFile(join(root, 'orders.csv'), 'utf8'), 'mine');
   t.equal(
     await readFile(join(root, '.gitignore'), 'utf8'),
@@ -117,7 +117,15 @@ t.test('completes a project that could not be written at once', async (t) => {
   const secrets = await readFile(join(root, '.env'), 'utf8');
   await rm(join(root, 'receiver'));
   t.match(jsonLines(await rollcall(['init', root, '--json'])), [
-    { files: ['receiver/receiver.ts', 'receiver/package.json', 'receiver/tsconfig.json', 'rollcall.yaml'] },
+    {
+      files: [
+        'receiver/receiver.ts',
+        'receiver/package.json',
+        'receiver/tsconfig.json',
+        'rollcall.schema.json',
+        'rollcall.yaml',
+      ],
+    },
   ]);
   t.equal(await readFile(join(root, '.env'), 'utf8'), secrets);
 });

@@ -65,7 +65,10 @@ t.test('exits 2 on a mistake of the configuration, and names its line', async (t
   const folder = t.testdir();
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the configuration file
   await writeFile(join(folder, 'rollcall.yaml'), 'sources:\n  - { id: shop, writeKey: "${SHOP_KEY}" }\n');
-  t.match(await run(['start'], { cwd: folder }), { code: 2, stderr: /rollcall\.yaml:2:\d+: sources\[0\]\.writeKey .*SHOP_KEY/ });
+  t.match(await run(['start'], { cwd: folder }), {
+    code: 2,
+    stderr: /rollcall\.yaml:2:\d+: sources\[0\]\.writeKey .*SHOP_KEY/,
+  });
   const env = { SHOP_KEY: 'x', ROLLCALL_CONFIG: join(folder, 'rollcall.yaml') };
   t.match(await run(['config', 'check'], { env }), { code: 0, stdout: /is valid/ });
   const empty = { SHOP_KEY: 'x', ROLLCALL_CONFIG: '' };

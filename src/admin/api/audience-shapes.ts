@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { listPaging } from './list.ts';
-import { instant, paging, pagingByUser, reason, reasonCounts, time } from './shapes.ts';
+import { about, instant, paging, pagingByUser, reason, reasonCounts, time } from './shapes.ts';
 
 const todo = z.discriminatedUnion('do', [
   z.object({ do: z.literal('decide'), run: z.string(), reason: z.string() }),
@@ -55,6 +55,7 @@ export const audience = z.object({
     .nullable()
     .describe('Null for what is not live.'),
   todo: todo.nullable().describe('The next step of a person.'),
+  ...about,
 });
 
 const threshold = z.union([z.object({ count: z.number() }), z.object({ percent: z.number() })]).nullable();

@@ -6,7 +6,7 @@ import type { Store } from '../../store/port.ts';
 import { destinationStatuses, dropDestination, goneDestination } from '../destinations.ts';
 import { listPaging, pageThrough } from './list.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
-import { pageOf, time } from './shapes.ts';
+import { about, pageOf, time } from './shapes.ts';
 
 const destination = z.object({
   destination: z.string(),
@@ -18,6 +18,7 @@ const destination = z.object({
   unknownSince: time.nullable(),
   unknownFor: z.number(),
   removedAfter: z.number(),
+  ...about,
 });
 
 const destinationDetail = destination.extend({

@@ -69,3 +69,10 @@ export function given<T extends object>(filter: T): { [K in keyof T]?: Exclude<T
 
 export const done = z.object({ done: z.literal(true) });
 export const DONE = { done: true } as const;
+
+/** Notes of the configuration; absent where it has none. */
+export const about = {
+  description: z.string().optional(),
+  owner: z.string().optional(),
+  labels: z.record(z.string(), z.string()).optional(),
+};

@@ -10,7 +10,7 @@ import { hint } from '../options.ts';
 import { duration } from '../output/duration.ts';
 import { isPausedIn } from '../output/paused-since.ts';
 import { stateColours } from '../output/state-colours.ts';
-import { table } from '../output/table.ts';
+import { table, withOwners } from '../output/table.ts';
 import { note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
@@ -35,7 +35,8 @@ With --json an audience is {"key","kind","engine","source","state","members","tr
 is null or {"since","by"}: a person paused it. todo is null or says what a person has to do: {"do":"decide","run",
 "reason"}, {"do":"repair","run","code","reason","since"} or {"do":"retire"}. since is when the first of the failures
 in a row began. live is null or {"lag","progress","ids","due","hold"}: milliseconds behind, from 0 to 1 while it is
-computed over the log, ids kept, people who may change by time alone, and why nothing is sent.`;
+computed over the log, ids kept, people who may change by time alone, and why nothing is sent. description, owner and
+labels are there if the configuration has them.`;
 
 const PAUSE_HELP = `
 Example:
@@ -145,7 +146,7 @@ function statusTable(statuses: readonly AudienceStatus[], now: number, terminal:
             : `in ${duration(Math.max(0, nextRunAt - now))}`,
     ],
   );
-  return table(header, rows, { width: terminal.stdout.columns, flexible: ['audience'] });
+  return table(...withOwners(header, rows, statuses), { width: terminal.stdout.columns, flexible: ['audience'] });
 }
 
 function liveText({ lag, progress, hold }: NonNullable<AudienceStatus['live']>): string {

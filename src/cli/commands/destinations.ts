@@ -12,7 +12,7 @@ import { type CliContext, EXIT } from '../context.ts';
 import { hint } from '../options.ts';
 import { duration } from '../output/duration.ts';
 import { stateColours } from '../output/state-colours.ts';
-import { table } from '../output/table.ts';
+import { table, withOwners } from '../output/table.ts';
 import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
 
@@ -21,7 +21,7 @@ Destinations of this configuration, of running processes, and of waiting deliver
 process knows keeps its deliveries until processes have run for delivery.removedAfter without it.
 
 With --json a destination is {"destination","state","processes","pending","dead","heldOut","unknownSince",
-"unknownFor","removedAfter"}, times in milliseconds.`;
+"unknownFor","removedAfter"}, times in milliseconds, with description, owner and labels if the configuration has them.`;
 
 const DROP_HELP = `
 Example:
@@ -73,7 +73,7 @@ function statusTable(statuses: readonly DestinationStatus[], terminal: Terminal)
     rest.unknownSince ?? '-',
     rest.unknownSince === null ? '-' : `${duration(rest.unknownFor)} of ${duration(rest.removedAfter)}`,
   ]);
-  return table(header, rows, { width: terminal.stdout.columns, flexible: ['destination'] });
+  return table(...withOwners(header, rows, statuses), { width: terminal.stdout.columns, flexible: ['destination'] });
 }
 
 async function drop(names: readonly string[], options: DropOptions, context: CliContext): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { FunnelStep, Owed, SyncPlan } from '../../../jobs/index.ts';
 import { planLine } from '../../admin/lines.ts';
 import { RollcallError } from '../../kernel/errors.ts';
@@ -39,7 +39,7 @@ export function addPlan(program: Command, context: CliContext): void {
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .addOption(nowOption())
     .option('--sql', 'print the SQL instead, also of short definitions; --now fills in $now')
-    .option('--markdown', 'print a table for a comment of a pull request')
+    .addOption(new Option('--markdown', 'print a table for a comment of a pull request').conflicts('json'))
     .option('--exit-code', 'exit with 3 if a sync would be held')
     .addHelpText('after', HELP)
     .action((keys: string[], options: PlanOptions) => (options.sql ? showSql : plan)(keys, options, context));

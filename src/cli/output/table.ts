@@ -107,3 +107,13 @@ function twoLines(
     }) ?? null
   );
 }
+
+/** Adds a column of owners if anything in the table has one. */
+export function withOwners(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  items: readonly { readonly owner?: string }[],
+): [header: readonly string[], rows: readonly (readonly string[])[]] {
+  if (items.every(({ owner }) => owner === undefined)) return [header, rows];
+  return [[...header, 'owner'], rows.map((row, index) => [...row, items[index]?.owner ?? '-'])];
+}

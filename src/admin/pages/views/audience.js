@@ -10,6 +10,7 @@ import { Pages } from '../search.js';
 import { Sizes } from '../trends.js';
 import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Names, Section, State, Table, Time } from '../ui.js';
 import { audienceAddress, firstLine } from './audiences.js';
+import { notesOf } from './notes.js';
 import { changesOf, Decision, runAddress } from './run.js';
 
 const RUNS = 60;
@@ -231,13 +232,14 @@ function Members({ audience }) {
 }
 
 /** @param {{ audience: any }} props */
-function Definition({ audience: { definition, source, engine, kind } }) {
+function Definition({ audience: { definition, source, engine, kind, ...about } }) {
   const { name, timezone, timeout, guard, destinations } = definition;
   /** @param {any} threshold */
   const limit = (threshold) =>
     threshold === null ? 'any number' : 'percent' in threshold ? `${threshold.percent} %` : number(threshold.count);
   return html`<${Section} title="Definition"><${Facts} items=${[
     ['Name', name],
+    ...notesOf(about),
     ['Speaks as source', html`<a href=${`/sources?source=${encodeURIComponent(source)}`}>${source}</a>`],
     ['Engine', engine],
     [

@@ -22,10 +22,14 @@ function List({ all, query }) {
   const { find = '', state = '' } = query;
   const states = [...new Set(all.map((each) => each.state))].toSorted();
   const shown = all
-    .filter((each) => each.key.includes(find.toLowerCase()) && (state === '' || each.state === state))
+    .filter(
+      (each) =>
+        `${each.key} ${each.owner ?? ''}`.toLowerCase().includes(find.toLowerCase()) &&
+        (state === '' || each.state === state),
+    )
     // Those that need a person go first. The others keep their order.
     .toSorted((one, other) => Number(one.todo === null) - Number(other.todo === null));
-  return html`<${Filters} find="Name" choices=${[{ name: 'state', title: 'State', options: states.map((each) => [each, `${each} (${all.filter((one) => one.state === each).length})`]) }]} />
+  return html`<${Filters} find="Name or owner" choices=${[{ name: 'state', title: 'State', options: states.map((each) => [each, `${each} (${all.filter((one) => one.state === each).length})`]) }]} />
     ${
       shown.length === 0
         ? html`<${Empty} title="No audience is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
@@ -42,8 +46,8 @@ const COLUMNS = [
   {
     title: 'Name',
     wide: true,
-    cell: ({ key, kind, todo }) =>
-      html`<a href=${audienceAddress(key)}>${key}</a>${kind === 'trait' ? html` <span class="soft">trait</span>` : null}${todo?.reason ? html`<small>${firstLine(todo.reason)}</small>` : null}`,
+    cell: ({ key, kind, todo, owner }) =>
+      html`<a href=${audienceAddress(key)}>${key}</a>${kind === 'trait' ? html` <span class="soft">trait</span>` : null}${owner ? html` <span class="soft">${owner}</span>` : null}${todo?.reason ? html`<small>${firstLine(todo.reason)}</small>` : null}`,
   },
   { title: 'State', cell: ({ state }) => html`<${State} of=${state} />` },
   { title: 'Members', number: true, cell: ({ members }) => (members === null ? '–' : number(members)) },

@@ -8,6 +8,7 @@ import { refreshAll, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from '../ui.js';
 import { ENOUGH, endpointAddress } from './endpoints.js';
+import { notesOf } from './notes.js';
 
 const ATTEMPTS = 25;
 const ADVICE = {
@@ -146,10 +147,11 @@ function Destination({ name }) {
   /** @param {string[] | null} list */
   const all = (list) => (list === null ? 'all' : list.length === 0 ? 'none' : html`<${Names} names=${list} />`);
   return html`<${Section} title="Destination"><${Loaded} live=${live}>${(
-    /** @type {any} */ { definition, processes },
+    /** @type {any} */ { definition, processes, ...about },
   ) =>
     definition &&
     html`<${Facts} items=${[
+      ...notesOf(about),
       [
         'Sources',
         definition.sources.length === 0
