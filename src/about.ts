@@ -1,11 +1,15 @@
 /** Notes of people about an audience, trait or destination. They change nothing but what lists, pages and alerts show. */
-export interface About {
+export interface Annotations {
   readonly description?: string;
   readonly owner?: string;
   readonly labels?: Readonly<Record<string, string>>;
 }
 
 /** The notes alone. */
-export function aboutOf({ description, owner, labels }: { readonly [K in keyof About]?: About[K] | undefined }): About {
+export function aboutOf({
+  description,
+  owner,
+  labels,
+}: { readonly [K in keyof Annotations]?: Annotations[K] | undefined }): Annotations {
   return { ...(description && { description }), ...(owner && { owner }), ...(labels && { labels }) };
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { About } from './about.ts';
+import type { Annotations } from './about.ts';
 import type { IpMode } from './kernel/ip.ts';
 import type { MessageType } from './message-types.ts';
 
@@ -70,7 +70,7 @@ export type MembershipMode = (typeof MEMBERSHIP_MODES)[number];
 export type ColumnChoice = Readonly<Record<string, 'plain' | 'sha256'>>;
 
 /** A "Webhooks" setting: 1 to 5 endpoints, a shared secret, the sources connected to it. */
-export interface Destination extends About {
+export interface Destination extends Annotations {
   readonly name: string;
   readonly enabled: boolean;
   readonly sources: readonly string[];

@@ -1,5 +1,5 @@
 import memoize from 'lodash/memoize.js';
-import { type About, aboutOf } from '../../src/about.ts';
+import { type Annotations, aboutOf } from '../../src/about.ts';
 import type { Config } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import type { AudiencePause, AudienceRecord, Records, Run, RunState, Store } from '../../src/store/port.ts';
@@ -19,7 +19,7 @@ const RECENT = [TREND + 2, 40] as const;
 const LATE = 2 * 60_000;
 const UNFINISHED: readonly RunState[] = ['staged', 'sending', 'committed'];
 
-export interface AudienceStatus extends About {
+export interface AudienceStatus extends Annotations {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
   readonly engine: string;

@@ -1,10 +1,10 @@
-import { type About, aboutOf } from '../about.ts';
+import { type Annotations, aboutOf } from '../about.ts';
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { nothingNamed } from '../kernel/spelling.ts';
 import type { Queue, Records } from '../store/port.ts';
 
-export interface DestinationStatus extends About {
+export interface DestinationStatus extends Annotations {
   readonly destination: string;
   /** State in the local configuration. */
   readonly state: 'enabled' | 'disabled' | 'not configured';

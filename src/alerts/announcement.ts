@@ -1,4 +1,4 @@
-import type { About } from '../about.ts';
+import type { Annotations } from '../about.ts';
 import { type Concern, type ConcernKind, RULES } from '../concern.ts';
 import type { AlertHook, AlertsConfig } from '../config/config.ts';
 import { type Destination, endpointId } from '../destination.ts';
@@ -37,7 +37,7 @@ interface AnnouncementOptions {
   /** Milliseconds since 1970. */
   readonly at: number;
   /** The configuration's notes on the audience or destination that a concern is about. */
-  readonly aboutOf?: (concern: Concern) => About;
+  readonly aboutOf?: (concern: Concern) => Annotations;
 }
 
 /**

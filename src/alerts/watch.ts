@@ -1,4 +1,4 @@
-import type { About } from '../about.ts';
+import type { Annotations } from '../about.ts';
 import type { Accept } from '../accept.ts';
 import type { Concern } from '../concern.ts';
 import type { AlertsConfig } from '../config/config.ts';
@@ -25,7 +25,7 @@ interface WatchParts {
   readonly accept: Accept;
   readonly config: () => AlertsConfig;
   /** The configuration's notes on the audience or destination that a concern is about. */
-  readonly aboutOf: (concern: Concern) => About;
+  readonly aboutOf: (concern: Concern) => Annotations;
   /** Everything that needs a person now. `before` is the result of the last check. */
   readonly concerns: (before: readonly Concern[]) => Promise<readonly Concern[]>;
 }

@@ -1,9 +1,9 @@
-import type { About } from '../about.ts';
+import type { Annotations } from '../about.ts';
 import type { ConcernKind, RuleSettings } from '../concern.ts';
 import type { Condition } from '../definition/conditions.ts';
 import type { TraitValue } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
-import type { Path, Place, ShownMistake } from './mistakes.ts';
+import type { FilePlace, Path, ShownMistake } from './mistakes.ts';
 
 /** Limits for keeping delivered messages. */
 interface KeptMessagesConfig {
@@ -62,7 +62,7 @@ export interface Config {
   /** Variables that are not set, if they may be. Other values stand in for them. */
   readonly unset: readonly UnsetVariable[];
   /** Where each audience and trait stands, by key. */
-  readonly places: ReadonlyMap<string, Place>;
+  readonly places: ReadonlyMap<string, FilePlace>;
   readonly logLevel: string;
   /** Settings that are allowed but probably mistakes. */
   readonly warnings: readonly ShownMistake[];
@@ -226,7 +226,7 @@ export interface ModuleConfig {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-interface ComputationConfig extends About {
+interface ComputationConfig extends Annotations {
   readonly name: string;
   /** The trait's key in bodies. If a trait's query has several columns, their names are the keys. */
   readonly key: string;

@@ -2,7 +2,7 @@ import isEqual from 'lodash/isEqual.js';
 import { redactUrl } from '../destination.ts';
 import { keyOf } from './outline.ts';
 
-export interface Difference {
+export interface ConfigDifference {
   readonly section: string;
   /** The key of an audience or trait, the name of others; of single settings the path. */
   readonly name: string;
@@ -33,10 +33,10 @@ const SECTIONS: Readonly<Record<string, { nameOf(item: Item): string; readonly s
 const NAMES = new Set(['id', 'name', 'key']);
 
 /** The differences of two configurations as they are written, by section and name. */
-export function differencesOf(before: unknown, after: unknown): readonly Difference[] {
+export function differencesOf(before: unknown, after: unknown): readonly ConfigDifference[] {
   const [old, now] = [before, after].map((content) => ({ ...(content as object) })) as [Item, Item];
   const named = Object.entries(SECTIONS).flatMap(([section, { nameOf, same }]) => {
-    const [was, is] = [old, now].map((content) => itemsOf(content[section], nameOf)) as [Named, Named];
+    const [was, is] = [old, now].map((content) => itemsOf(content[section], nameOf)) as [NamedItems, NamedItems];
     return sectionDifferences(section, was, is, same);
   });
   const engines = sectionDifferences('engines', enginesOf(old), enginesOf(now), null);
@@ -49,9 +49,9 @@ export function differencesOf(before: unknown, after: unknown): readonly Differe
   return [...named, ...engines, ...others];
 }
 
-type Named = ReadonlyMap<string, Item>;
+type NamedItems = ReadonlyMap<string, Item>;
 
-function itemsOf(items: unknown, nameOf: (item: Item) => string): Named {
+function itemsOf(items: unknown, nameOf: (item: Item) => string): NamedItems {
   return new Map(((items ?? []) as readonly Item[]).map((item) => [nameOf(item), withDefinition(item)]));
 }
 
@@ -60,12 +60,17 @@ function withDefinition({ sql, when, value, ...item }: Item): Item {
   return definition === undefined ? item : { ...item, definition };
 }
 
-const enginesOf = ({ engines }: Item): Named => new Map(Object.entries((engines ?? {}) as Record<string, Item>));
+const enginesOf = ({ engines }: Item): NamedItems => new Map(Object.entries((engines ?? {}) as Record<string, Item>));
 
 /** @param same - settings by which a renamed thing is known; null for all */
-function sectionDifferences(section: string, old: Named, now: Named, same: readonly string[] | null): Difference[] {
+function sectionDifferences(
+  section: string,
+  old: NamedItems,
+  now: NamedItems,
+  same: readonly string[] | null,
+): ConfigDifference[] {
   const gone = new Map([...old].filter(([name]) => !now.has(name)));
-  const found = [...now].flatMap(([name, item]): Difference[] => {
+  const found = [...now].flatMap(([name, item]): ConfigDifference[] => {
     const was = old.get(name);
     if (was) {
       const settings = settingDifferences(was, item);
@@ -79,7 +84,7 @@ function sectionDifferences(section: string, old: Named, now: Named, same: reado
     return [{ section, name, change: 'renamed', from, settings: settingDifferences(former, item) }];
   });
   const removed = [...gone.keys()].map(
-    (name): Difference => ({ section, name, change: 'removed', from: null, settings: [] }),
+    (name): ConfigDifference => ({ section, name, change: 'removed', from: null, settings: [] }),
   );
   return [...found, ...removed];
 }

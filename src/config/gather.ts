@@ -4,10 +4,10 @@ import { type ParsedFile, parseFile } from './document.ts';
 import { isSameFile, matching, readNamed, unreadable } from './files.ts';
 import {
   explain,
+  type FilePlace,
   fromIssue,
   type Mistake,
   type Path,
-  type Place,
   placeIn,
   type ShownMistake,
   showPath,
@@ -180,7 +180,7 @@ function mergedEngines(all: readonly SourceFile[]) {
   return { engines, mistakes };
 }
 
-export const placeOf = ({ file, path }: Origin): Place => ({
+export const placeOf = ({ file, path }: Origin): FilePlace => ({
   file: file.file,
   ...placeIn(file.document, file.lines, path),
 });

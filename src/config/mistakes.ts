@@ -11,14 +11,14 @@ export interface Mistake {
 }
 
 /** A place in one of a configuration's files. Without a line it is the file as a whole. */
-export interface Place {
+export interface FilePlace {
   readonly file: string;
   readonly line: number | null;
   readonly column: number | null;
 }
 
 /** A mistake as it is shown. */
-export interface ShownMistake extends Place {
+export interface ShownMistake extends FilePlace {
   /** Such as `destinations[0].webhooks[1].url`; empty for the file as a whole. */
   readonly path: string;
   readonly message: string;
@@ -51,7 +51,7 @@ export function showMistake({ path, message, ...place }: ShownMistake): string {
 }
 
 /** A place as editors and terminals follow it. */
-export function showPlace({ file, line, column }: Place): string {
+export function showPlace({ file, line, column }: FilePlace): string {
   return line === null ? file : `${file}:${line}:${column}`;
 }
 
@@ -107,7 +107,7 @@ export function showPath(path: Path): string {
 }
 
 /** Where a part stands in its file, or the nearest one around it. */
-export function placeIn(document: Document, lines: LineCounter, path: Path): Omit<Place, 'file'> {
+export function placeIn(document: Document, lines: LineCounter, path: Path): Omit<FilePlace, 'file'> {
   for (let length = path.length; length > 0; length -= 1) {
     const offset = offsetOf(document, path.slice(0, length));
     if (offset !== undefined) return placeAt(lines, offset);
@@ -115,7 +115,7 @@ export function placeIn(document: Document, lines: LineCounter, path: Path): Omi
   return { line: null, column: null };
 }
 
-export function placeAt(lines: LineCounter, offset: number): Omit<Place, 'file'> {
+export function placeAt(lines: LineCounter, offset: number): Omit<FilePlace, 'file'> {
   const { line, col } = lines.linePos(offset);
   return { line, column: col };
 }

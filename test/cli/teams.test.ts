@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { SyncPlan } from '../../jobs/index.ts';
 import { planMarkdown } from '../../src/cli/output/plan-markdown.ts';
-import type { Difference } from '../../src/config/difference.ts';
+import type { ConfigDifference } from '../../src/config/difference.ts';
 import { jsonLines, rollcall, start, workspace } from './helpers.ts';
 
 const EXTRA = `audiences:
@@ -85,7 +85,7 @@ t.test('shows the differences of two configurations, and no secrets', async (t) 
     .replace('name: Spent', 'name: Sum');
   const { code, stdout } = await diff(changed, '--json');
   t.equal(code, 1);
-  const found = jsonLines<Difference>({ stdout });
+  const found = jsonLines<ConfigDifference>({ stdout });
   const brief = found.map(({ section, name, change, from, settings }) =>
     [section, name, change, from ?? '', ...settings.map(({ setting }) => setting)].join(' ').replace('  ', ' '),
   );

@@ -154,7 +154,7 @@ t.test('refuses duplicate names and keys across audiences and traits', async (t)
   const top =
     'traits: [{ name: everyone, source: shop, sql: x }, { name: Other, key: Everyone2, source: shop, sql: x }]';
   t.match(mistakesIn(withParts({ top })), {
-    'traits[0].name': { message: /gives the key everyone, as audiences\[0\] does/ },
+    'traits[0].name': { message: /gives the key everyone, as audiences\[0\] \(rollcall\.yaml:8:5\) does/ },
   });
   const twice = 'sources: [{ id: a, writeKey: k }, { id: a, writeKey: k }]';
   t.match(mistakesIn(twice), {

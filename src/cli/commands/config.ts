@@ -20,8 +20,10 @@ With --no-env a variable that is not set stands for some valid value. Definition
 variable are not tried, and named; a store that needs one is taken for an empty one.
 
 Exit code 2 when there are mistakes, and 1 if a definition fails with --sql. It also compares what DuckDB guesses of
-files with the whole files. With --json a definition that fails is {"error":{"code","message","key","file","line"}}, one that is not tried
-{"key","untried"}, with the variables, and a mistake {"path","file","line","column","message"}.`;
+files with the whole files.
+
+With --json a mistake is {"path","file","line","column","message"}, a definition that fails
+{"error":{"code","message","key","file","line"}}, and one that is not tried {"key","untried"}, with the variables.`;
 
 const DIFF_HELP = `
 Example:

@@ -1,4 +1,4 @@
-import type { Difference } from '../../config/difference.ts';
+import type { ConfigDifference } from '../../config/difference.ts';
 import { inLine } from './terminal.ts';
 import { truncated } from './text-width.ts';
 
@@ -7,12 +7,12 @@ const MARKS = { added: '+', removed: '-', renamed: '>', changed: '~' };
 const LINES = 40;
 const WIDTH = 100;
 
-export function differenceText({ section, name, change, from, settings }: Difference): string {
+export function differenceText({ section, name, change, from, settings }: ConfigDifference): string {
   const head = `${MARKS[change]} ${section}: ${inLine(from === null ? name : `${from} → ${name}`)} ${change}`;
   return [head, ...settings.flatMap(settingLines)].join('\n    ');
 }
 
-function settingLines({ setting, before, after }: Difference['settings'][number]): readonly string[] {
+function settingLines({ setting, before, after }: ConfigDifference['settings'][number]): readonly string[] {
   if ([before, after].every((value) => typeof value === 'string') && /\n/.test(`${before}${after}`))
     return [inLine(setting), ...changedLines(String(before), String(after))];
   return [`${inLine(setting)}: ${shown(before)} → ${shown(after)}`];
