@@ -27,7 +27,7 @@ With --json a mistake is {"path","file","line","column","message"}, a definition
 
 const DIFF_HELP = `
 Example:
-  $ git worktree add ../base origin/main
+  $ git worktree add --detach ../base origin/main
   $ rollcall config diff ../base/rollcall.yaml rollcall.yaml
 
 Both are compared as they are written, with the files that they include and their SQL files. Variables are not filled
