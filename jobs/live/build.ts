@@ -6,7 +6,8 @@ import type { LogScan } from '../../src/store/event-log.ts';
 import { scanFiles } from '../../src/store/events/scan.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
 import type { JobLog } from '../run/run-context.ts';
-import { differences, withoutExcluded } from './differences.ts';
+import type { LiveComputation } from './definitions.ts';
+import { differences, quietKeys, withoutExcluded } from './differences.ts';
 import { standingOf } from './evaluate.ts';
 import type { AskedOfAll } from './facts.ts';
 import { FORGOTTEN, isGone, linksLeft } from './forget.ts';
@@ -25,8 +26,8 @@ interface BuildParts {
   /** Folder of the log's files. */
   readonly folder: string;
   readonly source: string;
-  /** Keys of the definitions whose membership is computed. */
-  readonly keys: ReadonlySet<string>;
+  /** The definitions whose membership is computed. */
+  readonly computations: ReadonlyMap<string, LiveComputation>;
   /** True if the state that serves the source keeps computing other definitions. */
   readonly background: boolean;
   readonly fence: Fence;
@@ -188,17 +189,23 @@ class Building {
   }
 
   private async fill(standings: readonly Standings[], rows: readonly IdRow[]): Promise<void> {
-    const { store, source, keys, fence } = this.parts;
+    const { store, source, computations, fence } = this.parts;
     const deletions = await store.deletions(null);
     const gone = await this.goneFrom(rows, deletions.epoch);
     const those = standings.filter(({ person }) => !gone.users.has(person));
     const users = those.map(({ person }) => person);
-    const found = differences(those, await store.live.membersOf(users, [...keys]), keys, this.now);
+    const found = differences(
+      those,
+      await store.live.membersOf(users, [...computations.keys()]),
+      computations,
+      this.now,
+    );
     const { changes, waiting } = await withoutExcluded(store, source, found, deletions, this.now);
     const { state, done, total } = this;
     await store.live.fillState({
       ...{ fence, state, done, total, changes },
       epoch: deletions.epoch,
+      quiet: quietKeys(found, computations),
       rows: written(dueRows(rowsLeft(rows, gone), waiting)).rows,
     });
   }

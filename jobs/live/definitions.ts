@@ -23,6 +23,10 @@ export function liveComputations(config: SyncConfig, source: string): readonly L
     });
 }
 
+/** True if a change is sent for members who get another value or other columns. */
+export const sendsValues = (computation: Computation): boolean =>
+  computation.kind === 'trait' || computation.sendsColumns === true;
+
 export function liveSources(config: SyncConfig): readonly string[] {
   return [...new Set(computations(config).flatMap(({ live, source }) => (live ? source : [])))];
 }
@@ -41,7 +45,14 @@ function definitionOf(computation: Computation, config: SyncConfig): LiveDefinit
     if (!computation.value) throw new Error(`${key} is live and has no short definition.`);
     return { key, kind: 'trait', ...allows, value: computation.value };
   }
-  return { key, kind: 'audience', ...allows, when: inlined({ inAudience: key }, (other) => whenOf(other, config)) };
+  const columns = Object.entries(computation.with ?? {}).map(
+    ([column, { trait = column }]) => [column, trait] as const,
+  );
+  return {
+    ...{ key, kind: 'audience', ...allows },
+    when: inlined({ inAudience: key }, (other) => whenOf(other, config)),
+    ...(columns.length > 0 && { columns: Object.fromEntries(columns) }),
+  };
 }
 
 /** Null for an audience computed by SQL. */

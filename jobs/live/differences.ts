@@ -1,9 +1,12 @@
+import isEqual from 'lodash/isEqual.js';
 import type { ChangeCause } from '../../src/membership-change.ts';
 import type { LiveMember, LiveOrigin } from '../../src/store/live.ts';
 import type { Deletions, Records } from '../../src/store/port.ts';
 import type { ChangeOrigin } from '../engines/port.ts';
+import { type LiveComputation, sendsValues } from './definitions.ts';
 import { readReference } from './kept.ts';
 import type { EvaluationCause, Standings } from './people.ts';
+import { hasColumns } from './stored-value.ts';
 
 /** A value that has changed since it was last computed. */
 export interface Difference extends LiveOrigin {
@@ -31,11 +34,23 @@ export function differences(
       const value = values.get(key);
       const current = value === undefined ? null : JSON.stringify(value);
       const { current: was = null, told = null } = before.get(key) ?? {};
-      return current === was
-        ? []
-        : [{ key, user: person, current, told, cause: causeText(cause(key)), changedAt: now }];
+      if (current === was) return [];
+      const ofColumns = current !== null && was !== null && (hasColumns(current) || hasColumns(was));
+      // The order of an object's keys makes no difference.
+      if (ofColumns && isEqual(JSON.parse(current), JSON.parse(was))) return [];
+      return [{ key, user: person, current, told, cause: causeText(cause(key, ofColumns)), changedAt: now }];
     });
   });
+}
+
+/** Keys of audiences whose members get other columns without a message. */
+export function quietKeys(
+  found: readonly Difference[],
+  computations: ReadonlyMap<string, LiveComputation>,
+): readonly string[] {
+  const isOfColumns = ({ current, told }: Difference) => [current, told].some((value) => value && hasColumns(value));
+  const keys = new Set(found.filter(isOfColumns).map(({ key }) => key));
+  return [...keys].filter((key) => sendsValues((computations.get(key) as LiveComputation).computation) === false);
 }
 
 function causeText(cause: EvaluationCause | null): string | null {
@@ -49,11 +64,14 @@ function causeText(cause: EvaluationCause | null): string | null {
   return JSON.stringify({ messageId, type, event: name, timestamp });
 }
 
+/** The cause of a change that its audience's settings made. */
+export const BY_SETTINGS = 'null';
+
 /** What made a change, as its body says it; null if nothing is known. An event is named by its message id alone. */
 export function originOf({ cause, changedAt }: LiveOrigin): ChangeOrigin | null {
   if (cause === null || changedAt === null) return null;
-  const known = JSON.parse(cause) as ChangeCause;
-  return { cause: 'messageId' in known ? { messageId: known.messageId } : known, changedAt };
+  const known = JSON.parse(cause) as ChangeCause | null;
+  return { cause: known && 'messageId' in known ? { messageId: known.messageId } : known, changedAt };
 }
 
 /** Milliseconds until users whom an open deletion keeps out are evaluated again. */

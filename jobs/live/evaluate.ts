@@ -1,8 +1,8 @@
 import { holds } from '../../src/definition/conditions.ts';
 import { isPlaceholder } from '../../src/kernel/placeholders.ts';
 import type { AskedFacts, AskedOfAll } from './facts.ts';
-import { type JudgedPerson, sooner } from './judge/person.ts';
-import { type Evaluation, traitValue } from './judge/trait-value.ts';
+import { type JudgedPerson, latestTrait, sooner } from './judge/person.ts';
+import { type Evaluation, isTooLong, traitValue } from './judge/trait-value.ts';
 import type { KeptFacts } from './kept.ts';
 
 /** All definitions' values for a person, and when one may change by time alone. */
@@ -55,5 +55,17 @@ function evaluate(asked: AskedFacts, person: JudgedPerson): Evaluation {
     person.kept.some(
       (kept) => kept.seen > 0 || asked.facts.some(({ audiences }) => audiences.some((name) => name in kept.in)),
     );
-  return { value: isIn && isThere ? true : undefined, due };
+  return { value: isIn && isThere ? columnsOf(asked.columns, person) : undefined, due };
 }
+
+/** The columns of a member; true if there are none. */
+function columnsOf(columns: AskedAudience['columns'], person: JudgedPerson): unknown {
+  const given = columns.flatMap(([column, trait]) => {
+    const value = latestTrait(person, trait) ?? null;
+    return value === null ? [] : [[column, value] as const];
+  });
+  const value = Object.fromEntries(given);
+  return given.length === 0 || isTooLong(value) ? true : value;
+}
+
+type AskedAudience = Extract<AskedFacts, { readonly kind: 'audience' }>;

@@ -7,7 +7,15 @@ import type { Section } from './kept.ts';
 
 /** The definition of a live audience or trait. Its condition already includes short definitions of audiences it refers to. */
 export type LiveDefinition = Keyed &
-  ({ readonly kind: 'audience'; readonly when: Condition } | { readonly kind: 'trait'; readonly value: TraitValue });
+  (
+    | {
+        readonly kind: 'audience';
+        readonly when: Condition;
+        /** The trait of each column that goes with its changes. */
+        readonly columns?: Readonly<Record<string, string>>;
+      }
+    | { readonly kind: 'trait'; readonly value: TraitValue }
+  );
 
 interface Keyed {
   readonly key: string;
@@ -22,6 +30,7 @@ export type AskedFacts = Keyed &
         readonly kind: 'audience';
         readonly facts: readonly AskedFact[];
         readonly formula: Formula;
+        readonly columns: readonly (readonly [column: string, trait: string])[];
         /** True if it holds for people of whom nothing is known but that they exist. */
         readonly holdsForAll: boolean;
       }
@@ -174,18 +183,22 @@ type Text = readonly [
   ...[sections: readonly (readonly [id: string, newest: number | null])[], traits: readonly string[]],
 ];
 
-/** True if a definition asks for something that was added. */
-export function asksFor(
-  asked: AskedFacts,
-  {
-    sections,
-    traits,
-    audience,
-  }: { sections: ReadonlySet<string>; traits: ReadonlySet<string>; audience: string | null },
-): boolean {
+interface Added {
+  readonly sections: ReadonlySet<string>;
+  readonly traits: ReadonlySet<string>;
+  readonly audience: string | null;
+}
+
+/** True if a definition's condition or value asks for something that was added. */
+export function asksFor(asked: AskedFacts, { sections, traits, audience }: Added): boolean {
   if (sectionsOf(asked).some(({ id }) => sections.has(id))) return true;
   if (audience !== null && audiencesOf(asked).includes(audience)) return true;
-  return traitsOf(asked).some((trait) => traits.has(trait));
+  return conditionTraits(asked).some((trait) => traits.has(trait));
+}
+
+/** True if a column of an audience was added. */
+export function hasColumnIn(asked: AskedFacts, { traits }: Added): boolean {
+  return columnTraits(asked).some((trait) => traits.has(trait));
 }
 
 function takeApart(definition: LiveDefinition, keep: number): AskedFacts {
@@ -202,6 +215,7 @@ function takeApart(definition: LiveDefinition, keep: number): AskedFacts {
     kind: 'audience',
     facts: facts.map((fact) => askedFact(fact, keep)),
     formula,
+    columns: Object.entries(definition.columns ?? {}).toSorted(),
     holdsForAll: mayHoldForAll(split),
   };
 }
@@ -211,9 +225,15 @@ function sectionsOf(asked: AskedFacts): readonly Section[] {
   return asked.facts.flatMap(({ sections }) => sections.map(({ section }) => section));
 }
 
-function traitsOf(asked: AskedFacts): readonly string[] {
+const traitsOf = (asked: AskedFacts) => [...conditionTraits(asked), ...columnTraits(asked)];
+
+function conditionTraits(asked: AskedFacts): readonly string[] {
   if (asked.kind === 'trait') return asked.traits;
   return asked.facts.flatMap(({ traits }) => traits);
+}
+
+function columnTraits(asked: AskedFacts): readonly string[] {
+  return asked.kind === 'trait' ? [] : asked.columns.map(([, trait]) => trait);
 }
 
 function audiencesOf(asked: AskedFacts): readonly string[] {

@@ -11,13 +11,14 @@ export async function whyFrozen(
   live: Pick<LiveState, 'countChanges'>,
   guard: GuardConfig,
   { key, members, judgedFrom }: LiveAudience,
-  { entered, exited }: Pick<Staged, 'entered' | 'exited'>,
+  { entered, exited, changed }: Pick<Staged, 'entered' | 'exited' | 'changed'>,
   now: number,
 ): Promise<string | null> {
   const after = members + entered - exited;
   // An empty audience needs no guard. Without a minimum size the last member may leave.
   const mayBeEmpty = guard.allowEmpty || guard.minMembers === 0;
-  if (guard.maxExits === null && guard.maxEntries === null && mayBeEmpty) return null;
+  const limits = [guard.maxExits, guard.maxEntries, guard.maxChanges];
+  if (limits.every((limit) => limit === null) && mayBeEmpty) return null;
   const counted = await live.countChanges(key, Math.max(now - WINDOW, judgedFrom), now);
   // Exits are measured against the greatest size, so that one that fills and empties again is guarded too.
   const greatest = members + counted.more;
@@ -27,6 +28,9 @@ export async function whyFrozen(
     const leaving = counted.exited + exited;
     if (exceeds(leaving, guard.maxExits, greatest))
       return over(guard, 'maxExits', leaving, greatest, 'leave within an hour');
+    const changing = counted.changed + changed;
+    if (exceeds(changing, guard.maxChanges, greatest))
+      return over(guard, 'maxChanges', changing, greatest, 'change within an hour');
   }
   if (before > 0 && before >= guard.minMembers) {
     const entering = counted.entered + entered;

@@ -1,6 +1,6 @@
 import { standingOf } from './evaluate.ts';
 import { dayNumber, type LiveEvent } from './event.ts';
-import { type AskedFacts, type AskedOfAll, asksFor, sectionsFor } from './facts.ts';
+import { type AskedFacts, type AskedOfAll, asksFor, hasColumnIn, sectionsFor } from './facts.ts';
 import { FORGOTTEN } from './forget.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
 import { type KeptFacts, nothingKept } from './kept.ts';
@@ -41,8 +41,8 @@ export interface Standings {
   readonly person: string;
   /** Values by key. A missing key means that the person is not in it. Former ids have none. */
   readonly values: ReadonlyMap<string, unknown>;
-  /** The cause of a change; null for none, as when everybody is computed again. */
-  readonly cause: (key: string) => EvaluationCause | null;
+  /** The cause of a change, or of one of columns alone; null for none, as when everybody is computed again. */
+  readonly cause: (key: string, ofColumns?: boolean) => EvaluationCause | null;
 }
 
 /** A reason to evaluate a definition: an event, a membership of an SQL audience, a deletion, or time (ISO 8601). */
@@ -274,18 +274,21 @@ class Working {
     );
     const mover = this.moved.get(person) ?? null;
     const passing = this.passing(person, now);
-    const cause = (key: string) => mover ?? causeOf(this.asked.byKey.get(key), added) ?? passing;
+    const cause = (key: string, ofColumns = false) =>
+      mover ?? causeOf(this.asked.byKey.get(key), added, ofColumns) ?? passing;
     return { person, ...standing, cause };
   }
 }
 
-/** The last cause that added a fact the definition asks for. If it holds for everybody, any cause will do. */
+/** The last cause that added a fact the definition asks for. If it holds for everybody, any event will do. */
 function causeOf(
   definition: AskedFacts | undefined,
   added: readonly { readonly by: EvaluationCause; readonly added: AddedFacts }[],
+  ofColumns: boolean,
 ): EvaluationCause | null {
   if (!definition) return null;
+  if (ofColumns) return added.findLast(({ added }) => hasColumnIn(definition, added))?.by ?? null;
   const asking = added.findLast(({ added }) => asksFor(definition, added));
   const isForAll = definition.kind === 'audience' && definition.holdsForAll;
-  return asking?.by ?? (isForAll ? (added.at(-1)?.by ?? null) : null);
+  return asking?.by ?? (isForAll ? (added.findLast(({ by }) => 'messageId' in by)?.by ?? null) : null);
 }

@@ -40,7 +40,8 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
   }
   const { log, signal } = parts;
   const folder = whole.config().eventLog?.path ?? '';
-  const built = { store, clock, log, folder, source, keys: others, background: false, fence, signal };
+  const theirs = new Map([...computations].filter(([key]) => others.has(key)));
+  const built = { store, clock, log, folder, source, computations: theirs, background: false, fence, signal };
   const place = { ...whole, state: await build(built, asked), silent: others, isStale: false };
   return { loop: new Loop(parts, place), background: new Sweep(place, others, 'strays') };
 }

@@ -1,8 +1,10 @@
+import partition from 'lodash/partition.js';
 import type { ChangeReason, ReasonCounts } from '../../src/membership-change.ts';
 import type { Message } from '../../src/message.ts';
 import type { LiveAudience, LiveChange, LiveCommit, LiveMember } from '../../src/store/live.ts';
 import type { AudienceRecord, Deletions, Fence, Store } from '../../src/store/port.ts';
 import { nameOf, type SyncConfig } from '../audience-or-trait.ts';
+import type { Staged } from '../engines/port.ts';
 import { type ChangeMessage, changeMessages } from '../run/change-messages.ts';
 import { liveExplanation } from '../run/explanations.ts';
 import { messageIds } from '../run/message-ids.ts';
@@ -10,13 +12,14 @@ import { inStep, lapse } from '../run/owed-membership.ts';
 import type { AcceptChanges } from '../run/run-context.ts';
 import { scopeOf } from '../run/run-record.ts';
 import { pendingForms } from '../run/send.ts';
-import type { LiveComputation } from './definitions.ts';
-import { type Difference, differences, originOf, withoutExcluded } from './differences.ts';
+import { type LiveComputation, sendsValues } from './definitions.ts';
+import { type Difference, differences, originOf, quietKeys, withoutExcluded } from './differences.ts';
 import type { AskedOfAll } from './facts.ts';
 import { whyFrozen } from './guard.ts';
-import { liveRun, traitsText } from './message-ids.ts';
+import { liveRun } from './message-ids.ts';
 import { type News, step } from './people.ts';
 import { rowsOf, written } from './state-rows.ts';
+import { valueText } from './stored-value.ts';
 
 /** A leader's context: the definitions it computes, and the state it writes. */
 export interface LivePlace {
@@ -110,7 +113,7 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   const commit: LiveCommit = {
     ...{ fence, state, serves, named, revision, epoch, position, at: now },
     ...written([...kept]),
-    ...{ changes: draft.changes, told: draft.told, holds: draft.holds },
+    ...{ changes: draft.changes, quiet: quietKeys(found, computations), told: draft.told, holds: draft.holds },
   };
   if (draft.messages.length === 0) await store.live.commitStep(commit);
   else await place.accept(source, draft.messages, { lane: 'live', toEach, live: commit });
@@ -125,11 +128,10 @@ function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]
   return behind.filter(({ key, user }) => !known.has(`${key} ${user}`));
 }
 
-function turnoverOf(news: readonly Difference[]): { readonly entered: number; readonly exited: number } {
-  return {
-    entered: news.filter(({ told }) => told === null).length,
-    exited: news.filter(({ current }) => current === null).length,
-  };
+function turnoverOf(news: readonly Difference[]): Pick<Staged, 'entered' | 'exited' | 'changed'> {
+  const entered = news.filter(({ told }) => told === null).length;
+  const exited = news.filter(({ current }) => current === null).length;
+  return { entered, exited, changed: news.length - entered - exited };
 }
 
 const changeOf = ({ key, user, current, cause, changedAt }: Difference, version: number | null): LiveChange => {
@@ -169,11 +171,15 @@ class Draft {
     this.records = new Map(records.map((each) => [each.key, each]));
   }
 
-  async add(key: string, changes: readonly Difference[]): Promise<void> {
+  async add(key: string, found: readonly Difference[]): Promise<void> {
     const { store, computations, silent } = this.place;
     const audience = this.audiences.get(key);
     const computation = computations.get(key)?.computation;
-    if (changes.length === 0 || !audience || !computation) return;
+    if (!audience || !computation) return;
+    const sendsColumns = sendsValues(computation);
+    const [quiet, changes] = partition(found, (each) => !sendsColumns && each.current !== null && each.told !== null);
+    this.changes.push(...quiet.map((change) => changeOf(change, null)));
+    if (changes.length === 0) return;
     const record = audience.hold === null && !silent.has(key) ? (this.records.get(key) ?? null) : null;
     const news = changes.filter(({ current, told }) => current !== told);
     const frozen =
@@ -196,13 +202,14 @@ class Draft {
     all: readonly Difference[],
   ): Promise<void> {
     const { store, config, computations, hashKey } = this.place;
-    const { kind, source } = (computations.get(key) as LiveComputation).computation;
+    const { computation } = computations.get(key) as LiveComputation;
+    const { kind, source } = computation;
     const next = version + 1;
     const { destinations } = config();
     const scope = scopeOf('sync', record, { key, source }, destinations);
     const behind = record.destinations.filter((name) => !scope.includes(name) && !record.lapsed.includes(name));
     const first = Math.max(record.sequence, this.now * 1000);
-    const columns = kind === 'trait' ? [key] : [];
+    const columns = computation.kind === 'trait' ? [key] : Object.keys(computation.with ?? {});
     const reasons: Partial<Record<ChangeReason, number>> = {};
     const messages = changeMessages({
       ...{ key, name: nameOf(key, config()), kind, columns, removed: record.formerColumns },
@@ -211,7 +218,8 @@ class Draft {
     });
     for (const [index, difference] of news.entries()) {
       const { user, current, told } = difference;
-      const value = kind === 'trait' ? traitsText(key, current) : null;
+      // Who leaves an audience has the last known columns.
+      const value = valueText(kind, key, kind === 'audience' ? (current ?? told) : current);
       const direction = { present: current !== null, was: told !== null };
       const explanation = liveExplanation(direction, originOf(difference), this.now);
       reasons[explanation.reason] = (reasons[explanation.reason] ?? 0) + 1;

@@ -71,10 +71,11 @@ export class Successor implements BackgroundWork {
     const signal = AbortSignal.any([this.parts.signal, this.stopping.signal]);
     const folder = config().eventLog?.path ?? '';
     const { keys } = this;
-    const state = await build({ store, clock, log, folder, source, keys, background: true, fence, signal }, asked);
+    const own = new Map([...computations].filter(([key]) => keys.has(key)));
+    const parts = { store, clock, log, folder, source, computations: own, background: true, fence, signal };
+    const state = await build(parts, asked);
     const silent = new Set(keys);
     const place = { ...this.whole, state, silent, isStale: false };
-    const own = new Map([...computations].filter(([key]) => keys.has(key)));
     // Its steps repeat those of the serving loop, so they are not reported.
     const loop = new Loop({ ...this.parts, onStep: () => {} }, { ...place, computations: own });
     await loop.load();

@@ -255,7 +255,6 @@ const NOT_FOR_LIVE = {
   schedule: 'which is computed all the time',
   timezone: 'which is computed all the time and has no schedule',
   expect: 'which reads the event log and no other source; `guard` holds what changes too much',
-  with: 'which keeps no columns so far: give it a schedule',
 } as const;
 
 /** Short definitions compile only to the SQL of DuckDB and Postgres. */

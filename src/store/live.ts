@@ -95,6 +95,8 @@ export interface LiveCommit {
   /** Increases in kept ids and in persons with a due time. */
   readonly more: { readonly ids: number; readonly due: number };
   readonly changes: readonly LiveChange[];
+  /** Audiences whose members get other columns without a message. */
+  readonly quiet: readonly string[];
   /** Audiences that send changes, with their new records. */
   readonly told: readonly LiveAdvance[];
   /** Audiences to put on hold, unless they are already. */
@@ -116,6 +118,8 @@ export interface LiveFill {
   readonly rows: readonly LiveRow[];
   /** Not sent yet. */
   readonly changes: readonly Pick<LiveChange, 'key' | 'user' | 'current'>[];
+  /** As that of a commit. */
+  readonly quiet: readonly string[];
   readonly done: number;
   readonly total: number;
 }
@@ -233,7 +237,7 @@ export interface LiveState {
   /** Puts an audience on hold or releases it; the guard counts from `judgedFrom` on. */
   holdAudience(key: string, hold: string | null, judgedFrom: number | null): Promise<void>;
   /**
-   * Counts users who entered and left after `since`, and how many more members than now there were at most before one of
+   * Counts users who entered, left and changed after `since`, and how many more members than now there were at most before one of
    * these steps and runs.
    *
    * @param until - ignores later ones, by a wrong clock
@@ -242,7 +246,7 @@ export interface LiveState {
     key: string,
     since: number,
     until: number,
-  ): Promise<{ readonly entered: number; readonly exited: number; readonly more: number }>;
+  ): Promise<{ readonly entered: number; readonly exited: number; readonly changed: number; readonly more: number }>;
 
   /** The first changes of an audience that have not been sent. */
   changesBehind(key: string, limit: number): Promise<readonly LiveMember[]>;

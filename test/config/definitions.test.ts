@@ -382,3 +382,15 @@ t.test('refuses or warns of SQL over the views if its engine cannot read the log
   });
   t.end();
 });
+
+t.test('takes traits of the person as columns, by schedule and live', (t) => {
+  for (const live of [false, true]) {
+    const definition = `name: A\nlive: ${live}\nwhen: { performed: X }\nwith: { email: { trait: mail }, plan: { trait: plan } }\nsends: any`;
+    const { audiences } = parse(withParts({ audience: definition, top: 'eventLog: {}' }));
+    t.match(audiences, [{ with: { email: { trait: 'mail' }, plan: { trait: 'plan' } }, sendsColumns: true }]);
+  }
+  const list = 'name: A\nwhen: { performed: X }\nwith: [email]';
+  const mistakes = Object.values(mistakesIn(withParts({ audience: list, top: 'eventLog: {}' })));
+  t.match(mistakes, [{ message: /is a map for a short definition/ }]);
+  t.end();
+});

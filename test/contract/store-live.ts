@@ -18,7 +18,7 @@ export const liveCases: Cases = {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const state = await store.live.beginState('personas', '[]', '7', false, fence);
-    const page = { fence, state, epoch, total: 3, changes: [] };
+    const page = { fence, state, epoch, total: 3, changes: [], quiet: [] };
     t.match(await store.live.currentState('personas'), { state, isBuilding: true, done: 0, total: 0, position: '7' });
     await store.live.addAudience('vips', 'personas', '', 'new', fence);
     const changes = [{ key: 'vips', user: 'ann', current: 'true' }];
@@ -53,7 +53,7 @@ export const liveCases: Cases = {
     const [user, key] = [LONGEST_ID, LONGEST_NAME];
     await store.live.addAudience(key, 'personas', '', null, fence);
     const rows = [row(`u:${user}`, user, 50), row(`a:${user}`, user)];
-    const page = { fence, state, epoch, rows, done: 2, total: 2 };
+    const page = { fence, state, epoch, rows, quiet: [], done: 2, total: 2 };
     await store.live.fillState({ ...page, changes: [{ key, user, current: 'true' }] });
     await store.live.endBuild(state, 40, fence);
     for (const [version, current] of [
@@ -63,7 +63,7 @@ export const liveCases: Cases = {
       const { revision = 0 } = (await store.live.currentState('personas')) ?? {};
       await store.live.commitStep({
         ...{ fence, state, revision, epoch, position: '8', at: 60, rows: [], gone: [], contents: [] },
-        ...{ serves: false, named: null, more: { ids: 0, due: 0 }, holds: [] },
+        ...{ serves: false, named: null, more: { ids: 0, due: 0 }, quiet: [], holds: [] },
         changes: [{ key, user, current, version, cause: null, changedAt: 60 }],
         told: [{ key, from: version - 1, to: version, members: 0, record: '{}' }],
       });
@@ -72,6 +72,53 @@ export const liveCases: Cases = {
     await store.live.savePlan('p', { key, toVersion: 3, record: '{}' });
     await store.live.addToPlan('p', [{ position: 1, user, value: null, told: null, cause: null, changedAt: null }]);
     t.match(await store.live.planRows('p', 0, 1), [{ user }]);
+  },
+
+  'gives members other columns without a message': async (t, store) => {
+    const fence = await led(store);
+    const { epoch } = await store.deletions(null);
+    const state = await store.live.beginState('personas', '[]', '7', false, fence);
+    for (const key of ['vips', 'buyers']) await store.live.addAudience(key, 'personas', '', null, fence);
+    await store.live.endBuild(state, 40, fence);
+    const step = async (
+      version: number | null,
+      values: readonly (readonly [user: string, current: string | null])[],
+    ) => {
+      const { revision = 0 } = (await store.live.currentState('personas')) ?? {};
+      const of = (key: string) =>
+        values.map(([user, current]) => ({ key, user, current, version, cause: '{}', changedAt: 60 }));
+      await store.live.commitStep({
+        ...{ fence, state, revision, epoch, position: '8', at: 60, rows: [], gone: [], contents: [], told: [] },
+        ...{ serves: false, named: null, more: { ids: 0, due: 0 }, quiet: ['vips'], holds: [] },
+        changes: [...of('vips'), ...of('buyers')],
+      });
+    };
+    const [old, other] = ['{"plan":"basic"}', '{"plan":"pro"}'];
+    await step(1, [
+      ['ann', old],
+      ['bob', old],
+    ]);
+    await step(null, [
+      ['ann', other],
+      ['bob', null],
+      ['cid', old],
+    ]);
+    const known = async (key: string) =>
+      (await store.live.memberPage(key, 'all', '', 10)).map(({ user, current, told, since, cause }) => [
+        ...[user, current, told, since, cause],
+      ]);
+    const others = [
+      ['bob', null, old, 1, '{}'],
+      ['cid', old, null, 0, '{}'],
+    ];
+    t.same(await known('vips'), [['ann', other, other, 1, null], ...others]);
+    t.same(await known('buyers'), [['ann', other, old, 1, '{}'], ...others]);
+    t.same(
+      (await store.live.changesBehind('vips', 10)).map(({ user }) => user),
+      ['bob', 'cid'],
+    );
+    await step(null, [['bob', other]]);
+    t.same((await known('vips'))[1], ['bob', other, other, 1, null], 'who returned in the meantime is as before');
   },
 
   'ends a build only if its input has not changed': async (t, store) => {
@@ -97,7 +144,7 @@ export const liveCases: Cases = {
       const { revision = 0 } = (await store.live.allStates()).find((each) => each.state === state) ?? {};
       await store.live.commitStep({
         ...{ fence, state, serves, revision, epoch, position: '10', at: 60, rows: [], contents: [], gone: [] },
-        ...{ named: null, more: { ids: 0, due: 0 }, changes: [], told: [], holds: [] },
+        ...{ named: null, more: { ids: 0, due: 0 }, changes: [], quiet: [], told: [], holds: [] },
       });
     };
     const state = await store.live.beginState('personas', '[]', '7', false, fence);
@@ -131,7 +178,7 @@ export const liveCases: Cases = {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const state = await store.live.beginState('personas', '[]', '7', false, fence);
-    const page = { fence, state, rows: [row('u:ann', 'ann')], changes: [], done: 1, total: 1 };
+    const page = { fence, state, rows: [row('u:ann', 'ann')], changes: [], quiet: [], done: 1, total: 1 };
     await t.rejects(store.live.fillState({ ...page, epoch: epoch - 1 }), { code: 'epoch_moved' });
     t.same(await store.live.rowsOfIds(state, ['u:ann']), []);
   },
@@ -140,7 +187,7 @@ export const liveCases: Cases = {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
     const fill = (state: number, rows: readonly LiveRow[]) =>
-      store.live.fillState({ ...{ fence, state, epoch, rows }, changes: [], done: 1, total: 1 });
+      store.live.fillState({ ...{ fence, state, epoch, rows, quiet: [] }, changes: [], done: 1, total: 1 });
     const first = await store.live.beginState('personas', '[1]', '7', false, fence);
     await fill(first, [row('u:ann', 'ann'), row('u:bob', 'bob')]);
     await store.live.endBuild(first, 40, fence);
@@ -154,7 +201,7 @@ export const liveCases: Cases = {
     const { revision = 0 } = (await store.live.nextState('personas')) ?? {};
     const step = {
       ...{ fence, revision, epoch, position: '10', at: 60, rows: [], gone: [], more: { ids: 0, due: 0 } },
-      ...{ changes: [], told: [], holds: [], named: null, contents: [] },
+      ...{ changes: [], quiet: [], told: [], holds: [], named: null, contents: [] },
     };
     await store.live.commitStep({ ...step, state: next, serves: true });
     t.match(await store.live.currentState('personas'), { state: next, asked: '[2]', position: '10' });

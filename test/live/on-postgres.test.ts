@@ -5,6 +5,7 @@ await runOnPostgres(t, {
   databases: 10,
   suites: [
     'live/beside',
+    'live/columns',
     'live/crash',
     'live/exact',
     'live/guard',

@@ -24,9 +24,10 @@ export function openLive(live: LiveContext): Engine {
       return { version, members };
     },
     stage: (request) => stagePlan(live, request),
-    async describe({ key }) {
+    async describe({ key, with: columns }) {
       const value = live.definedValue(key);
-      return value === null ? [] : [valueColumn(key, value)];
+      if (value !== null) return [valueColumn(key, value)];
+      return (columns?.names ?? []).map((name) => ({ key: name, type: 'unknown', isList: false }));
     },
     preview: (request, sampleSize) => previewPlan(live, request, sampleSize),
     staged: (plan) => readStaged(store, plan),

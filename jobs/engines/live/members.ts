@@ -1,6 +1,6 @@
 import type { LiveAudience, LiveMember, LiveState, LiveWhich } from '../../../src/store/live.ts';
 import type { Cause, Interval, MemberBatch, RunChange, Standing } from '../port.ts';
-import { type LiveContext, PAGE, shown } from './context.ts';
+import { type LiveContext, PAGE, planned, shown } from './context.ts';
 import { planRows } from './plan.ts';
 
 /** The audience in the store; null until it is first computed. */
@@ -78,9 +78,9 @@ export async function lookupUsers(
   if (plan === undefined) return found;
   const { toVersion = 0 } = (await store.findPlan(plan)) ?? {};
   for await (const rows of planRows(store, plan)) {
-    for (const { user, value } of rows) {
-      if (!users.includes(user)) continue;
-      found.set(user, { present: value !== null, value: shown(live, key, value), since: toVersion });
+    for (const row of rows) {
+      if (!users.includes(row.user)) continue;
+      found.set(row.user, { present: row.value !== null, value: planned(live, key, row), since: toVersion });
     }
   }
   return found;
@@ -100,7 +100,7 @@ export async function readCauses(store: LiveState, key: string, user: string): P
       deletion = false,
       time = null,
       ...event
-    } = cause === null ? {} : JSON.parse(cause);
+    } = JSON.parse(cause ?? 'null') ?? {};
     return {
       version,
       at,

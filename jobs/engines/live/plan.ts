@@ -3,7 +3,7 @@ import type { LivePlanRow, LiveState } from '../../../src/store/live.ts';
 import { originOf } from '../../live/differences.ts';
 import { directionOf, liveExplanation } from '../../run/explanations.ts';
 import type { ChangeBatch, Staged } from '../port.ts';
-import { type LiveContext, PAGE, shown } from './context.ts';
+import { type LiveContext, PAGE, planned } from './context.ts';
 
 /** A plan's counts, as stored with it. */
 export interface StagedLive extends Staged {
@@ -65,7 +65,7 @@ export function changesOf(live: LiveContext, key: string, rows: readonly LivePla
     present: rows.map(({ value }) => value !== null),
     was: rows.map(({ told }) => told !== null),
     origins: rows.map(originOf),
-    values: rows.map(({ value }) => shown(live, key, value)),
+    values: rows.map((row) => planned(live, key, row)),
   };
 }
 

@@ -1,5 +1,6 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { LiveAudience, LiveMember, LivePlanRow, LiveState, LiveWhich } from '../../../src/store/live.ts';
+import { BY_SETTINGS } from '../../live/differences.ts';
 import type { Preview, StageRequest } from '../port.ts';
 import type { LiveContext } from './context.ts';
 import { memberPages, readAudience } from './members.ts';
@@ -36,7 +37,8 @@ async function computePlan(
   const { members: before = 0, version: fromVersion = 0 } = audience ?? {};
   const moves = action !== 'backfill' && action !== 'withdraw';
   const tally = noRows();
-  for await (const rows of rowsToTell(live, request)) {
+  for await (const found of rowsToTell(live, request)) {
+    const rows = audience?.hold === 'edited' ? found.map((row) => bySettings(row, live.now())) : found;
     request.signal?.throwIfAborted();
     count(tally, rows, { moves });
     if (rows.length > 0) await onRows(rows);
@@ -45,10 +47,16 @@ async function computePlan(
     ...{ plan, key, kind, action, fromVersion, toVersion: moves ? toVersion : fromVersion },
     ...{ before, members: before + tally.entered - tally.exited, ...tally, duplicates: 0 },
     invalid: computes ? await live.leftOut(key) : 0,
-    columns: kind === 'trait' ? [key] : [],
+    columns: kind === 'trait' ? [key] : (request.with?.names ?? []),
     frozen: computes && audience ? (reasonOf(audience) ?? (await live.whyHeld(audience, tally))) : null,
     moves,
   };
+}
+
+/** Columns that an edit added to members have no cause, but are no repetition either. */
+function bySettings(row: LivePlanRow, changedAt: number): LivePlanRow {
+  const { cause, told, value } = row;
+  return cause === null && told !== null && value !== null ? { ...row, cause: BY_SETTINGS, changedAt } : row;
 }
 
 /** The audience, computed by the configured definition. */
@@ -71,10 +79,12 @@ async function* rowsToTell(live: LiveContext, request: StageRequest): AsyncGener
 /** Compares the members with those of a past version. */
 async function* rowsSince(
   store: LiveState,
-  { key, action }: StageRequest,
+  { key, action, with: columns }: StageRequest,
   { version, upTo }: NonNullable<StageRequest['known']>,
 ): AsyncGenerator<readonly LivePlanRow[]> {
   const isWithin = (at: number) => at > version && at <= upTo;
+  const isSame = (one: string | null, other: string | null) =>
+    one === other || (columns?.areSent === false && one !== null && other !== null);
   let position = 0;
   for await (const page of memberPages(store, key, 'all')) {
     const users = page.flatMap(({ user, since }) => (since > version ? user : []));
@@ -85,7 +95,7 @@ async function* rowsSince(
       const before = since > version ? (theirs.find((each) => each.since <= version)?.value ?? null) : told;
       const value = action === 'withdraw' ? null : action === 'sync' ? current : told;
       const isTouched = isWithin(since) || theirs.some((each) => isWithin(each.since) || isWithin(each.until));
-      if (value === before && !isTouched) return [];
+      if (isSame(value, before) && !isTouched) return [];
       position += 1;
       const { cause = null, changedAt = null } = causes.get(user)?.find((each) => each.version === since) ?? {};
       return [{ position, user, told: before, value, cause, changedAt }];

@@ -6,7 +6,7 @@ import { entriesOf, type JudgedPerson, lastCounted, sooner } from './person.ts';
 
 /** A definition's value for a person, and how long it holds without new events. */
 export interface Evaluation {
-  /** True for members of an audience; undefined for everybody else. */
+  /** True for members of an audience, or their columns; undefined for everybody else. */
   readonly value: unknown;
   /** The time at which it may change without events; null for never. */
   readonly due: number | null;
@@ -41,7 +41,7 @@ export function traitValue(
   const { counted, due } = countedIn(entries, ([at]) => at, window, now);
   const order = value.operator === 'first' ? byLikelyTime(section.keep) : compareDated;
   const found = result(value.operator, counted.toSorted(order));
-  const isRefused = Array.isArray(found) && isTooLong(key, found);
+  const isRefused = Array.isArray(found) && isTooLong({ [key]: found });
   return { value: isRefused ? undefined : found, due: sooner(due, moves) };
 }
 
@@ -99,9 +99,9 @@ function ofDifferent(operator: 'uniqueCount' | 'uniqueList' | 'mostFrequent', sc
   return different.toSorted((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0))[0];
 }
 
-/** Only lists can exceed the limit of a value: a single text comes from one message. */
-function isTooLong(key: string, list: readonly unknown[]): boolean {
-  const text = JSON.stringify({ [key]: list });
+/** Only lists and columns can exceed the limit of a value: a single text comes from one message. */
+export function isTooLong(value: object): boolean {
+  const text = JSON.stringify(value);
   return text.length > LONGEST_VALUE && [...text].length > LONGEST_VALUE;
 }
 

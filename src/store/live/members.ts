@@ -83,7 +83,7 @@ async function advance({ run, dialect }: Session, told: LiveCommit['told']): Pro
     ON CONFLICT (key) DO UPDATE SET record = excluded.record`);
 }
 
-async function change(session: Session, { changes, at }: LiveCommit): Promise<void> {
+async function change(session: Session, { changes, quiet, at }: LiveCommit): Promise<void> {
   const { run } = session;
   const given = givenChanges(session, changes);
   await run(sql`INSERT INTO rollcall.live_past (key, user_id, value, since, until, ended_at)
@@ -96,7 +96,7 @@ async function change(session: Session, { changes, at }: LiveCommit): Promise<vo
       coalesce(v.changed_at, ${at})
     FROM ${given} LEFT JOIN rollcall.live_member AS m ON m.key = v.name AND m.user_id = v.who
     WHERE v.version IS NOT NULL`);
-  await saveMembers(session, given);
+  await saveMembers(session, given, quiet);
 }
 
 type AudienceRow = readonly [string, string, string, number, number, string | null, number];
@@ -139,14 +139,15 @@ export async function holdAudience({ run }: Session, key: string, hold: string |
 
 export async function countChanges({ rows }: Session, key: string, since: number, until: number) {
   const count = (change: string) => sql`count(CASE WHEN change = ${change} THEN 1 END)`;
-  const steps = sql`SELECT version, ${count('entered')} AS entered, ${count('exited')} AS exited FROM rollcall.live_cause
+  const steps = sql`SELECT version, ${count('entered')} AS entered, ${count('exited')} AS exited,
+    ${count('changed')} AS changed FROM rollcall.live_cause
     WHERE key = ${key} AND at > ${since} AND at <= ${until} GROUP BY version`;
   // Going back in time: how many more there were before each step than there are now.
-  const sizes = sql`SELECT entered, exited, sum(exited - entered) OVER (ORDER BY version DESC) AS more FROM (${steps}) AS steps`;
+  const sizes = sql`SELECT entered, exited, changed, sum(exited - entered) OVER (ORDER BY version DESC) AS more FROM (${steps}) AS steps`;
   const whole = (of: string) => raw(`CAST(coalesce(${of}, 0) AS bigint)`);
-  const [[entered = 0, exited = 0, more = 0] = []] = await rows<[number, number, number]>(sql`
-    SELECT ${whole('sum(entered)')}, ${whole('sum(exited)')}, ${whole('max(more)')} FROM (${sizes}) AS sizes`);
-  return { entered, exited, more: Math.max(0, more) };
+  const [[entered = 0, exited = 0, changed = 0, more = 0] = []] = await rows<[number, number, number, number]>(sql`
+    SELECT ${whole('sum(entered)')}, ${whole('sum(exited)')}, ${whole('sum(changed)')}, ${whole('max(more)')} FROM (${sizes}) AS sizes`);
+  return { entered, exited, changed, more: Math.max(0, more) };
 }
 
 const WHICH = { told: raw('told IS NOT NULL'), behind: raw('behind = 1'), all: raw('true') } as const;

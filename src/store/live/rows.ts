@@ -13,13 +13,13 @@ const USER = 'u:';
 
 export function fillState(session: Session, fill: LiveFill): Promise<void> {
   return session.transaction(async (session) => {
-    const { fence, epoch, state, rows, changes, done, total } = fill;
+    const { fence, epoch, state, rows, changes, quiet, done, total } = fill;
     await checkFence(session, fence);
     await checkEpoch(session, epoch);
     await saveRows(session, state, rows);
     if (changes.length > 0) {
       const untold = changes.map((change) => ({ ...change, version: null }));
-      await saveMembers(session, givenChanges(session, untold));
+      await saveMembers(session, givenChanges(session, untold), quiet);
     }
     const due = rows.filter((row) => row.due !== null).length;
     await session.run(sql`UPDATE rollcall.live_source SET done = ${done}, total = ${total}, ids = ids + ${rows.length},

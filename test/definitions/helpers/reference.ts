@@ -45,6 +45,20 @@ export function membersOf(condition: Condition, history: History): readonly stri
     .toSorted();
 }
 
+/** The traits of a person that are not null. */
+export function traitsOf(
+  person: string,
+  traits: readonly string[],
+  history: History,
+): Readonly<Record<string, unknown>> {
+  const personOf = personsOf(history.events, history.keep);
+  const events = history.events
+    .filter((event) => event.timestamp <= history.now && personOf(event) === person)
+    .toSorted(byOrder);
+  const values = traits.map((trait) => [trait, traitValue(events, [trait]) ?? null] as const);
+  return Object.fromEntries(values.filter(([, value]) => value !== null));
+}
+
 /** The value of each person who has one. */
 export function valuesOf(value: TraitValue, history: History): Readonly<Record<string, unknown>> {
   const personOf = personsOf(history.events, history.keep);

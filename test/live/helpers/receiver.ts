@@ -8,6 +8,7 @@ interface Heard {
   readonly key: string;
   readonly userId: string;
   readonly value: unknown;
+  readonly traits: object;
   readonly reason: string;
   readonly changedAt: string;
   readonly cause?: object;
@@ -30,7 +31,8 @@ export async function startReceiver(t: Test) {
         for (const each of told.keys()) if (each.endsWith(` ${body.userId}`)) told.delete(each);
       if (key !== undefined) {
         take(place, sequence, body.traits[key]);
-        heard.push({ key, userId: body.userId, value: body.traits[key], ...body.context.personas });
+        const { traits } = body;
+        heard.push({ key, userId: body.userId, value: traits[key], traits, ...body.context.personas });
       }
       response.end('{}');
     });

@@ -60,7 +60,7 @@ function readRow(text: string | undefined): IdRow[] {
 
 /** Live membership that is computed step by step, in memory. */
 export class LiveModel {
-  /** By key and person; of an audience true. */
+  /** By key and person; of an audience true, or the columns. */
   readonly members = new Map<string, Map<string, unknown>>();
   private readonly rows = new RowsInMemory();
   private readonly asked: AskedOfAll;
