@@ -68,19 +68,25 @@ function explanationText({ reason, changedAt, cause, isUpdate = false }: ChangeE
 type TraitsText = (present: boolean, value: string | null) => string;
 
 function audienceTraits({ key, columns, removed }: BodySpec, choice: ColumnChoice | undefined): TraitsText {
-  const chosen = columns.filter((name) => choice === undefined || Object.hasOwn(choice, name));
-  const noLonger = nulls(removed.filter((name) => !columns.includes(name)));
-  const entered = JSON.stringify({ [key]: true, ...noLonger });
-  const exited = JSON.stringify({ [key]: false, ...noLonger });
+  const chosen = columns
+    .filter((name) => choice === undefined || Object.hasOwn(choice, name))
+    .map((name) => ({ name, label: `,${JSON.stringify(name)}:`, isHashed: choice?.[name] === 'sha256' }));
+  const noLonger = JSON.stringify(nulls(removed.filter((name) => !columns.includes(name)))).slice(1);
+  const rest = noLonger === '}' ? noLonger : `,${noLonger}`;
+  const [entered, exited] = [true, false].map((present) => JSON.stringify({ [key]: present }).slice(0, -1));
+  // Receivers parse the text, stringify it and compare. JavaScript writes keys that are whole numbers first.
+  const isOrdered = ![key, ...columns, ...removed].some((name) => /^\d+$/.test(name));
+  const written = (text: string) => withoutTraps(isOrdered ? text : JSON.stringify(JSON.parse(text)));
   return (present, value) => {
-    if (value === null || chosen.length === 0) return present ? entered : exited;
+    let text = (present ? entered : exited) as string;
+    if (value === null || chosen.length === 0) return written(text + rest);
     const known = JSON.parse(value) as Readonly<Record<string, unknown>>;
-    const given = chosen.flatMap((name) => {
+    for (const { name, label, isHashed } of chosen) {
       const column = Object.hasOwn(known, name) ? (known[name] ?? null) : null;
-      const told = column !== null && choice?.[name] === 'sha256' ? hashed(column) : column;
-      return told === null ? [] : [[name, told] as const];
-    });
-    return withoutTraps(JSON.stringify({ [key]: present, ...Object.fromEntries(given), ...noLonger }));
+      const told = column !== null && isHashed ? hashed(column) : column;
+      if (told !== null) text += label + JSON.stringify(told);
+    }
+    return written(text + rest);
   };
 }
 
