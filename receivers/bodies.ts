@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import { type Kind, kinds, pageKeys } from './kinds.ts';
+import { type Kind, kinds, pageKeys, type Reason, reasons } from './kinds.ts';
 import { isObject } from './parse/objects.ts';
 
-export { type Kind, kinds };
+export { type Kind, kinds, type Reason, reasons };
 
 /** A free-form JSON object: traits, properties, parts of the context. */
 export type JsonObject = Record<string, unknown>;
@@ -27,22 +27,6 @@ export interface Personas extends JsonObject {
   /** True if a member has other columns, where the reason does not say so. */
   update?: boolean;
 }
-
-/** Why a change was sent (docs/wire.md of the service). */
-export const reasons = [
-  'first_sync',
-  'entered',
-  'exited',
-  'changed',
-  'definition',
-  'resync',
-  'backfill',
-  'returning',
-  'withdrawn',
-  'retired',
-  'renamed',
-] as const;
-export type Reason = (typeof reasons)[number];
 
 /** The event that caused a live change: a message, the passing of time, another audience or trait, or a deletion. */
 export type CauseOfChange =

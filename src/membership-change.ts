@@ -1,19 +1,6 @@
-/** The reasons for which a membership change is sent (docs/wire.md). */
-export const CHANGE_REASONS = [
-  'first_sync',
-  'entered',
-  'exited',
-  'changed',
-  'definition',
-  'resync',
-  'backfill',
-  'returning',
-  'withdrawn',
-  'retired',
-  'renamed',
-] as const;
+import type { Reason } from '../receivers/kinds.ts';
 
-export type ChangeReason = (typeof CHANGE_REASONS)[number];
+export type ChangeReason = Reason;
 
 /** Numbers of changes, by reason. */
 export type ReasonCounts = Readonly<Partial<Record<ChangeReason, number>>>;

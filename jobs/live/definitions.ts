@@ -6,6 +6,9 @@ import { inlined, type LiveDefinition } from './facts.ts';
 /** Name of the engine that has the membership of live audiences. It is reserved. */
 export const LIVE_ENGINE = '(live)';
 
+/** The prefix of message ids for one version of a live audience. Those of a run begin with the run's id. */
+export const liveRun = (key: string, version: number): string => `live-${key}-${version.toString(36)}`;
+
 export interface LiveComputation {
   readonly computation: Computation;
   readonly definition: LiveDefinition;

@@ -1,7 +1,8 @@
+import type { Destination } from '../../src/destination.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Store } from '../../src/store/port.ts';
-import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
+import { type Computation, computations, connectedTo, type SyncConfig } from '../audience-or-trait.ts';
 import { countedDefinitionOf } from '../definition-sql.ts';
 import { asRollcallError, naming } from '../engine-errors.ts';
 import type { CountedDefinition } from '../engines/definitions/funnel.ts';
@@ -122,9 +123,24 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
       const { key, kind, definition } = subject;
       if (kind === 'audience' && definition?.with === undefined) return { key, kind, columns: [] };
       const columns = await describe(subject);
+      if (kind === 'audience') {
+        const { destinations } = config();
+        const names = connectedTo(subject, destinations);
+        const theirs = destinations.filter(({ name }) => names.includes(name));
+        return { key, kind, columns: columns.map((column) => asSent(column, theirs)) };
+      }
       // Engines don't know the types within JSON.
       const value = config().traits.find((trait) => trait.key === key)?.value;
       return { key, kind, columns: value ? columns.map((column) => valueColumn(column.key, value)) : columns };
     },
   };
+}
+
+/** A hashed column is a string. */
+function asSent(column: TraitColumn, destinations: readonly Destination[]): TraitColumn {
+  const forms = new Set(destinations.map(({ columns }) => (columns ? columns[column.key] : 'plain')));
+  if (!forms.has('sha256')) return column;
+  if (!forms.has('plain')) return { key: column.key, type: 'string', isList: false };
+  if (column.type === 'string' && !column.isList) return column;
+  return { key: column.key, type: column.isList || column.type === 'unknown' ? 'unknown' : 'scalar', isList: false };
 }

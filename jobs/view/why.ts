@@ -2,7 +2,7 @@ import type { ChangeReason } from '../../src/membership-change.ts';
 import type { AttemptRecord, DeadLetter, Records, Run } from '../../src/store/port.ts';
 import { conflictPrefix, parseConflictKey, type SyncConfig } from '../audience-or-trait.ts';
 import type { Cause, Engine, Interval, Standing } from '../engines/port.ts';
-import { liveRun } from '../live/message-ids.ts';
+import { liveRun } from '../live/definitions.ts';
 import { changesMembership } from '../run/run-changes.ts';
 import type { Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';

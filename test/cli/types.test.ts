@@ -230,3 +230,31 @@ t.test("reports a file that can't be written as bad usage", async (t) => {
     });
   }
 });
+
+t.test('types a hashed column as text', async (t) => {
+  const destination = (name: string, columns: string) =>
+    `  - { name: ${name}, sources: [personas], webhookUrl: https://${name}.example.com/, columns: ${columns} }\n`;
+  const folder = t.testdir({
+    'rollcall.yaml': `
+store: sqlite:./rollcall.db
+sources: [{ id: personas, writeKey: k }]
+destinations:
+${destination('ads', '{ size: sha256, age: sha256 }')}${destination('crm', '{ age: plain, mail: plain }')}audiences:
+  - { name: VIPs, source: personas, with: [size, age, mail], sql: "select 'a' as user_id, 1 as size, 2 as age, 'x' as mail" }
+`,
+  });
+  const written = await rollcall(['types', '-c', join(folder, 'rollcall.yaml'), '--json']);
+  t.match(
+    jsonLines(written),
+    [
+      {
+        columns: [
+          { key: 'size', type: 'string' },
+          { key: 'age', type: 'scalar' },
+          { key: 'mail', type: 'string' },
+        ],
+      },
+    ],
+    written.stderr,
+  );
+});

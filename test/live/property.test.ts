@@ -164,8 +164,8 @@ function checkReason(
   if (isByEvent && !news.some(({ messageId }) => messageId === cause.messageId))
     throw new Error(`${key} ${user}: no event of this step is ${cause.messageId}`);
   const isByCommit = cause !== null && 'computed' in cause;
-  if (isByCommit && (cause.computed !== SCORE.key || !synced.some((each) => each.user === user || news.length > 0)))
-    throw new Error(`${key} ${user}: no commit of this step is about them`);
+  if (isByCommit && (cause.computed !== SCORE.key || synced.length === 0))
+    throw new Error(`${key} ${user}: nothing was committed in this step`);
   if (!isByEvent && !isByCommit && !(cause !== null && 'time' in cause))
     throw new Error(`${key} ${user}: nothing caused it`);
   const otherwise = valueIn(withoutNews);

@@ -1,10 +1,10 @@
 import * as z from 'zod';
+import { reasons } from '../../../receivers/kinds.ts';
 import { RollcallError } from '../../kernel/errors.ts';
-import { CHANGE_REASONS } from '../../membership-change.ts';
 
 export const time = z.iso.datetime().describe('ISO 8601, UTC.');
 /** Why a change is sent (docs/wire.md). */
-export const reason = z.enum(CHANGE_REASONS);
+export const reason = z.enum(reasons);
 export const reasonCounts = z.partialRecord(reason, z.int()).describe('Numbers of changes by reason.');
 export const iso = (at: number): string => new Date(at).toISOString();
 /** An instant in a query, as milliseconds since 1970. */

@@ -1,5 +1,6 @@
 import type { LiveStep, SyncReport } from '../../../jobs/index.ts';
-import { CHANGE_REASONS, type ReasonCounts } from '../../membership-change.ts';
+import { reasons } from '../../../receivers/kinds.ts';
+import type { ReasonCounts } from '../../membership-change.ts';
 import { tookMs } from '../run-line.ts';
 import type { Instruments } from './instruments.ts';
 
@@ -30,7 +31,7 @@ export function syncMetrics(make: Instruments, parts: SyncParts): SyncMetrics {
     'changes_total',
     'Membership changes by reason (docs/wire.md), once for all destinations.',
     ['key', 'reason'],
-    () => parts.keys().flatMap((key) => CHANGE_REASONS.map((reason) => ({ key, reason }))),
+    () => parts.keys().flatMap((key) => reasons.map((reason) => ({ key, reason }))),
   );
   const changes = (key: string, reasons: ReasonCounts = {}) => {
     for (const [reason, count] of Object.entries(reasons)) counter.inc({ key, reason }, count);
