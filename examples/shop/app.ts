@@ -21,13 +21,13 @@ export function createShopApp(secret: string, audiences: readonly string[], told
     [...members].map(([key, users]) => [
       key,
       {
-        entered: ({ userId, reason }: ComputedBody) => {
+        entered: ({ userId, reason, columns }: ComputedBody) => {
           users.add(userId);
-          told(`entered ${key} (${reason})`, userId);
+          told(`entered ${key} (${shown(reason, columns)})`, userId);
         },
-        exited: ({ userId, reason }: ComputedBody) => {
+        exited: ({ userId, reason, columns }: ComputedBody) => {
           users.delete(userId);
-          told(`left ${key} (${reason})`, userId);
+          told(`left ${key} (${shown(reason, columns)})`, userId);
         },
       },
     ]),
@@ -49,3 +49,6 @@ export function createShopApp(secret: string, audiences: readonly string[], told
   });
   return { fastify, members, lifetimeValue };
 }
+
+/** The reason of a change, with the names of columns that go along. */
+const shown = (reason: unknown, columns: object) => [reason, ...Object.keys(columns)].join(', with ');

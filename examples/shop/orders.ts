@@ -30,6 +30,11 @@ export function history(book: OrderBook, count: number, end: number): readonly O
   return Array.from({ length: count }, (_, index) => book.next(end - ((count - index) * 90 * DAY) / count));
 }
 
+/** The message that the shop sends of a customer. */
+export function customerTraits(userId: string) {
+  return { userId, traits: { email: `${userId}@example.com` } };
+}
+
 /** The message that the shop sends of an order. */
 export function orderEvent({ id, customer, at, amount }: Order) {
   return {

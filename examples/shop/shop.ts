@@ -12,7 +12,7 @@ import type { Run } from '../../src/store/port.ts';
 import { createShopApp, type ShopApp } from './app.ts';
 import { type Board, count } from './board.ts';
 import { CONFIG, TITLE } from './folder.ts';
-import { createOrderBook, history, orderEvent } from './orders.ts';
+import { createOrderBook, customerTraits, history, orderEvent } from './orders.ts';
 
 const TEMPLATE = join(import.meta.dirname, 'rollcall.yaml');
 const SECRET = 'a-secret-for-trying-out';
@@ -77,7 +77,9 @@ export async function openShop({ folder, board, port: wanted }: ShopOptions): Pr
   const endpoint = rollcall.address ?? '';
   board.say('rollcall', `started; it takes messages at ${endpoint}`);
   const past = new Client('past-write-key', { endpoint });
-  for (const order of history(book, ORDERS, Date.now())) past.track(orderEvent(order));
+  const orders = history(book, ORDERS, Date.now());
+  for (const userId of new Set(orders.map(({ customer }) => customer))) past.identify(customerTraits(userId));
+  for (const order of orders) past.track(orderEvent(order));
   await past.close();
   const client = new Client('shop-write-key', { endpoint });
   board.say('shop', `sent its ${ORDERS} orders so far; its app listens at http://127.0.0.1:${port}/hooks`);

@@ -31,7 +31,7 @@ t.test(
     const { code, stdout, stderr } = await runOnce(folder);
     t.equal(code, 0, stderr);
     t.match(stdout, /computed +big_spenders \(first sync\): 20 members, 20 entered, 0 left → 20 webhooks/);
-    t.match(stdout, /verified +✓ +20 entered big_spenders \(first_sync\): customer-01/);
+    t.match(stdout, /verified +✓ +20 entered big_spenders \(first_sync, with email\): customer-01/);
     t.match(stdout, /verified +✓ +1 left lapsed_customers \(exited\): customer-42, [\d.]+ s after the order\n/);
     t.match(stdout, /verified +✓ +\d+ entered just_bought \(\w+\): /);
     t.match(
@@ -47,7 +47,11 @@ t.test(
     t.match(stdout, /abandoned_carts +1 members; the app knows 1\n/);
     t.match(stdout, /126 webhooks sent and verified; the app and Rollcall agree\.\n$/);
     const log = await rollcall(['events', '--verify', '--json', '-c', join(folder, 'rollcall.yaml')]);
-    t.match(JSON.parse(log.stdout), { events: 309, unsealed: 0, faults: [] }, 'its orders are in the event log');
+    t.match(
+      JSON.parse(log.stdout),
+      { events: 366, unsealed: 0, faults: [] },
+      'its orders and customers are in the event log',
+    );
   },
 );
 
