@@ -49,7 +49,7 @@ export async function forgetUsers(
     });
     await forgotten.catch((cause) => failures.push(cause));
   }
-  await forgetKept(place.store.live, ids, sources, haveReturned).catch((cause) => failures.push(cause));
+  await forgetKept(place.store, ids, sources, haveReturned).catch((cause) => failures.push(cause));
   // A missing or failing engine must not keep the user in the others.
   if (failures.length > 0) throw failures[0];
 }

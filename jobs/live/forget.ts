@@ -25,7 +25,7 @@ const TRIES = 20;
  * the state doesn't record them, and if these people were active in the meantime.
  */
 export async function forgetKept(
-  live: LiveState,
+  { live }: { readonly live: LiveState },
   ids: ErasedIds,
   sources: readonly string[] | null,
   haveReturned: () => Promise<boolean>,
