@@ -25,10 +25,12 @@ import { DeliveryLog } from './delivery-log.ts';
 import type { Destination } from './destination.ts';
 import type { Erasure } from './events/erasure.ts';
 import { EventLogKeeper } from './events/keeper.ts';
+import { EventSends } from './events/sends.ts';
 import { History } from './history/history.ts';
 import { type Clock, systemClock } from './kernel/clock.ts';
 import { RollcallError } from './kernel/errors.ts';
 import { observedAccept } from './observed-accept.ts';
+import { integrationEnabled } from './route/route.ts';
 import { type DeletedIds, linksOfBoth, resolveIds } from './store/deleted-ids.ts';
 import { messageLinks } from './store/message-links.ts';
 import { openStore } from './store/open.ts';
@@ -59,6 +61,7 @@ export class App {
   readonly regulations: Regulations;
   readonly metrics: Metrics;
   readonly audit: Audit;
+  readonly sends: EventSends;
   private readonly history: History;
   private readonly deliveryLog: DeliveryLog;
   private readonly confirmations: Confirmations;
@@ -122,6 +125,7 @@ export class App {
     this.sync = this.createSync();
     this.discards = this.createDiscards();
     this.events = this.createEventLog();
+    this.sends = this.createSends();
     this.alerts = this.createAlerts();
     this.regulations = this.createRegulations();
   }
@@ -194,6 +198,16 @@ export class App {
     });
   }
 
+  private createSends(): EventSends {
+    const { store, accept, clock, metrics } = this;
+    return new EventSends({
+      ...{ store, accept, clock, log: this.options.log, folder: this.config.eventLog?.path ?? null },
+      destinations: () => this.config.destinations,
+      isEnabledBy: integrationEnabled,
+      onQueued: (destination, events) => metrics.pastEvents(destination, events),
+    });
+  }
+
   private createAlerts(): AlertWatch {
     const { store, clock, accept } = this;
     return new AlertWatch({
@@ -260,6 +274,7 @@ export class App {
     if ((collects || schedules) && !this.damage) {
       void this.events?.start();
       this.alerts.start();
+      this.sends.start();
     }
     if (collects || schedules) this.lookForDamage();
   }
@@ -359,6 +374,7 @@ export class App {
     // A server closed before it listens would still start to listen.
     await this.starting;
     await this.sync.stop();
+    await this.sends.stop();
     this.cancelResume();
     await this.alerts.stop();
     await this.regulations.close();
@@ -444,7 +460,7 @@ export class App {
 
   private async listen(): Promise<void> {
     const { log, readConfig } = this.options;
-    const { clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards } = this;
+    const { clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards, sends } = this;
     const health = { alive: () => this.alive(), ready: () => this.ready() };
     // Loaded only here: commands that answer no requests start in four fifths of the time.
     const { createHttpServer, startListening } = await import('./http/server.ts');
@@ -453,7 +469,7 @@ export class App {
       onRefused: (reason) => metrics.connectionRefused(reason),
     });
     await registerRoutes(server, {
-      ...{ log, clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards },
+      ...{ log, clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards, sends },
       config: () => this.config,
       destinations: () => this.destinations(),
       tokens: () => this.tokens,

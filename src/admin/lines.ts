@@ -11,6 +11,7 @@ import type {
   MessageRecord,
   Regulation,
   RunProgress,
+  SendStatus,
   StoreTime,
 } from '../store/port.ts';
 import { runLine } from './run-line.ts';
@@ -113,6 +114,16 @@ function shortRun({ run, state, action, startedAt, ms, code, reason }: ReturnTyp
 
 export function deliveryCounts({ deliveries, delivered, dead, superseded }: RunProgress) {
   return { total: deliveries, delivered, superseded, dead, waiting: deliveries - delivered - dead - superseded };
+}
+
+/** A send of past events, with its deliveries. */
+export function sendLine({ send, deliveries, waitsFor }: SendStatus) {
+  const { id, destination, since, until, type, event, source, state, total, sent, startedAt, finishedAt } = send;
+  return {
+    ...{ id, destination, since: iso(since), until: iso(until), type, event, source, state, total, sent },
+    ...{ deliveries: deliveryCounts(deliveries), waitsFor },
+    ...{ startedAt: iso(startedAt), finishedAt: isoOrNull(finishedAt) },
+  };
 }
 
 export function storyLine({

@@ -23,6 +23,7 @@ export const PAGES: readonly { path: string; view: string; title?: string }[] = 
   { path: '/dead-letters', view: 'dead-letters', title: 'Dead letters' },
   { path: '/sources', view: 'sources', title: 'Sources' },
   { path: '/events', view: 'events', title: 'Events' },
+  { path: '/events/sends', view: 'event-sends' },
   { path: '/deletions', view: 'deletions', title: 'Deletions' },
   { path: '/activity', view: 'activity', title: 'Activity' },
   { path: '/sign-in', view: 'sign-in' },

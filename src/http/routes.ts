@@ -22,6 +22,7 @@ import { regulations as regulationRoutes } from '../deletion/routes.ts';
 import { sendTestEvent } from '../deliver/test-event.ts';
 import type { Worker } from '../deliver/worker.ts';
 import type { Destination } from '../destination.ts';
+import type { EventSends } from '../events/sends.ts';
 import { summaryOf, verifyFiles } from '../events/summary.ts';
 import type { Clock } from '../kernel/clock.ts';
 import { VERSION } from '../kernel/version.ts';
@@ -43,6 +44,7 @@ interface Parts {
   readonly metrics: Metrics;
   readonly audit: Audit;
   readonly discards: Discards;
+  readonly sends: EventSends;
   readonly reload: () => Promise<void>;
   readonly ensureRunning: () => void;
   readonly delivered: (runs: readonly string[]) => Promise<RunProgress>;
@@ -103,6 +105,7 @@ async function registerAdmin(
     sync: { ...sync, log, delivered: parts.delivered },
     currentBodies: (letters) => sync.currentBodies(letters),
     eventLog: eventLogOf(parts),
+    sends: parts.sends,
     standing: parts.standing,
     destinations: parts.destinations,
     windowOf: (destination, endpoint) => worker.windowOf(destination, endpoint),

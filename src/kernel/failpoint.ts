@@ -18,6 +18,8 @@ export type Failpoint =
   | 'live_stepped'
   /** A part of building live state is written, or of making a definition live. */
   | 'live_build'
+  /** A part of a send of past events is queued. */
+  | 'events_sent'
   /** Files of the event log are planned, written, in place, part of the log; others are about to be removed, or are. */
   | 'log_planned'
   | 'log_written'

@@ -83,7 +83,8 @@ function isWanted({ wants }: Destination, type: MessageType, event?: string): bo
 
 const namesOf = (destinations: readonly Destination[]) => destinations.map(({ name }) => name);
 
-function integrationEnabled(integrations: Readonly<Record<string, unknown>> | null): boolean {
+/** True if the integrations object of a message lets it go to destinations of this kind. */
+export function integrationEnabled(integrations: Readonly<Record<string, unknown>> | null): boolean {
   if (integrations === null) return true;
   const named = Object.hasOwn(integrations, INTEGRATION_NAME) ? integrations[INTEGRATION_NAME] : undefined;
   if (named === false) return false;

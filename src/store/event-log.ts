@@ -1,5 +1,6 @@
 import type { Activity } from '../definition/definition.ts';
 import type { MESSAGE_PARTS } from '../definition/places.ts';
+import type { Message } from '../message.ts';
 import type { ErasedIds, IdentityLinks } from './deleted-ids.ts';
 import type { Fence } from './fleet.ts';
 
@@ -179,9 +180,35 @@ export interface TableLog {
     onPlace: (place: TablePlace) => Promise<void>,
     read: (scan: LogScan) => Promise<void>,
   ): Promise<void>;
+  /** Reads the next events of a selection after a place, at most `limit`. */
+  select(selection: Selection, after: string | null, limit: number): Promise<readonly SelectedEvent[]>;
+  /** Counts the events of a selection over all days, by their integrations. */
+  count(selection: Omit<Selection, 'day' | 'source'>, sources: readonly string[]): Promise<readonly IntegrationCount[]>;
   /** Events written since a place, unordered, some thousands at a time, and the new place. */
   since(place: TablePlace, now: number): Promise<{ readonly events: readonly LoggedRow[]; readonly place: TablePlace }>;
 }
+
+/** Events of one source received on one UTC day. */
+export interface Selection {
+  /** YYYY-MM-DD. */
+  readonly day: string;
+  readonly source: string;
+  readonly types: readonly string[];
+  /** Names of track events; null for all. Other types pass. */
+  readonly events: readonly string[] | null;
+  /** Times of receipt in milliseconds since 1970; `until` itself is not included. */
+  readonly since: number;
+  readonly until: number;
+}
+
+export interface SelectedEvent {
+  /** Its place among the events of its day and source, which never changes. */
+  readonly place: string;
+  readonly message: Message;
+}
+
+/** The integrations of events as JSON, null if they have none, and the number of such events. */
+export type IntegrationCount = readonly [integrations: string | null, events: number];
 
 interface TableSummary {
   readonly events: number;

@@ -11,6 +11,7 @@ import type { LiveState } from './live.ts';
 import type { MessageRecords } from './messages.ts';
 import type { Queue } from './queue.ts';
 import type { RunRecords } from './runs.ts';
+import type { SendRecords } from './sends.ts';
 import type { SpentPassRecords } from './spent-passes.ts';
 
 export type * from './alerts.ts';
@@ -24,12 +25,14 @@ export type { LiveCommit } from './live.ts';
 export * from './messages.ts';
 export * from './queue.ts';
 export * from './runs.ts';
+export * from './sends.ts';
 export { ALERT_SOURCE } from './states.ts';
 
 /** Everything stored besides deliveries, one small record at a time. The code is in `records/`. */
 export interface Records
   extends FleetRecords,
     RunRecords,
+    SendRecords,
     DeletionRecords,
     EndpointRecords,
     MessageRecords,

@@ -15,6 +15,7 @@ import { type DeletionParts, deletionRoutes } from './deletions.ts';
 import { type DestinationParts, destinationRoutes } from './destinations.ts';
 import { type EndpointParts, endpointRoutes } from './endpoints.ts';
 import { type EventLogApiParts, eventLogRoutes } from './event-log.ts';
+import { eventSendRoutes, type SendApiParts } from './event-sends.ts';
 import { type EventParts, eventRoutes } from './events.ts';
 import { type HistoryParts, historyRoutes } from './history.ts';
 import { type LetterParts, letterRoutes } from './letters.ts';
@@ -34,6 +35,7 @@ type ManagementOptions = AlertParts &
   DestinationParts &
   EndpointParts &
   EventLogApiParts &
+  SendApiParts &
   EventParts &
   HistoryParts &
   LetterParts &
@@ -72,6 +74,7 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   recordRoutes(routes, options);
   deletionRoutes(routes, options);
   eventLogRoutes(routes, options);
+  eventSendRoutes(routes, options);
   historyRoutes(routes, options);
   eventRoutes(routes, options);
   ordering(routes, '/config/reload', {

@@ -9,7 +9,7 @@ import { type ApiRoutes, failures } from './route.ts';
 /** Topics of change events. Each names the resources to fetch again. */
 const TOPICS = [
   ...(['overview', 'audiences', 'runs', 'endpoints', 'destinations'] as const),
-  ...(['dead-letters', 'messages', 'sources', 'deletions', 'audit', 'history', 'alerts'] as const),
+  ...(['dead-letters', 'messages', 'sources', 'deletions', 'audit', 'history', 'alerts', 'sends'] as const),
 ] as const;
 type Topic = (typeof TOPICS)[number];
 
@@ -25,7 +25,16 @@ const BEHIND = 64 * 1024;
 export interface EventParts {
   readonly store: Pick<
     Records,
-    'backlog' | 'endpoints' | 'runs' | 'discards' | 'audits' | 'alerts' | 'regulations' | 'confirmed' | 'history'
+    | 'backlog'
+    | 'endpoints'
+    | 'runs'
+    | 'sends'
+    | 'discards'
+    | 'audits'
+    | 'alerts'
+    | 'regulations'
+    | 'confirmed'
+    | 'history'
   >;
   readonly clock: Pick<Clock, 'after' | 'monotonic'>;
   readonly log: Logger;
@@ -45,6 +54,7 @@ const LOOKS: readonly (readonly [readonly Topic[], (store: EventParts['store']) 
     async (store) => (await store.runs({ limit: 50 })).map(({ id, state, phase, sent }) => [id, state, phase, sent]),
   ],
   [['history'], async (store) => (await store.history(NEWEST)).map(({ counts, pending }) => [counts, pending])],
+  [['sends'], async (store) => (await store.sends({ limit: 20 })).map(({ id, state, sent }) => [id, state, sent])],
   [['sources'], (store) => store.discards({ limit: 1 })],
   [['alerts'], (store) => store.alerts({ limit: 20 })],
   [['audit'], (store) => store.audits({ limit: 5 })],

@@ -13,6 +13,8 @@ export interface EventLogMetricsParts {
 export interface EventLogMetrics {
   /** Count a failure of the event log's background work. */
   logFailed(): void;
+  /** Count events that a send has queued. */
+  pastEvents(destination: string, events: number): void;
 }
 
 /** Without a log, these gauges have no value. */
@@ -41,7 +43,11 @@ export function eventLogMetrics(make: Instruments, { eventLog, storeTime }: Even
     'event_log_failures_total',
     'Times that sealing, merging or dropping failed; it is tried again.',
   );
-  return { logFailed: () => failures.inc() };
+  const past = make.counter('past_events_total', 'Past events that sends have queued.', ['destination']);
+  return {
+    logFailed: () => failures.inc(),
+    pastEvents: (destination, events) => past.inc({ destination }, events),
+  };
 }
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);

@@ -8,6 +8,7 @@ import { confirm } from '../confirm.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, type OpenedApp, withApp } from '../with-app.ts';
+import { addEventSends } from './event-sends.ts';
 
 interface EventsOptions extends AppCommandOptions {
   readonly verify?: boolean;
@@ -31,7 +32,9 @@ With --json the answer is {"events","bytes","from","to","files","unsealed"}, wit
 "fault"}].`;
 
 export function addEvents(program: Command, context: CliContext): void {
-  addAppOptions(program.command('events').description('size and span of the event log'))
+  const command = program.command('events').description('show the event log, and send past events to a destination');
+  addEventSends(command, context);
+  addAppOptions(command.command('show', { isDefault: true }).description('size and span of the event log'))
     .option('--verify', 'read every file, and say what is wrong')
     .option('--forget-missing', 'take files that are no longer there off the log')
     .option('-y, --yes', 'do not ask')

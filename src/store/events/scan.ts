@@ -86,8 +86,8 @@ export async function readTail(log: FileLog, { restart, add }: TailReader): Prom
   throw new RollcallError('engine_failed', 'The event log kept changing while it was read.');
 }
 
-/** Load a snapshot of the log: a FROM item with its events, and the number of the last part of its tail. */
-export async function loadLog(log: FileLog, bench: Workbench) {
+/** Load the tail into a table `events`; resolve to the state of the log at that moment. */
+export async function loadTail(log: FileLog, bench: Workbench): Promise<LogState> {
   await bench.load([]);
   const restart = async () => {
     await bench.plan();
@@ -95,6 +95,12 @@ export async function loadLog(log: FileLog, bench: Workbench) {
   };
   const state = await readTail(log, { restart, add: (parts) => bench.load(parts) });
   await bench.plan();
+  return state;
+}
+
+/** Load a snapshot of the log: a FROM item with its events, and the number of the last part of its tail. */
+export async function loadLog(log: FileLog, bench: Workbench) {
+  const state = await loadTail(log, bench);
   const filed = state.files.length === 0 ? '' : `UNION ALL SELECT ${NAMES} FROM ${bench.files(state.files)}`;
   return { events: `(SELECT ${NAMES} FROM events ${filed})`, newest: state.tail.newest };
 }

@@ -27,7 +27,7 @@ export async function moveCursor(session: Session, step: PlanStep, sent: number)
   const held = sql`(SELECT token FROM rollcall.lease WHERE name = ${fence.lease} ${session.dialect.forShare})`;
   const moved = await session.run(
     sql`UPDATE rollcall.run SET cursor = ${cursor}, sent = sent + ${sent}
-      WHERE id = ${run} AND ${held} = ${fence.token}${standsAt(after)}`,
+      WHERE id = ${run} AND state <> 'cancelled' AND ${held} = ${fence.token}${standsAt(after)}`,
   );
   if (moved === 0) {
     await checkFence(session, fence);

@@ -36,6 +36,7 @@ import {
   told,
 } from './regulations.ts';
 import { forgetHistory, historySince, lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
+import { addSend, endSend, send, sends } from './sends.ts';
 import type { OverSession } from './session.ts';
 import { isSpent, spendPass } from './spent-passes.ts';
 import { forgetTexts } from './texts.ts';
@@ -46,6 +47,7 @@ export const RECORDS = {
   ...{ pausedAudiences, pauseAudience, resumeAudience },
   ...{ audience, audiences, moveAudience, forgetAudience, lastSequence, takeGeneration, admit },
   ...{ saveRun, run, runs, newestRuns, runProgress, historySince, forgetHistory },
+  ...{ addSend, endSend, send, sends },
   ...{ regulations, confirmNotices, confirmed },
   ...{
     saveRegulation,
@@ -99,5 +101,16 @@ export const READING_RECORDS: ReadonlySet<string> = new Set<keyof Records>([
     'confirmed',
     'pausedAudiences',
   ] as const),
-  ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs', 'newestRuns', 'historySince'] as const),
+  ...([
+    'orphans',
+    'regulation',
+    'rosters',
+    'run',
+    'runProgress',
+    'runs',
+    'newestRuns',
+    'historySince',
+    'send',
+    'sends',
+  ] as const),
 ]);

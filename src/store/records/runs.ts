@@ -20,9 +20,14 @@ type RunRow = readonly [record: string, cursor: string | null, sent: number];
 const runOf = ([record, cursor, sent]: RunRow): Run => ({ ...(JSON.parse(record) as Run), cursor, sent });
 
 export async function run({ rows }: Session, id: string): Promise<Run | null> {
-  const [row] = await rows<RunRow>(sql`SELECT record, cursor, sent FROM rollcall.run WHERE id = ${id}`);
+  const [row] = await rows<RunRow>(
+    sql`SELECT record, cursor, sent FROM rollcall.run WHERE id = ${id} AND key <> ${SENDS}`,
+  );
   return row ? runOf(row) : null;
 }
+
+/** The key of sends of past events, which no audience can have: they are listed by `sends`. */
+export const SENDS = 'events:send';
 
 const OPEN_STATES: ReadonlySet<RunState> = new Set<RunState>(['staged', 'held', 'sending', 'committed']);
 /** As in the condition of the index `run_open`. */
@@ -34,7 +39,7 @@ export function runsQuery(dialect: Dialect, { key, states, before, toVersion, li
   const index = isOpen ? 'run_open' : key !== undefined ? 'run_key' : null;
   const conditions = where(
     isOpen ? IS_OPEN : null,
-    key === undefined ? null : sql`key = ${key}`,
+    key === undefined ? sql`key <> ${SENDS}` : sql`key = ${key}`,
     states ? dialect.oneOf(raw('state'), 'text', states) : null,
     // The whole record is read only if this is in it.
     toVersion === undefined ? null : sql`record LIKE ${`%"toVersion":${toVersion},%`}`,

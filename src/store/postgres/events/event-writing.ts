@@ -1,4 +1,4 @@
-import { PROMOTED } from '../../events/columns.ts';
+import { promotedSql } from '../../events/columns.ts';
 import { readable } from '../../events/readable.ts';
 import { EVENT_COLUMNS, likelyAt, POSTGRES_VIEWS, eventViews as viewsOf } from '../../events/views.ts';
 import type { NewMessage } from '../../port.ts';
@@ -32,20 +32,26 @@ export function logSql(first: number, condition = 'true'): string {
   return `
   INSERT INTO rollcall.event
   SELECT CAST(at AS date), at,
-    CASE WHEN said LIKE '+%' THEN at WHEN said LIKE '-%' OR said LIKE '0000%' THEN TIMESTAMP '0001-01-01'
-      ELSE least(CAST(said AS timestamp), at) END,
-    source, body ->> 'messageId', body ->> 'type', CASE WHEN body ->> 'type' = 'track' THEN body ->> 'event' END,
+    CASE WHEN is_late THEN at WHEN is_early THEN TIMESTAMP '0001-01-01' ELSE least(happened, at) END,
+    source, body ->> 'messageId', type, CASE WHEN type = 'track' THEN body ->> 'event' END,
     coalesce(body ->> 'userId', body ->> 'User ID'), body ->> 'anonymousId', body ->> 'Previous ID', body ->> 'groupId',
     body ->> 'name', body -> 'properties', body -> 'traits', body -> 'context',
-    nullif(body - '{${PROMOTED.map((key) => `"${key}"`).join(',')}}'::text[], '{}')
+    nullif(body - ${promotedSql('type', 'is_late OR is_early OR happened > at', textArray)}, '{}')
   FROM (
-    SELECT l.source, l.body, CAST(l.body ->> 'receivedAt' AS timestamp) AS at, l.body ->> 'timestamp' AS said
+    SELECT *, CASE WHEN NOT is_late AND NOT is_early THEN CAST(said AS timestamp) END AS happened
     FROM (
-      SELECT seen, source, CAST(body AS jsonb) AS body
-      FROM (${columns(first, { seen: 'uuid', source: 'text', body: 'text' })}) AS c OFFSET 0
-    ) AS l WHERE ${condition}
+      SELECT l.source, l.body, l.body ->> 'type' AS type, CAST(l.body ->> 'receivedAt' AS timestamp) AS at,
+        l.body ->> 'timestamp' AS said, l.body ->> 'timestamp' LIKE '+%' AS is_late,
+        l.body ->> 'timestamp' LIKE '-%' OR l.body ->> 'timestamp' LIKE '0000%' AS is_early
+      FROM (
+        SELECT seen, source, CAST(body AS jsonb) AS body
+        FROM (${columns(first, { seen: 'uuid', source: 'text', body: 'text' })}) AS c OFFSET 0
+      ) AS l WHERE ${condition}
+    ) AS t
   ) AS e`;
 }
+
+const textArray = (keys: readonly string[]) => `'{${keys.map((key) => `"${key}"`).join(',')}}'::text[]`;
 
 /** Return the parameters of `logSql` for messages. */
 export function logColumns(messages: readonly { readonly key: string; readonly message: NewMessage }[]): Buffer[] {
