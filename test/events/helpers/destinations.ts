@@ -1,0 +1,46 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Test } from 'tap';
+
+export interface Posted {
+  readonly path: string;
+  readonly key: string;
+  readonly body: Record<string, unknown> & { readonly messageId: string };
+}
+
+/** Takes everything, and keeps it by the path that it was posted to: that of a destination. */
+export async function destinations(t: Test) {
+  const posted: Posted[] = [];
+  const refused = new Set<string>();
+  const server = createServer((request, response) => {
+    let text = '';
+    request.on('data', (chunk) => {
+      text += String(chunk);
+    });
+    request.on('end', () => {
+      const path = (request.url ?? '').slice(1);
+      if (refused.has(path)) response.statusCode = 503;
+      else posted.push({ path, key: String(request.headers['idempotency-key']), body: JSON.parse(text) });
+      response.end();
+    });
+  });
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    posted,
+    /** Destinations that answer 503. */
+    refused,
+    to: (path: string) => posted.filter((each) => each.path === path),
+    /** The setting of a destination that posts here. */
+    named: (name: string, setting: object = {}) => ({
+      ...{ name, sources: ['shop'], sharedSecret: 's', webhookUrl: `http://127.0.0.1:${port}/${name}` },
+      ...setting,
+    }),
+  };
+}
+
+export const LOCAL = { allow: ['127.0.0.0/8'] };
