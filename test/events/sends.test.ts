@@ -86,7 +86,8 @@ t.test('sends what a destination would have got, had it been connected', async (
     for (let batch = 0; batch < 4; batch += 1) {
       times.push(service.clock.now());
       for (const { id: source } of SOURCES) {
-        const messages = Array.from({ length: 30 }, () => anyMessage(random, (id += 1)));
+        const messages = Array.from({ length: 30 }, (_, index) => anyMessage(random, id + index));
+        id += messages.length;
         await send(app, messages, `${source}-key`);
       }
     }
@@ -267,14 +268,17 @@ t.test('answers over the management API', async (t) => {
       headers: { ...AS_ADMIN, 'content-type': 'application/json' },
       ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
     });
-    return { status: response.status, ...((await response.json()) as Record<string, unknown>) };
+    return {
+      status: response.status,
+      ...((await response.json()) as { id: string; deliveries: { delivered: number } }),
+    };
   };
   const asked = { destination: 'late', since: '2026-01-01', event: 'A' };
   t.match(await ask(`count?${new URLSearchParams(asked)}`), { status: 200, events: 2 });
   t.match(await ask('count?destination=lat&since=2026-01-01'), { status: 404, code: 'not_found' });
-  const begun = (await ask('sends', asked)) as { readonly id: string };
+  const begun = await ask('sends', asked);
   t.match(begun, { status: 200, state: 'sending', total: 2, event: 'A', type: null, source: null });
-  await until(async () => ((await ask(`sends/${begun.id}`))['deliveries'] as { delivered: number }).delivered === 2);
+  await until(async () => (await ask(`sends/${begun.id}`)).deliveries.delivered === 2);
   t.match(await ask(`sends/${begun.id}`), { state: 'done', sent: 2, waitsFor: null });
   t.match(await ask('sends?limit=1'), { data: [{ id: begun.id }], next: null });
   t.match(await ask(`sends/${begun.id}/cancel`, {}), { status: 200, state: 'done' });

@@ -11,6 +11,7 @@ export const PROGRAMS = [
   'test/e2e/receiver-part.ts',
   'test/e2e/sync-part.ts',
   'test/events/helpers/crashing.ts',
+  'test/events/helpers/sending.ts',
   'test/helpers/armed-main.ts',
   'test/live/helpers/crashing.ts',
   'test/live/helpers/random-life.ts',

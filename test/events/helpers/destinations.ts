@@ -20,7 +20,11 @@ export async function destinations(t: Test) {
     request.on('end', () => {
       const path = (request.url ?? '').slice(1);
       if (refused.has(path)) response.statusCode = 503;
-      else posted.push({ path, key: String(request.headers['idempotency-key']), body: JSON.parse(text) });
+      else {
+        const said = JSON.parse(text);
+        const { batch = [said], keys = [String(request.headers['idempotency-key'])] } = said;
+        posted.push(...batch.map((body: Posted['body'], index: number) => ({ path, key: keys[index], body })));
+      }
       response.end();
     });
   });
@@ -36,8 +40,9 @@ export async function destinations(t: Test) {
     refused,
     to: (path: string) => posted.filter((each) => each.path === path),
     /** The setting of a destination that posts here. */
-    named: (name: string, setting: object = {}) => ({
-      ...{ name, sources: ['shop'], sharedSecret: 's', webhookUrl: `http://127.0.0.1:${port}/${name}` },
+    named: (name: string, setting: object = {}, batch: object | undefined = undefined) => ({
+      ...{ name, sources: ['shop'], sharedSecret: 's' },
+      webhooks: [{ url: `http://127.0.0.1:${port}/${name}`, ...(batch ? { batch } : {}) }],
       ...setting,
     }),
   };
