@@ -1,4 +1,4 @@
-import { bodyBuilder, formsOf, nameOf } from '../../jobs/index.ts';
+import { bodyBuilder, formsOf, nameOf, type Story } from '../../jobs/index.ts';
 import { webhook } from '../../receivers/testing.ts';
 import type { Config } from '../config/config.ts';
 import type { Destination } from '../destination.ts';
@@ -19,6 +19,8 @@ export interface TestBodyOptions {
   /** Key of an audience or trait: a change of it in place of a message of `type`. */
   readonly audience?: string;
   readonly user?: string;
+  /** The number of members of `audience`, in place of `user`. */
+  readonly sample?: number;
   readonly batch?: number;
 }
 
@@ -35,7 +37,9 @@ export async function testBodies(
     audience === undefined
       ? [messageOf(type ?? 'track', user)]
       : await changesOf(audience, options, config, destination, terminal);
+  const isBatched = destination.endpoints.every((endpoint) => endpoint.batch !== undefined);
   const made = (index: number) => JSON.stringify(makers[index % makers.length]?.(`test-${systemClock.token(8)}`));
+  if (options.sample !== undefined && isBatched) return [makers.map((_, index) => made(index))];
   if (batch === 1) return makers.map((_, index) => [made(index)]);
   return [Array.from({ length: batch }, (_, index) => made(index))];
 }
@@ -51,8 +55,8 @@ const messageOf =
   };
 
 /**
- * A change to what the user is now, or a made-up user's entry, in the forms of the destination. It has no sequence, so
- * that it overtakes no real change.
+ * Changes to what the user or members are now, or a made-up user's entry, in the forms of the destination. They have no
+ * sequence, so that they overtake no real change.
  */
 async function changesOf(
   key: string,
@@ -68,25 +72,40 @@ async function changesOf(
     throw new RollcallError('bad_usage', nothingNamed('audience or trait', [key], known));
   }
   const kind = audiences.some((each) => each.key === key) ? 'audience' : 'trait';
-  const { user } = options;
-  const story =
-    user === undefined
-      ? null
-      : await withApp(options, { terminal, adapt: withoutMakingStore }, ({ app }) => app.sync.why(key, user));
-  const present = story === null ? kind === 'audience' : story.member === true;
-  const now = systemClock.now();
-  const value = story?.value ?? null;
-  const columns = value === null ? [] : Object.keys(JSON.parse(value));
-  const spec = { key, name: nameOf(key, config), kind, columns, removed: [], at: now, now: () => now } as const;
-  const change = { userId: user ?? USER, present, value, sequence: 0, changedAt: now, cause: null };
-  return formsOf(destination).map((form) => {
-    const build = bodyBuilder(spec, form, destination.columns);
-    return (messageId) => {
-      const body = JSON.parse(build(messageId, { ...change, reason: present ? 'entered' : 'exited' }));
-      delete body.context.personas.sequence;
-      // Users are real: receivers can tell the test from a change.
-      if (story !== null) body.context.test = true;
-      return body;
-    };
+  const stories = await storiesOf(key, options, terminal);
+  return stories.flatMap((story) => {
+    const present = story === null ? kind === 'audience' : story.member === true;
+    const now = systemClock.now();
+    const value = story?.value ?? null;
+    const columns = value === null ? [] : Object.keys(JSON.parse(value));
+    const spec = { key, name: nameOf(key, config), kind, columns, removed: [], at: now, now: () => now } as const;
+    const change = { userId: story?.user ?? USER, present, value, sequence: 0, changedAt: now, cause: null };
+    return formsOf(destination).map((form) => {
+      const build = bodyBuilder(spec, form, destination.columns);
+      return (messageId: string) => {
+        const body = JSON.parse(build(messageId, { ...change, reason: present ? 'entered' : 'exited' }));
+        delete body.context.personas.sequence;
+        // Users are real: receivers can tell the test from a change.
+        if (story !== null) body.context.test = true;
+        return body;
+      };
+    });
+  });
+}
+
+/** What the user, or each of some members, is now; null for a made-up user. */
+async function storiesOf(
+  key: string,
+  options: TestBodyOptions,
+  terminal: Terminal,
+): Promise<readonly (Story | null)[]> {
+  const { user, sample } = options;
+  if (user === undefined && sample === undefined) return [null];
+  return withApp(options, { terminal, adapt: withoutMakingStore }, async ({ app: { sync } }) => {
+    const users = user === undefined ? (await sync.memberPage(key, '', sample ?? 1)).userIds : [user];
+    if (users.length === 0) throw new RollcallError('bad_usage', `${key} has no members yet: leave out --sample.`);
+    const stories: Story[] = [];
+    for (const each of users) stories.push(await sync.why(key, each));
+    return stories;
   });
 }

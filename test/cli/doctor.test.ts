@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer as createHttpServer, type IncomingHttpHeaders } from 'node:http';
@@ -303,6 +303,47 @@ t.test('posts a change in each form that the destination gets, with its columns'
     { type: 'identify', traits: { fans: true, plan: 'pro', email: undefined } },
     { type: 'track', properties: { fans: true, plan: 'pro', email: undefined }, context: { test: true } },
   ]);
+});
+
+t.test('posts what members are now, each in a request or all in a batch', async (t) => {
+  const listener = await listen(t, '--secret', 's3cret');
+  const { config, folder } = await workspace(
+    t,
+    listener.url,
+    `  - name: Fans
+    source: personas
+    with: [email, plan]
+    sql: select user_id, email, plan from read_csv('fans.csv')
+`,
+  );
+  const users = ['ada', 'bob', 'cat', 'dan'];
+  const rows = users.map((user) => `${user},${user}@example.com,pro`);
+  await writeFile(join(folder, 'fans.csv'), ['user_id,email,plan', ...rows].join('\n'));
+  await edit(config, 'name: crm,', 'name: crm, membership: track, columns: { email: sha256 },');
+  const test = (...args: string[]) => rollcall(['test', 'crm', ...args, '-c', config]);
+  t.match(await test('--sample', '3'), { code: 2, stderr: /goes with --audience/ });
+  t.match(await test('--audience', 'fans', '--sample', '3', '--user', 'ada'), { code: 2, stderr: /cannot be used/ });
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0 });
+  t.match(await test('--audience', 'fans', '--sample', '3'), { code: 0 });
+  await edit(config, 'membership: track', 'membership: both');
+  await edit(config, /webhookUrl: ("[^"]*")/, 'webhooks: [{ url: $1, batch: { size: 50 } }]');
+  t.match(await test('--audience', 'fans', '--sample', '2'), { code: 0 });
+  const bodies = (await listener.stop()).map(({ body }) => body as Record<string, unknown>);
+  const tests = bodies.filter(({ messageId, batch }) => batch !== undefined || String(messageId).startsWith('test-'));
+  const hashed = (user: string) => createHash('sha256').update(`${user}@example.com`).digest('hex');
+  const context = { test: true, personas: { computation_key: 'fans', sequence: undefined } };
+  const event = (userId: string) => ({
+    ...{ type: 'track', userId, event: 'Audience Entered', context },
+    properties: { fans: true, email: hashed(userId), plan: undefined },
+  });
+  const identify = (userId: string) => {
+    return { type: 'identify', userId, context, traits: { fans: true, email: hashed(userId), plan: undefined } };
+  };
+  t.match(tests, [
+    ...['ada', 'bob', 'cat'].map(event),
+    { batch: ['ada', 'bob'].flatMap((user) => [identify(user), event(user)]) },
+  ]);
+  t.equal(tests.length, 4);
 });
 
 /** A test event as Python writes it. */

@@ -116,8 +116,6 @@ t.test('sends what a destination would have got, had it been connected', async (
     [{ event: 'Order Completed' }, ({ type, event }) => type === 'track' && event === 'Order Completed'],
     [{ type: 'page', event: 'Order Completed' }, () => false],
   ];
-  const keys = new Set(receiver.posted.map(({ key }) => key));
-  t.equal(keys.size, receiver.posted.length, 'each delivery of each send has a key of its own');
   for (const [filter, isWanted] of chosen) {
     const before = receiver.to('late-all').length;
     const begun = await app.sends.begin(order('late-all', filter));

@@ -16,13 +16,14 @@ Examples:
   $ rollcall test crm --type delete                             any kind
   $ rollcall test crm --audience big_spenders                   a made-up user enters the audience
   $ rollcall test crm --audience big_spenders --user customer-7 what a real user is now
+  $ rollcall test crm --audience big_spenders --sample 3        what three members are now
   $ rollcall test crm --batch 100                               many messages in one request
 
 It posts a track event "Rollcall Test" of the user rollcall-test, signed as deliveries are, to each endpoint at once
 and prints the answers. It bypasses the queue, the windows and the attempt log, and also reaches a destination that is
-disabled or paused. A change has no sequence, and is posted in each form that the destination gets. With --user it has
-context.test: the receiver kit runs no handler for it, and answers "unhandled", unless its option test is true. Only
-that opens the store. The hooks of alerts are destinations named rollcall:alerts:NAME: they get an alert marked as a
+disabled or paused. A change has no sequence, and is posted in each form that the destination gets. With --user or
+--sample it has context.test: the receiver kit runs no handler for it, and answers "unhandled", unless its option test
+is true. Only these open the store. A sample is of the first members by id; to endpoints with \`batch\` it is one request. The hooks of alerts are destinations named rollcall:alerts:NAME: they get an alert marked as a
 test.
 
 If a receiver answers 401, the event is posted again, signed as usual mistakes would sign it. If it accepts one of
@@ -37,6 +38,8 @@ interface TestOptions extends TestBodyOptions {
 
 /** The most messages that a batch of the sender has. */
 const BATCH_LIMIT = 4096;
+/** The most members of a sample: each is looked up. */
+const SAMPLE_LIMIT = 100;
 
 export function addTest(program: Command, context: CliContext): void {
   program
@@ -46,6 +49,11 @@ export function addTest(program: Command, context: CliContext): void {
     .addOption(new Option('--type <type>', 'kind of message').choices(MESSAGE_TYPES))
     .addOption(new Option('--audience <key>', 'a change of this audience or trait').conflicts('type'))
     .option('--user <id>', 'user id of the message; with --audience, what that user is now', notEmpty)
+    .addOption(
+      new Option('--sample <n>', 'with --audience: what this many members are now')
+        .argParser(wholeNumber(1, SAMPLE_LIMIT))
+        .conflicts(['type', 'user', 'batch']),
+    )
     .option('--batch <n>', 'this many messages in one request', wholeNumber(1, BATCH_LIMIT))
     .addOption(configOption())
     .addOption(jsonOption())
@@ -61,6 +69,8 @@ async function test(name: string, options: TestOptions, { terminal, setExitCode 
     const known = testable(config).map((each) => each.name);
     throw new RollcallError('bad_usage', nothingNamed('destination', [name], known));
   }
+  if (options.sample !== undefined && options.audience === undefined)
+    throw new RollcallError('bad_usage', '--sample goes with --audience only.');
   const requests = await testBodies(options, config, destination, terminal);
   if (requests !== undefined && !config.destinations.includes(destination)) {
     throw new RollcallError('bad_usage', `${name} gets alerts only: leave out the options of messages.`);

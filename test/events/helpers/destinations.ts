@@ -38,7 +38,10 @@ export async function destinations(t: Test) {
     posted,
     /** Destinations that answer 503. */
     refused,
-    to: (path: string) => posted.filter((each) => each.path === path),
+    /** What a destination got, without repetitions: an answer that is late is no answer. */
+    to: (path: string) => [
+      ...new Map(posted.filter((each) => each.path === path).map((each) => [each.key, each])).values(),
+    ],
     /** The setting of a destination that posts here. */
     named: (name: string, setting: object = {}, batch: object | undefined = undefined) => ({
       ...{ name, sources: ['shop'], sharedSecret: 's' },
