@@ -391,6 +391,21 @@ async function eventLog(t: Test, { page, go }: Visit): Promise<void> {
   await go('/events');
   t.match(await page.locator('.figures').innerText(), /EVENTS\s+27|Events\s+27/i);
   t.same(await axeFindings(page), []);
+  await page.getByRole('link', { name: 'sent to a destination' }).click();
+  await page.getByLabel('Destination').selectOption({ index: 1 });
+  await page.getByLabel('Received since').fill('2020-01-01');
+  await page.getByRole('button', { name: 'Count' }).click();
+  await page
+    .getByRole('status')
+    .filter({ hasText: /^\d+ events? to send/ })
+    .waitFor();
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('row').filter({ hasText: 'sending' }).waitFor();
+  await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+  await page.getByRole('button', { name: 'Cancel it' }).click();
+  await page.getByRole('row').filter({ hasText: 'cancelled' }).waitFor();
+  t.same(await axeFindings(page), []);
 }
 
 async function liveAudience(t: Test, { page, show, complaints }: Visit, { app, send }: Estate): Promise<void> {

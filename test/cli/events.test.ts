@@ -4,7 +4,9 @@ import { pino } from 'pino';
 import t from 'tap';
 import { App } from '../../src/app.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { destinations, LOCAL } from '../events/helpers/destinations.ts';
 import { send } from '../events/helpers/logging-app.ts';
+import { until } from '../helpers/until.ts';
 import { jsonLines, rollcall } from './helpers.ts';
 
 const order = (userId: string) => ({ type: 'track', event: 'Order Completed', userId });
@@ -90,4 +92,47 @@ t.test('refuses a folder without the files of the log, until a person says that 
   for (const left of ['rollcall.db', 'rollcall.db-id']) rmSync(join(folder, left));
   const start = ['start', '-c', config];
   t.match(await rollcall(start), { code: 1, stderr: /^store_missing: There is no store yet, but the event log/m });
+});
+
+t.test('sends past events to a destination, shows how far it is, and cancels', async (t) => {
+  const folder = t.testdir({});
+  const config = join(folder, 'rollcall.json');
+  const receiver = await destinations(t);
+  const content = {
+    ...{ store: 'sqlite:./rollcall.db', listen: { port: 0 }, eventLog: {}, network: LOCAL },
+    sources: [{ id: 'shop', writeKey: 'key' }],
+  };
+  const create = () => App.create(loadConfig(config), { log: pino({ level: 'silent' }) });
+  const events = (...args: string[]) => rollcall(['events', ...args, '-c', config]);
+  writeFileSync(config, JSON.stringify({ ...content, destinations: [] }));
+  const app = await create();
+  await app.start({ collect: true, schedules: false });
+  await send(app, [order('ann'), order('bob')]);
+  await app.close();
+  writeFileSync(config, JSON.stringify({ ...content, destinations: [receiver.named('late')] }));
+  const asked = ['send', '--to', 'late', '--since', '2020-01-01'];
+  t.match(await events('send', '--to', 'lat', '--since', '2020-01-01'), { code: 2, stderr: /Did you mean late\?/ });
+  t.match(await events(...asked, '--source', 'web'), { code: 2, stderr: /not connected to a source web/ });
+  t.match(await events(...asked, '--event', 'Other'), { code: 0, stderr: /no such events/ });
+  t.match(await events(...asked), { code: 2, stderr: /2 events received from 2020-.* will be sent to late.*--yes/ });
+  t.match(await events('sends'), { code: 0, stderr: /No past events/ });
+  t.match(await events(...asked, '--yes'), { code: 0, stdout: /late .*sending +0 +2/, stderr: /shows how far it is/ });
+  const [begun] = jsonLines<{ readonly id: string }>(await events('sends', '--json'));
+  t.match(begun, { destination: 'late', state: 'sending', total: 2, sent: 0 });
+  const service = await create();
+  await service.start({ collect: true, schedules: false });
+  await until(async () => (await service.sends.find(begun?.id ?? '')).deliveries.delivered === 2);
+  await service.close();
+  t.match(await events('sends', begun?.id ?? ''), { stdout: /done +2 +2 +2 +0/ });
+  t.same(
+    receiver
+      .to('late')
+      .map(({ body }) => body['userId'])
+      .sort(),
+    ['ann', 'bob'],
+  );
+  const [again] = jsonLines<{ readonly id: string }>(await events(...asked, '--yes', '--json'));
+  t.match(await events('cancel', again?.id ?? ''), { code: 0, stdout: /cancelled +0 +2/ });
+  t.match(await events('cancel', 'unknown'), { code: 1, stderr: /There is no send unknown/ });
+  t.match(await rollcall(['audit', '-c', config]), { stdout: /cli:\S+ +events\.cancel/ });
 });

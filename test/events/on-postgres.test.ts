@@ -4,9 +4,9 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the event log, of definitions over it, and of deletions from it.
 await runOnPostgres(t, {
-  databases: 19,
+  databases: 25,
   suites: [
-    ...['events/absence', 'events/log', 'events/crash', 'definitions/cdnow'],
+    ...['events/absence', 'events/log', 'events/crash', 'events/sends', 'events/send-crash', 'definitions/cdnow'],
     ...['deletion/ids', 'deletion/odd-ids', 'deletion/property'],
   ],
   timeout: TIME_LIMIT,

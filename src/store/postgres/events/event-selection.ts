@@ -18,7 +18,7 @@ const COLUMNS = selectedColumns(
   (at) => `(extract(epoch FROM ${at}) * 1000)::bigint::text`,
 );
 
-const NEXT = `SELECT seq::text, ${COLUMNS} FROM rollcall.event
+const NEXT = `SELECT seq::text AS place, ${COLUMNS} FROM rollcall.event
   WHERE ${CONDITION} AND day = $5::date AND source = $6 AND seq > $7::bigint ORDER BY seq LIMIT $8::int`;
 
 /** Rows keep their numbers, also when a deletion takes an id from them. */
