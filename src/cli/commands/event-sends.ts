@@ -14,7 +14,7 @@ import { table } from '../output/table.ts';
 import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
-interface SendOptions extends AppCommandOptions {
+interface SendCommandOptions extends AppCommandOptions {
   readonly to: string;
   readonly since: number;
   readonly until?: number;
@@ -57,7 +57,7 @@ export function addEventSends(events: Command, context: CliContext): void {
     .option('--source <id>', 'only of this source')
     .option('-y, --yes', 'do not ask')
     .addHelpText('after', SEND_HELP)
-    .action((options: SendOptions) => send(options, context));
+    .action((options: SendCommandOptions) => send(options, context));
   addAppOptions(events.command('sends').description('show sends of past events, newest first, or one'))
     .argument('[id]', 'of one send')
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1, 10_000), 20)
@@ -69,7 +69,7 @@ export function addEventSends(events: Command, context: CliContext): void {
     .action((id: string, options: AppCommandOptions) => cancel(id, options, context));
 }
 
-async function send(options: SendOptions, { terminal }: CliContext): Promise<void> {
+async function send(options: SendCommandOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
     const { to, since, until = systemClock.now(), type = null, event = null, source = null } = options;
     const destination = config.destinations.find(({ name }) => name === to);
