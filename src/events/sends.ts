@@ -120,18 +120,22 @@ export class EventSends {
   }
 
   private async status(send: EventSend): Promise<SendStatus> {
-    const { store, destinations } = this.parts;
-    const deliveries = await store.runProgress(send.id);
-    if (send.state !== 'sending') return { send, deliveries, waitsFor: null };
-    const destination = destinations().find(({ name }) => name === send.destination);
-    if (!destination) return { send, deliveries, waitsFor: 'The destination is not in the configuration.' };
-    if (!destination.enabled) return { send, deliveries, waitsFor: 'The destination is disabled.' };
-    const closed = new Set((await store.endpoints()).filter(isClosed).map(({ endpoint }) => endpoint));
-    const isIdle = destination.endpoints.every(({ id }) => closed.has(id));
-    return { send, deliveries, waitsFor: isIdle ? 'No endpoint of the destination takes anything.' : null };
+    const waitsFor = send.state === 'sending' ? await this.waitsFor(send) : null;
+    return { send, deliveries: await this.parts.store.runProgress(send.id), waitsFor };
   }
 
-  /** @throws RollcallError `not_found`, `bad_usage` */
+  /** What would be queued for a dead or refusing endpoint would become dead letters after four hours. */
+  private async waitsFor({ destination: name }: Pick<SendOrder, 'destination'>): Promise<string | null> {
+    const { store, destinations } = this.parts;
+    const destination = destinations().find((each) => each.name === name);
+    if (!destination) return 'The destination is not in the configuration.';
+    if (!destination.enabled) return 'The destination is disabled.';
+    const closed = new Set((await store.endpoints()).filter(isClosed).map(({ endpoint }) => endpoint));
+    const isIdle = destination.endpoints.every(({ id }) => closed.has(id));
+    return isIdle ? 'No endpoint of the destination takes anything.' : null;
+  }
+
+  /** @throws RollcallError `not_found` */
   private destination({ destination: name }: Pick<SendOrder, 'destination'>): Destination {
     const { folder, destinations } = this.parts;
     if (folder === null)
@@ -147,23 +151,21 @@ export class EventSends {
     let hasMoved = false;
     if (folder === null) return false;
     const open = await store.sends({ open: true, limit: 100 }).catch(() => []);
-    for (const { id, destination } of open) {
+    for (const send of open) {
       if (this.stopping.signal.aborted) break;
       try {
-        hasMoved = (await this.step(id, destination)) || hasMoved;
+        if ((await this.waitsFor(send)) === null) hasMoved = (await this.step(send)) || hasMoved;
       } catch (error) {
         if (this.stopping.signal.aborted) break;
-        log.warn({ err: error, send: id, destination }, 'Could not send past events; retrying');
+        log.warn({ err: error, send: send.id, destination: send.destination }, 'Could not send past events; retrying');
       }
     }
     return hasMoved;
   }
 
   /** Queue the next events of a send. Resolves to false if it has to wait, or another process works on it. */
-  private async step(id: string, name: string): Promise<boolean> {
-    const { store, clock, log, destinations } = this.parts;
-    const destination = destinations().find((each) => each.name === name && each.enabled);
-    if (!destination) return false;
+  private async step({ id, destination: name }: EventSend): Promise<boolean> {
+    const { store, clock, log } = this.parts;
     const most = Math.min(AHEAD, Math.max(1, Math.floor(store.maxQueued / 2)));
     const room = await this.room(id, name, most);
     if (room < most / 2) return false;
@@ -174,7 +176,7 @@ export class EventSends {
       if (send?.state !== 'sending') return false;
       const { settled } = await store.deletions(null);
       const next = await this.reader.next(
-        selectionOf(send, destination),
+        selectionOf(send, this.destination(send)),
         send.cursor,
         Math.min(room, Math.ceil(most / 2)),
       );
@@ -194,7 +196,7 @@ export class EventSends {
         failpoint('events_sent');
         after = cursor;
       }
-      return true;
+      return after !== send.cursor;
     } finally {
       await lease.release();
     }

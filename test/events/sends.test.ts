@@ -131,7 +131,7 @@ t.test('sends what a destination would have got, had it been connected', async (
 
 /**
  * A service with one event of each user in its log, half of them in files. Its destination was connected afterwards, and
- * answers 503 until `take` is called: the queue has room for eight of them.
+ * answers 503 until `take` is called: its queue has room for eight of them, which are queued in two parts.
  */
 async function withEvents(t: Test, users: readonly string[]) {
   const service = loggingService(t);
@@ -176,14 +176,14 @@ t.test('leaves out users who are deleted or suppressed while it goes on, and fil
   const app = await open();
   const begun = await app.sends.begin(order('late'));
   t.equal(begun.total, 40);
-  await until(async () => (await stateOf(app, begun)).sent >= 8);
+  await until(async () => (await stateOf(app, begun)).sent >= 4);
   // As many as the others may have of the queue.
   await send(
     app,
     numbered(8).map((userId) => ({ type: 'track', event: 'Live', userId })),
     'shop-key',
   );
-  t.equal((await stateOf(app, begun)).sent, 8, 'the rest waits');
+  t.ok((await stateOf(app, begun)).sent <= 8, 'the rest waits');
   t.same(await app.store.deadLetters({ limit: 10 }), []);
   await app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: ['u3', 'u30', 'u31'], by: 'me' });
   await app.regulations.file({ type: 'SUPPRESS_ONLY', sources: null, userIds: ['u35'], by: 'me' });
@@ -235,26 +235,26 @@ t.test('waits for a destination that is removed, disabled or paused, and can be 
   const { open, take, to, receiver } = await withEvents(t, numbered(40));
   const app = await open();
   const begun = await app.sends.begin(order('late'));
-  await until(async () => (await stateOf(app, begun)).sent >= 8);
+  await until(async () => (await stateOf(app, begun)).sent >= 4);
   const waitsFor = async (other: App) => (await other.sends.find(begun.id)).waitsFor;
-  t.match(await waitsFor(app), null);
   const endpoint = app.destinations()[0]?.endpoints[0]?.id as string;
   await app.store.markEndpoint({ endpoint, destination: 'late', pausedAt: 1, deadSince: null, refusal: null });
   t.match(await waitsFor(app), /No endpoint/);
   await app.close();
   const without = await open([]);
+  const { sent } = await stateOf(without, begun);
   t.match(await waitsFor(without), /not in the configuration/);
   await without.close();
   const disabled = await open([receiver.named('late', { enabled: false })]);
   t.match(await waitsFor(disabled), /disabled/);
   await disabled.close();
   const last = await open();
-  t.equal((await stateOf(last, begun)).sent, 8);
-  t.match(await last.sends.cancel(begun.id), { send: { state: 'cancelled', sent: 8 }, waitsFor: null });
+  t.equal((await stateOf(last, begun)).sent, sent, 'nothing more is queued for an endpoint that is paused');
+  t.match(await last.sends.cancel(begun.id), { send: { state: 'cancelled', sent }, waitsFor: null });
   await t.rejects(last.sends.cancel('unknown'), { code: 'not_found' });
   const later = await take(last);
   await until(() => isOver(later, begun));
-  t.equal(new Set(to()).size, 8, 'what was queued is delivered, and nothing more');
+  t.equal(new Set(to()).size, sent, 'what was queued is delivered, and nothing more');
   t.match(await later.sends.cancel(begun.id), { send: { state: 'cancelled' } });
 });
 
