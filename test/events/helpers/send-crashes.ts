@@ -14,7 +14,9 @@ import { program } from '../../helpers/programs.ts';
 import { destinations, LOCAL } from './destinations.ts';
 import type { SendingOrders } from './sending.ts';
 
-const EVENTS = 4_000;
+const EVENTS = 3_000;
+/** Lives of a send that may be killed: what is in flight at several is posted alone, which takes its time. */
+const LIVES = 5;
 /** Events of one accept, and of one request of the destination. */
 const [PART, BATCH] = [1_000, 200];
 
@@ -62,7 +64,7 @@ export async function crashSends(t: Test, database: string | null, kills: number
     await app.close();
     const before = receiver.posted.length;
     // The last life of a send ends as it should.
-    for (let life = 1; life <= 12 && killed < kills; life += 1) {
+    for (let life = 1; life <= LIVES && killed < kills; life += 1) {
       const place = PLACES[random(PLACES.length) - 1] ?? null;
       const wasKilled = place === null ? await live(null, random(1_200)) : await live(place);
       if (!wasKilled) break;
