@@ -158,10 +158,11 @@ async function withEvents(t: Test, users: readonly string[]) {
   /** From then on the destination takes everything, from a process for which all retries are due. */
   const take = async (app: App) => {
     receiver.refused.clear();
-    for (const state of await app.store.endpoints()) {
-      await app.store.markEndpoint({ ...state, pausedAt: null, deadSince: null });
-    }
     await app.close();
+    // The process that had found the endpoint dead would say so again.
+    const { store } = await service.open([], { sources: SOURCES });
+    for (const state of await store.endpoints())
+      await store.markEndpoint({ ...state, pausedAt: null, deadSince: null });
     service.advance(3_600_000);
     if (isOnPostgres) await onPostgres(service.url, 'UPDATE rollcall.delivery SET due_at = 0');
     return open();
