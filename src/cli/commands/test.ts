@@ -23,8 +23,8 @@ It posts a track event "Rollcall Test" of the user rollcall-test, signed as deli
 and prints the answers. It bypasses the queue, the windows and the attempt log, and also reaches a destination that is
 disabled or paused. A change has no sequence, and is posted in each form that the destination gets. With --user or
 --sample it has context.test: the receiver kit runs no handler for it, and answers "unhandled", unless its option test
-is true. Only these open the store. A sample is of the first members by id; to endpoints with \`batch\` it is one request. The hooks of alerts are destinations named rollcall:alerts:NAME: they get an alert marked as a
-test.
+is true. Only these open the store. A sample is of the first members by id, and one request if it is batched. The hooks
+of alerts are destinations named rollcall:alerts:NAME: they get an alert marked as a test.
 
 If a receiver answers 401, the event is posted again, signed as usual mistakes would sign it. If it accepts one of
 these, the advice names the mistake.
