@@ -24,7 +24,9 @@ const order = (destination: string, changes: Partial<SendOrder> = {}): SendOrder
 
 async function isOver(app: App, { id }: EventSend): Promise<boolean> {
   const { send, deliveries } = await app.sends.find(id);
-  return send.state !== 'sending' && deliveries.deliveries === deliveries.delivered + deliveries.dead;
+  // Those of users who were deleted count as superseded.
+  const { deliveries: queued, delivered, dead, superseded } = deliveries;
+  return send.state !== 'sending' && queued === delivered + dead + superseded;
 }
 
 /** The bodies, by message id and time, as they were before they were sent again. */
