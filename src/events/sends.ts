@@ -49,7 +49,7 @@ const LOOK_EVERY = 1_000;
 /** The most events of a send that are queued and undelivered. */
 const AHEAD = 50_000;
 /** Events accepted at once: accepts of live traffic wait for them. */
-const BATCH = 500;
+const BATCH = 100;
 
 /** Sends past events to a destination, in steps that any process may take, one at a time for each send. */
 export class EventSends {
@@ -191,7 +191,7 @@ export class EventSends {
         // Live messages have come in the meantime.
         if ((await this.room(id, name, most)) < part.length) break;
         const { source, cursor } = part.at(-1) as (typeof part)[number];
-        const wanted = part.map(({ message }) => message).filter((each) => this.parts.isEnabledBy(each.integrations));
+        const wanted = part.map(({ message }) => message()).filter((each) => this.parts.isEnabledBy(each.integrations));
         await this.queue(source, wanted, { name, settled, step: { run: id, fence: lease.fence, after, cursor } });
         failpoint('events_sent');
         after = cursor;

@@ -204,7 +204,8 @@ export interface Selection {
 export interface SelectedEvent {
   /** Its place among the events of its day and source, which never changes. */
   readonly place: string;
-  readonly message: Message;
+  /** Make the message, which takes a while for thousands. */
+  readonly message: () => Message;
 }
 
 /** The integrations of events as JSON, null if they have none, and the number of such events. */

@@ -120,12 +120,19 @@ export async function selectFromFiles(
       `SELECT CAST(epoch_ms(max(received_at)) AS varchar) FROM (SELECT received_at ${from} ORDER BY 1 LIMIT ${limit})`,
     );
     if (last === null) return [];
-    return bench.rows(`SELECT ${SELECTED} ${from} AND received_at <= ${timestamp(Number(last))}
-      ORDER BY received_at, message_id LIMIT ${limit}`);
+    const query = `SELECT ${SELECTED} ${from} AND received_at <= ${timestamp(Number(last))}
+      ORDER BY received_at, message_id LIMIT ${limit}`;
+    const found: unknown[][] = [];
+    // Part by part, as others wait while many rows are converted.
+    for await (const columns of bench.stream(query)) {
+      for (const index of (columns[0] ?? []).keys()) found.push(columns.map((column) => column[index]));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return found;
   });
   return ((rows ?? []) as unknown as SelectedRow[]).map((row) => {
     const [messageId, , , , , , , , , receivedAt] = row;
-    return { place: `${receivedAt} ${messageId}`, message: replayedMessage(row) };
+    return { place: `${receivedAt} ${messageId}`, message: () => replayedMessage(row) };
   });
 }
 

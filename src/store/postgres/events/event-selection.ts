@@ -31,7 +31,7 @@ export async function selectEvents(
   const { day, source } = selection;
   const given = [...valuesOf(selection), day, source, after ?? '0', limit];
   const rows = await db.patient<[string, ...SelectedRow]>(NEXT, given);
-  return rows.map(([place, ...row]) => ({ place, message: replayedMessage(row) }));
+  return rows.map(([place, ...row]) => ({ place, message: () => replayedMessage(row) }));
 }
 
 const COUNT = `SELECT (rest -> 'integrations')::text, count(*)::int FROM rollcall.event
