@@ -52,7 +52,8 @@ export async function crashSends(t: Test, database: string | null, kills: number
     if (ms !== undefined) {
       void Promise.race([once(child, 'message').then(() => setTimeout(ms)), ended]).then(() => child.kill('SIGKILL'));
     }
-    const [, signal] = await ended;
+    const [code, signal] = await ended;
+    if (signal === null && code !== 0) throw new Error(`A life ended with ${code}.`);
     return signal === 'SIGKILL';
   };
   let killed = 0;
