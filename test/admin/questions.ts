@@ -25,6 +25,8 @@ const ANSWERS: Readonly<Record<string, RegExp>> = {
     /Alerts Alerts, newest first Opened Alert Closed .*big_spenders is held.* open/,
   'Who left big_spenders at the last run?': /held .*Who would enter and leave .*user-0010 would leave/,
   'Was the CRM told that user-0001 left, and when?': /left \d.* crm was told 200 \d/,
+  'What do we know of user-0001, and who was told what?':
+    /Audiences and traits .*not a member .*left .*crm was told 200 \d/,
   'Was somebody a member on the first of November?': /(Was not a member|Nobody knows any more) .*As it was at/,
   'Why is a run held, and what would it change?': /is held and waits for you .*0 would enter, 57 would leave/,
   'How do I approve or reject it?': /Approve this run\? Receivers get 0 entered, 57 exited/,

@@ -67,3 +67,17 @@ export function bytes(bytes) {
   if (bytes < 1_024) return `${bytes} B`;
   return bytes < 1_024 ** 2 ? `${(bytes / 1_024).toFixed(1)} KB` : `${(bytes / 1_024 ** 2).toFixed(1)} MB`;
 }
+
+/**
+ * The configuration's notes on an audience or destination, as facts.
+ *
+ * @param {{ description?: string, owner?: string, labels?: Record<string, string> }} about
+ * @returns {[string, string][]}
+ */
+export function notesOf({ description, owner, labels = {} }) {
+  return [
+    ...(description ? [/** @type {[string, string]} */ (['What it is for', description])] : []),
+    ...(owner ? [/** @type {[string, string]} */ (['Owner', owner])] : []),
+    ...Object.entries(labels),
+  ];
+}

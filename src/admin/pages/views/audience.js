@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { get, post } from '../api.js';
 import { Bars } from '../chart.js';
-import { count, duration, number } from '../format.js';
+import { count, duration, notesOf, number } from '../format.js';
 import { html } from '../html.js';
 import { refreshAll, useData } from '../live.js';
 import { Plan } from '../plan.js';
@@ -10,7 +10,6 @@ import { Pages } from '../search.js';
 import { Sizes } from '../trends.js';
 import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Names, Section, State, Table, Time } from '../ui.js';
 import { audienceAddress, firstLine } from './audiences.js';
-import { notesOf } from './notes.js';
 import { changesOf, Decision, runAddress } from './run.js';
 
 const RUNS = 60;

@@ -1,14 +1,13 @@
 import { useState } from 'preact/hooks';
 import { post } from '../api.js';
 import { Attempts, answerText } from '../attempts.js';
-import { count, duration, number, percent } from '../format.js';
+import { count, duration, notesOf, number, percent } from '../format.js';
 import { html } from '../html.js';
 import { OUTCOMES } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from '../ui.js';
 import { ENOUGH, endpointAddress } from './endpoints.js';
-import { notesOf } from './notes.js';
 
 const ATTEMPTS = 25;
 const ADVICE = {

@@ -20,8 +20,8 @@ export default function Person({ user }) {
       about=${user ? null : 'One person in all audiences and traits, and what each destination knows.'}>
       ${user && html`<a class="button" href=${addressOf('/messages', { userId: user })}>Messages of ${user}</a>`}
     <//>
-    <form class="filters" role="search" onSubmit=${search}><label>User id<input type="search" name="user" required /></label><button>Find</button></form>
-    ${user && html`<${Known} user=${user} key=${user} />`}`;
+    <form class="filters" role="search" onSubmit=${search}><label>User id<input type="search" name="user" required /></label><button>Look up</button></form>
+    ${user ? html`<${Known} user=${user} key=${user} />` : html`<${Empty} title="Look somebody up."><p>Ids are matched letter by letter. <code>rollcall person USER_ID</code> does it, too.</p><//>`}`;
 }
 
 /** @param {{ user: string }} props */
