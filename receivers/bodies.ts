@@ -20,9 +20,9 @@ export interface Personas extends JsonObject {
   /** Rises with every change of the audience. One lower than already seen is late and stale. */
   sequence?: number;
   reason?: Reason;
-  /** Of live changes only. */
+  /** Only live changes have it. */
   cause?: CauseOfChange;
-  /** When the change happened, in the form of `timestamp`. */
+  /** The time of the change, in the form of `timestamp`. */
   changedAt?: string;
   /** True if a member has other columns, where the reason does not say so. */
   update?: boolean;

@@ -47,7 +47,7 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
 export const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
 type SigningScheme = (typeof SIGNINGS)[number];
 
-/** What a destination gets of an audience that is new to it: the members, or nothing. */
+/** Says if a destination gets the members of an audience that is new to it. */
 export const BACKFILL_MODES = ['send', 'skip'] as const;
 type BackfillMode = (typeof BACKFILL_MODES)[number];
 
@@ -66,7 +66,7 @@ export type MembershipForm = 'identify' | 'track';
 export const MEMBERSHIP_MODES = ['identify', 'track', 'both'] as const;
 export type MembershipMode = (typeof MEMBERSHIP_MODES)[number];
 
-/** How columns of audiences are sent, by name; others are not. `sha256`: a hash of the trimmed, lower-case text. */
+/** Forms of the columns that are sent, by name. `sha256`: a hash of the trimmed, lower-case text. */
 export type ColumnChoice = Readonly<Record<string, 'plain' | 'sha256'>>;
 
 /** A "Webhooks" setting: 1 to 5 endpoints, a shared secret, the sources connected to it. */

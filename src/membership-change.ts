@@ -5,7 +5,7 @@ export type ChangeReason = Reason;
 /** Numbers of changes, by reason. */
 export type ReasonCounts = Readonly<Partial<Record<ChangeReason, number>>>;
 
-/** What made a live change: an event, time (ISO 8601), a synced audience, a computed trait, or a deletion. */
+/** The cause of a live change: an event, time (ISO 8601), a synced audience, a computed trait, or a deletion. */
 export type ChangeCause =
   | { readonly messageId: string }
   | { readonly time: string }
@@ -13,7 +13,7 @@ export type ChangeCause =
   | { readonly computed: string }
   | { readonly deletion: true };
 
-/** What a change says of itself in `context.personas`. */
+/** The explanation of a change in `context.personas`. */
 export interface ChangeExplanation {
   readonly reason: ChangeReason;
   /** Milliseconds since 1970. */

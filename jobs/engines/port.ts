@@ -67,14 +67,14 @@ export interface Engine {
    */
   scrub(scope: 'all' | 'plans'): Promise<void>;
   /**
-   * Its version, and problems that would keep it from working, for `rollcall doctor`. Writes nothing. Optional.
+   * Returns the version, and problems that would keep it from working, for `rollcall doctor`. Writes nothing. Optional.
    *
    * @param connections - the most that a process opens
    */
   examine?(connections: number): Promise<readonly Remark[]>;
-  /** Whose snapshots they are. Without it, stores that share an engine are not told apart. */
+  /** The store that owns the snapshots. Without it, stores that share an engine are not told apart. */
   readonly ownership?: Ownership;
-  /** What it keeps of a key, for another engine. Engines that can have the snapshots of others have these verbs. */
+  /** Reads all that is kept of a key, for another engine. Engines that can have the snapshots of others have these verbs. */
   readForMove?(key: string): Promise<MovableSnapshot>;
   /** Puts that in place of what it has of the key, in one transaction. */
   writeMoved?(key: string, moved: MovableSnapshot): Promise<void>;
@@ -235,7 +235,7 @@ export interface ChangeBatch {
   readonly present: readonly boolean[];
   /** True if the user was one before. */
   readonly was: readonly boolean[];
-  /** What made each change, if the engine computes live; null for what no event, time or audience made. */
+  /** The origin of each change, if the engine computes live; null for those that no event, time or audience made. */
   readonly origins?: readonly (ChangeOrigin | null)[];
   /** JSON text: the traits object of a trait, null for users who left; the last known columns of an audience. */
   readonly values: readonly (string | null)[];
@@ -276,7 +276,7 @@ export interface Cause {
   readonly version: number;
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** When it changed: before `at` if it was on hold. */
+  /** The time of the change: before `at` if it was on hold. */
   readonly changedAt: number;
   /** Null if the cause is not an event. */
   readonly event: CausingEvent | null;

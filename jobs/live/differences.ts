@@ -67,7 +67,7 @@ function causeText(cause: EvaluationCause | null): string | null {
 /** The cause of a change that its audience's settings made. */
 export const BY_SETTINGS = 'null';
 
-/** What made a change, as its body says it; null if nothing is known. An event is named by its message id alone. */
+/** The origin of a change, as in its body; null if nothing is known. An event is named by its message id alone. */
 export function originOf({ cause, changedAt }: LiveOrigin): ChangeOrigin | null {
   if (cause === null || changedAt === null) return null;
   const known = JSON.parse(cause) as ChangeCause | null;

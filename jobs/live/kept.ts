@@ -62,7 +62,7 @@ export interface KeptFacts {
   readonly values: { [section: string]: Dated[] };
   /** For each trait the latest value, and those that become the latest once others are forgotten. */
   readonly traits: { [trait: string]: Dated[] };
-  /** What the last syncs say of a user, by the names of `referenceTo`. */
+  /** Values of a user from the last syncs, by the names of `referenceTo`. */
   readonly in: { [name: string]: Imported };
   /** Day of the latest receipt, kept only if `everybody` is asked for; 0 for none. */
   seen: number;

@@ -13,7 +13,7 @@ export interface Reader {
    * UTC. A new query ends the one before.
    */
   query(request: ReadRequest): Promise<ReadResult>;
-  /** Its version, and problems that would keep it from working, for `rollcall doctor`. */
+  /** Returns the version, and problems that would keep it from working, for `rollcall doctor`. */
   examine(): Promise<readonly Remark[]>;
   close(): Promise<void>;
 }

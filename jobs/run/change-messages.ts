@@ -22,7 +22,7 @@ interface ChangeMessagesSpec extends BodySpec {
   idOf(edition: string): (user: string) => string;
 }
 
-/** What a group of destinations gets of each change. */
+/** The form in which a group of destinations gets each change. */
 interface Edition extends Pick<ChangeMessage, 'to' | 'type'> {
   readonly body: BodyBuilder;
   readonly idOf: (user: string) => string;

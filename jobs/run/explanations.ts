@@ -46,7 +46,7 @@ export function explainAgain(
   return { reason: ended ?? directionOf({ present, was: false }), changedAt: now, cause: null };
 }
 
-/** What the explanations of a run depend on. */
+/** The facts of a run that its explanations depend on. */
 export type Explained = Pick<Run, 'key' | 'kind' | 'first' | 'asOf' | 'isEdited' | 'changeReason'>;
 type PlanCounts = Pick<Staged, 'entered' | 'exited' | 'changed' | 'total' | 'reasons'>;
 

@@ -9,7 +9,7 @@ export interface Debt {
   readonly action: 'backfill' | 'withdraw';
   /** True if it missed changes, the exits of users who left among them. */
   readonly isReturn: boolean;
-  /** What it has, so that it is owed only the difference; null if it is owed everything. */
+  /** The membership that it has, so that it is owed only the difference; null if it is owed everything. */
   readonly known: KnownMembership | null;
   /** True if it takes no past members (`backfill: skip`). */
   readonly skips: boolean;
@@ -60,7 +60,7 @@ export function lapse(
   return { lapsed: [...new Set([...record.lapsed, ...names])], known: [...kept, ...added] };
 }
 
-/** What a destination in step has, if it misses changes that are computed from `at` on. */
+/** The membership of a destination in step, if it misses changes that are computed from `at` on. */
 export const inStep = (version: number, at: number) => ({ version, upTo: version, at });
 
 /**

@@ -176,7 +176,7 @@ export async function acceptPatiently(
   }
 }
 
-/** What the bodies of a run have. Keys that destinations may still have, but the definition doesn't, are null. */
+/** Keys of the bodies of a run. Those that destinations may still have, but the definition doesn't, are null. */
 export function bodiesOf(
   run: Run,
   columns: readonly string[],

@@ -69,7 +69,7 @@ export interface SyncPlan extends RunCounts {
   readonly unnamed: readonly string[];
   /** Numbers of changes by reason. */
   readonly reasons: ReasonCounts;
-  /** How many people pass each condition of a short definition; null for SQL. */
+  /** The number of people who pass each condition of a short definition; null for SQL. */
   readonly funnel: readonly FunnelStep[] | null;
   /** Bodies as they would be sent. */
   readonly sample: readonly string[];
@@ -80,7 +80,7 @@ export interface FunnelStep {
   readonly condition: string;
   /** Null if that would need a look at everybody in the log. */
   readonly people: number | null;
-  /** How many of those are left who pass all conditions above; null for a part of a condition. */
+  /** The number left of those who pass all conditions above; null for a part of a condition. */
   readonly left: number | null;
 }
 
@@ -225,7 +225,7 @@ async function reachOf(
   };
 }
 
-/** What a destination would get in addition, before the changes of the sync or after them. */
+/** Messages that a destination would get in addition, before the changes of the sync or after them. */
 async function owedTo(
   request: PlanRequest,
   { destination, action, isReturn, known, skips }: Debt,

@@ -29,7 +29,7 @@ export interface Steps {
   changeOf(parsed: Parsed, scope: string): Change | undefined;
 }
 
-/** What a change does: a user enters or has a first value, has another value or column, or leaves. */
+/** The effect of a change: a user enters or has a first value, has another value or column, or leaves. */
 type Move = 'entered' | 'changed' | 'exited';
 
 interface ComputedSteps extends Readonly<Record<Move, HandlerStep>> {

@@ -124,15 +124,15 @@ export interface ComputedBody<Columns = JsonObject> extends Omit<IdentifyBody, '
   type: 'identify' | 'track';
   userId: string;
   reason?: Reason | undefined;
-  /** Of live changes only. */
+  /** Only live changes have it. */
   cause?: CauseOfChange | undefined;
-  /** When the change happened, in the form of `timestamp`. */
+  /** The time of the change, in the form of `timestamp`. */
   changedAt?: string | undefined;
   /** The columns of an audience that came with the change. */
   columns: Columns;
 }
 
-/** What an identify has as its traits, from either form. */
+/** The traits of an identify, from either form. */
 export function traitsIn(message: IdentifyBody | TrackBody, kind: ComputedCalls['kind']): JsonObject {
   if (message.type === 'identify') return message.traits;
   const { [`${kind}_key`]: _key, [`${kind}_name`]: _name, ...traits } = message.properties;

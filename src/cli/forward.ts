@@ -14,7 +14,7 @@ export interface ForwardedAnswer {
   readonly status: number;
   readonly type: string;
   readonly body: string;
-  /** What the app does wrong if it refuses a right signature, or why it did not answer. */
+  /** The fault of an app that refuses a right signature, or the reason why it did not answer. */
   readonly advice: string | null;
 }
 

@@ -93,7 +93,7 @@ async function changesOf(
   });
 }
 
-/** What the user, or each of some members, is now; null for a made-up user. */
+/** The present state of the user, or of some members; null for a made-up user. */
 async function storiesOf(
   key: string,
   options: TestBodyOptions,

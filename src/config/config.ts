@@ -61,7 +61,7 @@ export interface Config {
   readonly hiddenValues: ReadonlyMap<string, string>;
   /** Variables that are not set, if they may be. Other values stand in for them. */
   readonly unset: readonly UnsetVariable[];
-  /** Where each audience and trait stands, by key. */
+  /** The places of audiences and traits in the files, by key. */
   readonly places: ReadonlyMap<string, FilePlace>;
   readonly logLevel: string;
   /** Settings that are allowed but probably mistakes. */

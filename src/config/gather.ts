@@ -18,7 +18,7 @@ import { section } from './section.ts';
 import { type Environment, fillVariables } from './variables.ts';
 
 interface SourceFile extends ParsedFile {
-  /** Its absolute path. */
+  /** An absolute path. */
   readonly at: string;
 }
 

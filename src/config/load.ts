@@ -165,7 +165,7 @@ function between(
   ].filter(({ path }) => !unset.some((each) => isWithin(each.path, path)));
 }
 
-/** By file, then by line. */
+/** Sorts by file, then by line. */
 function inOrder(mistakes: readonly ShownMistake[], { names }: Gathered): readonly ShownMistake[] {
   return mistakes.toSorted((a, b) => names.indexOf(a.file) - names.indexOf(b.file) || (a.line ?? 0) - (b.line ?? 0));
 }

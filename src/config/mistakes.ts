@@ -106,7 +106,7 @@ export function showPath(path: Path): string {
   }, '');
 }
 
-/** Where a part stands in its file, or the nearest one around it. */
+/** The place of a part in its file, or of the nearest one around it. */
 export function placeIn(document: Document, lines: LineCounter, path: Path): Omit<FilePlace, 'file'> {
   for (let length = path.length; length > 0; length -= 1) {
     const offset = offsetOf(document, path.slice(0, length));

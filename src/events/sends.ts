@@ -124,7 +124,7 @@ export class EventSends {
     return { send, deliveries: await this.parts.store.runProgress(send.id), waitsFor };
   }
 
-  /** What would be queued for a dead or refusing endpoint would become dead letters after four hours. */
+  /** Events that are queued for a dead or refusing endpoint would become dead letters after four hours. */
   private async waitsFor({ destination: name }: Pick<SendOrder, 'destination'>): Promise<string | null> {
     const { store, destinations } = this.parts;
     const destination = destinations().find((each) => each.name === name);

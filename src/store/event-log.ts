@@ -202,7 +202,7 @@ export interface Selection {
 }
 
 export interface SelectedEvent {
-  /** Its place among the events of its day and source, which never changes. */
+  /** The place among the events of the day and source, which never changes. */
   readonly place: string;
   /** Make the message, which takes a while for thousands. */
   readonly message: () => Message;

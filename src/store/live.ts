@@ -50,7 +50,7 @@ export interface LiveAudience {
   readonly judgedFrom: number;
 }
 
-/** What made a change: its cause as JSON, null if there is none, and when it happened. */
+/** The cause of a change as JSON, null if there is none, and the time at which it happened. */
 export interface LiveOrigin {
   readonly cause: string | null;
   /** Milliseconds since 1970; null if unknown. */

@@ -67,7 +67,7 @@ export const NO_EVENTS: StoreEvents = { onFatal() {}, onDamaged() {} };
  * `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `fence_lost`.
  */
 export interface Store extends Queue, Records {
-  /** Its own id, which moves and backups keep. */
+  /** An id that moves and backups keep. */
   readonly id: string;
   readonly time: StoreTime;
   /** The log of messages accepted as `logged`. */

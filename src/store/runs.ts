@@ -64,7 +64,7 @@ export interface Run extends RunCounts {
   /** Deletions up to this epoch were complete at the start; users deleted later are excluded from its result. */
   readonly epoch: number;
   readonly startedAt: number;
-  /** When its process got the lease, which the engine keeps as the time of its changes. */
+  /** The time at which the process got the lease. The engine keeps it as the time of the changes. */
   readonly leasedAt?: number;
   readonly finishedAt: number | null;
   /** Milliseconds on hold until a person approved it. */
@@ -121,7 +121,7 @@ export interface AudienceRecord {
   readonly destinations: readonly string[];
   /** Destinations that had it once and missed changes, possibly its end: on return they also get the exits. */
   readonly lapsed: readonly string[];
-  /** What those have, as far as that is known; on return they get the difference. */
+  /** The membership that those have, as far as it is known; on return they get the difference. */
   readonly known?: readonly KnownMembership[];
   /** Trait keys sent to members, for `retire`. */
   readonly columns: readonly string[];

@@ -49,7 +49,7 @@ const STANDARD: Spelling = {
 /** A new engine over an empty database; `reopen` opens the same database again. */
 export interface EngineFixture {
   readonly engine: Engine;
-  /** What differs from most databases. */
+  /** Differences from most databases. */
   readonly spelling?: Partial<Spelling>;
   /** Features that the engine lacks: columns of audiences, and differences for destinations that were away. */
   readonly leavesOut?: readonly ('columns' | 'differences')[];

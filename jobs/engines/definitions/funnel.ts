@@ -23,7 +23,7 @@ interface FunnelLine {
   readonly path: string;
   readonly condition: string;
   readonly people: number | null;
-  /** Of those who pass all conditions above that must hold. */
+  /** People left after all conditions above that must hold. */
   readonly left: number | null;
 }
 

@@ -16,7 +16,7 @@ interface PlanTally {
   exited: number;
   changed: number;
   total: number;
-  /** Of those who change. */
+  /** Values of those who change. */
   readonly reasons: Partial<Record<ChangeReason, number>>;
 }
 

@@ -12,7 +12,7 @@ export interface Evaluation {
   readonly due: number | null;
 }
 
-/** What to keep for a trait. @param keep - how long the log keeps events, in milliseconds */
+/** The section to keep for a trait. @param keep - how long the log keeps events, in milliseconds */
 export const traitSection = (value: TraitValue, keep: number): Section =>
   sectionOf(value.activity, value.operator === 'count' ? null : value.of, keep);
 

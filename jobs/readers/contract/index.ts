@@ -13,7 +13,7 @@ export type { Spelling } from '../../engines/contract/index.ts';
 /** A reader to try, and its database's spelling of things. The database may be empty. */
 export interface ReaderFixture {
   open(): Promise<Reader>;
-  /** What differs from most databases. */
+  /** Differences from most databases. */
   readonly spelling?: Partial<Spelling>;
 }
 

@@ -6,7 +6,7 @@ import { filesOf } from './tables.ts';
 /** Files that SQL names itself: `FROM 'orders.csv'`, `FROM read_json(['a.json', 'b.json'], …)`. */
 export interface NamedFile {
   readonly format: 'csv' | 'json' | 'parquet';
-  /** Its SQL, as it may follow FROM. */
+  /** SQL that may follow FROM. */
   readonly call: string;
   /** The arguments after the first. */
   readonly options: readonly string[];

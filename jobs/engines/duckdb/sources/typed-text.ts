@@ -1,6 +1,6 @@
 import { literal } from '../../sql/plan-query.ts';
 
-/** How a file writes what is not text. */
+/** The notation of a file for values that are not text. */
 interface Forms {
   readonly decimal: '.' | ',';
   readonly dateFormat: string | null;
