@@ -58,7 +58,7 @@ t.test('resolves files in the folder where npm was run', async (t) => {
   const npm = spawn('npm', ['run', '-s', 'rollcall', '--', 'config', 'check', '-c', 'rollcall.yaml'], { cwd });
   const [stdout, [code]] = await Promise.all([text(npm.stdout), once(npm, 'close')]);
   t.equal(code, 0);
-  t.match(stdout, /^rollcall\.yaml is valid: 3 sources, 1 destination, 3 audiences, 1 trait/);
+  t.match(stdout, /^rollcall\.yaml is valid: 3 sources, 1 destination, 4 audiences, 1 trait/);
 });
 
 t.test('exits 2 on a mistake of the configuration, and names its line', async (t) => {

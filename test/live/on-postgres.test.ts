@@ -2,7 +2,7 @@ import t from 'tap';
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 await runOnPostgres(t, {
-  databases: 10,
+  databases: 14,
   suites: [
     'live/beside',
     'live/columns',

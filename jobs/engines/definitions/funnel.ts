@@ -48,10 +48,12 @@ export function countedDefinition(
   const formulas = 'all' in formula ? formula.all : [];
   const whole: Formula = { all: formulas.slice(0, conjuncts.length) };
   const knowsAll = mayHoldForAll({ facts, formula: whole });
+  // The plan counts them, as invalid.
+  const somebody = allowPlaceholders ? '' : ` AND NOT ${placeholderSql('user_id')}`;
   const counts: string[] = [];
   const counted = (of: Formula, more = ''): number | null =>
     knowsAll || more !== '' || !mayHoldForAll({ facts, formula: of })
-      ? counts.push(`${formulaCondition(of)}${more}`) - 1
+      ? counts.push(`${formulaCondition(of)}${more}${somebody}`) - 1
       : null;
   const lines = conjuncts.flatMap(({ path, part }, place): readonly FunnelLine[] => {
     const own = formulas[place] as Formula;
@@ -82,9 +84,7 @@ export function countedDefinition(
     );
     return [line, ...further];
   });
-  const flagged = flaggedPeople({ facts, formula: whole }, named, dialect, true);
-  const somebody = allowPlaceholders ? '' : ` WHERE NOT ${placeholderSql('user_id')}`;
-  const people = `SELECT * FROM (\n${flagged}\n) AS people${somebody}`;
+  const people = flaggedPeople({ facts, formula: whole }, named, dialect, true);
   return {
     funnel: { people, sql: `SELECT user_id FROM ${FUNNEL_TABLE} WHERE ${formulaCondition(whole)}`, counts },
     lines,

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../src/kernel/clock.ts';
 import type { SqlSession } from '../sql/session.ts';
 import { inSchema } from '../sql/tables.ts';
+import { looksTable } from './sources/looks.ts';
 
 /** A block is 256 KB: this many random numbers of 8 bytes, which don't compress. */
 const NUMBERS_PER_BLOCK = 32_768;
@@ -16,6 +17,8 @@ const RETRY = 20;
  * content. So the tables are rewritten, and all free blocks are filled with noise once.
  */
 export async function scrubFile(session: SqlSession, clock: Clock, tables: readonly string[]): Promise<void> {
+  // A block may hold rows of several tables, and is free only without all of them.
+  await session.run(`DROP TABLE IF EXISTS ${looksTable(session)}`);
   for (const table of tables) await rewrite(session, table);
   // Each checkpoint frees blocks of the one before.
   await checkpoint(session, clock);

@@ -10,9 +10,11 @@ export type LookOnce = (what: readonly unknown[], look: () => Promise<boolean>) 
 const done = new Set<string>();
 const MOST = 10_000;
 
+export const looksTable = (session: SqlSession) => inSchema(session, 'looks');
+
 /** Looks that found nothing wrong. A session that may write keeps them in the engine's file, for later processes. */
 export function looksOf(session: SqlSession, writable: boolean): LookOnce {
-  const table = inSchema(session, 'looks');
+  const table = looksTable(session);
   return async (what, look) => {
     const hash = createHash('sha256')
       .update(JSON.stringify([...what, version()]))
