@@ -25,7 +25,7 @@ import { openPostgres } from '../jobs/engines/postgres/postgres.ts';
 import { systemClock } from '../src/kernel/clock.ts';
 import { startMariadb } from '../test/helpers/mariadb.ts';
 import { type PostgresServer, startPostgres } from '../test/helpers/postgres.ts';
-import { type Contender, compare, type Figures, only, startPart } from './harness.ts';
+import { type Contender, compare, DEPLOYED, type Figures, only, startPart } from './harness.ts';
 import { contenders as all, type Data, moveSnapshot } from './sync/contenders.ts';
 import { prepareReads, type ReadKind } from './sync/readers.ts';
 
@@ -90,7 +90,7 @@ async function preparePostgres(server: PostgresServer, members: number, churn: n
 }
 
 async function measure(name: string, data: Data): Promise<Figures> {
-  const part = await startPart(new URL('sync/part.ts', import.meta.url), [name, JSON.stringify(data)]);
+  const part = await startPart(new URL('sync/part.ts', import.meta.url), [name, JSON.stringify(data)], DEPLOYED);
   await part.stop();
   return part.ready as Figures;
 }

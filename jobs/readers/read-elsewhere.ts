@@ -45,7 +45,8 @@ export function readElsewhere({ engine, session, staging }: Home, open: OpenRead
           `CREATE ${kind} TABLE ${table} (${chosen.map(({ column, type }) => `${column} ${type}`).join(', ')})`,
         );
         await load(session, table, chosen, result, request.signal);
-        await session.run(`ANALYZE ${table}`);
+        // DuckDB counts as it writes.
+        if (kind === 'UNLOGGED') await session.run(`ANALYZE ${table}`);
         const columns = chosen.map(({ column, as }) => `${column} AS ${name(as)}`);
         return { sql: `SELECT ${columns.join(', ')} FROM ${table}`, unnamed };
       });

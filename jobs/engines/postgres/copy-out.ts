@@ -110,7 +110,7 @@ class CopyOut {
       this.buffer = Buffer.allocUnsafe(2 * end);
       buffer.copy(this.buffer, 0, 0, this.bytes);
     }
-    chunk.copy(this.buffer, this.bytes);
+    this.buffer.set(chunk, this.bytes);
     this.bytes = end;
     if (!this.isFull) return;
     this.flow?.stream.pause();
