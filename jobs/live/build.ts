@@ -10,7 +10,7 @@ import type { LiveComputation } from './definitions.ts';
 import { differences, quietKeys, withoutExcluded } from './differences.ts';
 import { standingOf } from './evaluate.ts';
 import type { AskedOfAll } from './facts.ts';
-import { FORGOTTEN, isGone, linksLeft } from './forget.ts';
+import { FORGOTTEN, isGone, isNamedByOthers, linksLeft } from './forget.ts';
 import { idOf, isUser, type RawId, userRaw } from './identity.ts';
 import { nothingKept } from './kept.ts';
 import { tidy } from './kept-facts.ts';
@@ -241,10 +241,11 @@ function rowsLeft(rows: readonly IdRow[], gone: IdSets): readonly IdRow[] {
   if (gone.users.size + gone.anonymous.size === 0) return rows;
   const left = new Map<RawId, IdRow>();
   for (const row of rows) {
-    if (isGone(row.raw, gone)) continue;
+    const isDeleted = isGone(row.raw, gone);
     // Other pages may have the rows that say whose it is now.
-    if (row.person !== null && gone.users.has(row.person)) throw deletedMeanwhile();
-    left.set(row.raw, { ...row, links: linksLeft(row.links, gone) });
+    const isOfDeleted = row.person !== null && gone.users.has(row.person);
+    if (isDeleted ? isNamedByOthers(row.raw, row.links, gone) : isOfDeleted) throw deletedMeanwhile();
+    if (!isDeleted) left.set(row.raw, { ...row, links: linksLeft(row.links, gone) });
   }
   for (const { raw, person } of rows) {
     if (!isUser(raw) || left.has(raw) || person === null || gone.users.has(person)) continue;

@@ -14,15 +14,18 @@ import {
 } from './identity.ts';
 import { nothingKept, writeKept } from './kept.ts';
 
-type ForgettingState = Pick<LiveState, 'allStates' | 'rowsOfIds' | 'rowsOfPersons' | 'sharedRows' | 'rewriteRows'>;
+type ForgettingState = Pick<
+  LiveState,
+  'allStates' | 'rowsOfIds' | 'rowsOfPersons' | 'sharedRows' | 'rewriteRows' | 'renewStates'
+>;
 
 const PAGE = 2_000;
 /** Tries to rewrite rows that steps keep changing. */
 const TRIES = 20;
 
 /**
- * Removes from kept state what the log has erased before. Rebuilds it if the log can't tell: for some sources only, as
- * the state doesn't record them, and if these people were active in the meantime.
+ * Removes from kept state what the log has erased before. Rebuilds it if it can't tell: for some sources only, as it
+ * doesn't record them, if others have aliases of the deleted ids, and if these people were active in the meantime.
  */
 export async function forgetKept(
   { live }: { readonly live: LiveState },
@@ -57,6 +60,8 @@ export async function forgetIn(live: ForgettingState, state: number, ids: Erased
 async function forgetOnce(live: ForgettingState, state: number, ids: ErasedIds): Promise<void> {
   const gone = idSets(ids);
   const own = await live.rowsOfIds(state, [...ids.users.map(userRaw), ...ids.anonymous.map(anonymousRaw)]);
+  // First, since a request that is repeated after a crash may not find these rows.
+  if (own.some(({ raw, links }) => isNamedByOthers(raw, readLinks(links), gone))) await live.renewStates(null);
   const persons = new Set(own.flatMap(({ person }) => person ?? []));
   // A deleted user without events of their own may have rows of other ids only.
   const near = await live.rowsOfPersons(state, [...new Set([...ids.users, ...persons])]);
@@ -114,6 +119,13 @@ async function sharedRows(live: ForgettingState, state: number, gone: IdSets): P
 
 export const isGone = (raw: RawId, { users, anonymous }: IdSets): boolean =>
   (isUser(raw) ? users : anonymous).has(idOf(raw));
+
+/**
+ * True if somebody who stays may have an alias of a deleted id. The log keeps it if the id stays in its other role, and
+ * otherwise loses it as an event of theirs: links alone don't tell.
+ */
+export const isNamedByOthers = (raw: RawId, links: readonly Link[], gone: IdSets): boolean =>
+  (isUser(raw) || !gone.users.has(idOf(raw))) && linksLeft(links, gone).length > 0;
 
 export const linksLeft = (links: readonly Link[], { users }: IdSets): Link[] =>
   links.filter(([user]) => !users.has(user));

@@ -1,4 +1,4 @@
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
 import { send } from '../events/helpers/logging-app.ts';
 import { caughtUp, computed } from '../live/helpers/service.ts';
@@ -65,6 +65,64 @@ t.test('spares a user who was aliased to the deleted one, and to another later',
   t.equal(await forget(app, ['x']), 'FINISHED');
   t.same(await membersIn(app, 'live'), ['y']);
   t.same(await membersIn(app, 'scheduled'), ['y']);
+});
+
+t.test('keeps the aliases of an id that stays in its other role, as the log does', async (t) => {
+  const { app } = await deletingService(t);
+  // One is a user's and a device of somebody else, the other a device of the user and somebody else's user id.
+  await send(app, [
+    { type: 'alias', previousId: 'one', userId: 'ann', messageId: 'm1' },
+    bought({ userId: 'bob', anonymousId: 'one' }, 'm2'),
+    { type: 'identify', userId: 'zoe', anonymousId: 'two', messageId: 'm3' },
+    { type: 'alias', previousId: 'two', userId: 'cleo', messageId: 'm4' },
+    { type: 'page', name: 'Home', userId: 'two', messageId: 'm5' },
+  ]);
+  await caughtUp(app);
+  t.same(await membersIn(app, 'live'), ['bob']);
+  t.equal(await forget(app, ['one']), 'FINISHED');
+  t.equal(await forget(app, ['zoe']), 'FINISHED');
+  await fresh(app);
+  await send(app, [bought({ userId: 'one' }, 'm6'), bought({ anonymousId: 'two' }, 'm7')]);
+  t.same(await membersIn(app, 'live'), ['ann', 'bob', 'cleo']);
+  t.same(await membersIn(app, 'scheduled'), ['ann', 'bob', 'cleo']);
+});
+
+t.test('forgets of others what only an erased alias said', async (t) => {
+  const { app } = await serviceOfAliased(t);
+  t.equal(await forget(app, ['old-zoe']), 'FINISHED');
+  await fresh(app);
+  t.same(await membersIn(app, 'live'), ['ann']);
+  t.same(await membersIn(app, 'scheduled'), ['ann']);
+});
+
+t.test('builds no state from an alias that the log is about to lose', async (t) => {
+  const { app } = await serviceOfAliased(t);
+  const { told } = app.store;
+  const { beginState, endBuild } = app.store.live;
+  const begun = Promise.withResolvers<void>();
+  const tried = Promise.withResolvers<void>();
+  let builds = 0;
+  Object.assign(app.store, {
+    told: async (...given: Parameters<typeof told>) => {
+      begun.resolve();
+      await tried.promise;
+      return told(...given);
+    },
+  });
+  Object.assign(app.store.live, {
+    beginState: (...given: Parameters<typeof beginState>) => {
+      builds += 1;
+      if (builds === 2) tried.resolve();
+      return beginState(...given);
+    },
+    endBuild: (...given: Parameters<typeof endBuild>) => endBuild(...given).then(tried.resolve),
+  });
+  const ended = forget(app, ['old-zoe']);
+  await begun.promise;
+  await app.store.live.rebuildAll();
+  t.equal(await ended, 'FINISHED');
+  await membersBecome(app, ['ann']);
+  t.same(await membersIn(app, 'scheduled'), ['ann']);
 });
 
 t.test('says that a deletion made a change, and keeps causes on hold', async (t) => {
@@ -206,6 +264,26 @@ t.test('keeps nothing of somebody whom the log loses while a state is built from
   t.same(await membersIn(app, 'live'), []);
   for (const [place, text] of await everything(folder, url)) t.notMatch(text, /user-zoe|cookie-1/, place);
 });
+
+/** One whose audiences hold for everybody, with a user of whom the log knows an alias only. */
+async function serviceOfAliased(t: Test) {
+  const common = { source: 'personas', guard: { allowEmpty: true }, when: { not: { performed: 'Sold' } } };
+  const service = await deletingService(t, {
+    audiences: [
+      { ...common, name: 'Live', live: true },
+      { ...common, name: 'Scheduled', schedule: '0 0 1 1 *' },
+    ],
+  });
+  const { app } = service;
+  await send(app, [
+    bought({ userId: 'old-zoe' }, 'm1'),
+    { type: 'alias', previousId: 'old-zoe', userId: 'zoe', messageId: 'm2' },
+    bought({ userId: 'ann' }, 'm3'),
+  ]);
+  await caughtUp(app);
+  t.same(await membersIn(app, 'live'), ['ann', 'zoe']);
+  return service;
+}
 
 /** A state that was built anew serves, and everybody was evaluated by it. */
 async function fresh(app: App): Promise<void> {

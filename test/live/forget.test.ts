@@ -7,18 +7,22 @@ const row = (raw: string, person: string, links: readonly unknown[] = []): LiveR
   return { raw, person, due: null, oldest: null, kept: '{}', links: JSON.stringify(links) };
 };
 
-/** Rows that are written and rows that are dropped once a user is forgotten. */
+/** Rows that are written and rows that are dropped once a user is forgotten, and if a rebuild was asked for before. */
 async function forgotten(users: readonly string[], anonymous: readonly string[], rows: readonly LiveRow[]) {
-  let done = { left: {} as Record<string, number | null>, gone: [] as readonly string[] };
+  let done = { left: {} as Record<string, number | null>, gone: [] as readonly string[], isRenewed: false };
+  let isRenewed = false;
   const several = rows.filter(({ links }) => JSON.parse(links).length > 1);
   await forgetIn(
     {
       allStates: async () => [],
       rowsOfIds: async (_state, raws) => rows.filter(({ raw }) => raws.includes(raw)),
       rowsOfPersons: async (_state, persons) => rows.filter(({ person }) => persons.includes(person ?? '')),
+      renewStates: async () => {
+        isRenewed = true;
+      },
       sharedRows: async (_state, after) => several.filter(({ raw }) => raw > after),
       rewriteRows: async (_state, _known, left, gone) => {
-        done = { left: Object.fromEntries(left.map(({ raw, due }) => [raw, due])), gone };
+        done = { left: Object.fromEntries(left.map(({ raw, due }) => [raw, due])), gone, isRenewed };
       },
     },
     1,
@@ -34,6 +38,11 @@ t.test('leaves people alone who shared a device with a deleted user, but for the
   ]);
   const rows = [row('u:ann', 'ann'), row('u:anna', 'ann', [['ann', [3, 3, 'm3']]]), row('u:gone', 'gone'), shared];
   t.same((await forgotten(['gone'], [], rows)).left, { 'a:tablet': null });
+  t.match(
+    await forgotten(['gone', 'tablet'], ['tablet'], rows),
+    { left: {}, isRenewed: false },
+    'a device of the user',
+  );
 });
 
 t.test('keeps nothing of a deleted user who only used a device', async (t) => {
@@ -51,6 +60,7 @@ t.test('takes what a step has changed in the meantime', async (t) => {
       allStates: async () => [],
       rowsOfIds: async () => [row('u:gone', 'ann')],
       rowsOfPersons: async () => [written.length === 1 ? before : after],
+      renewStates: async () => {},
       sharedRows: async () => [],
       rewriteRows: async (_state, known, left) => {
         written.push(left);
@@ -66,6 +76,11 @@ t.test('takes what a step has changed in the meantime', async (t) => {
 
 t.test('checks at once who loses a former id', async (t) => {
   const former = row('u:old', 'ann', [['ann', [3, 3, 'm3']]]);
-  const { left, gone } = await forgotten(['old'], ['old'], [former, row('a:phone', 'ann', [['ann', [1, 1, 'm1']]])]);
+  const { left, gone, isRenewed } = await forgotten(
+    ['old'],
+    ['old'],
+    [former, row('a:phone', 'ann', [['ann', [1, 1, 'm1']]])],
+  );
   t.same([left, gone], [{ 'u:ann': 0, 'a:phone': null }, ['u:old']]);
+  t.ok(isRenewed, 'since the alias may have been all that the log had of her');
 });
