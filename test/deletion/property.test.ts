@@ -138,10 +138,12 @@ class People {
     const bought = new Map<string, number[]>();
     const plans = new Map<string, string>();
     const typed = new Set<string>();
-    for (const { type, userId, anonymousId = '', properties, traits } of this.messages) {
-      const who = type === 'alias' ? null : (userId ?? this.ownerOf(anonymousId));
+    const seen = new Set<string>();
+    for (const { userId, anonymousId = '', properties, traits } of this.messages) {
+      const who = userId ?? this.ownerOf(anonymousId);
       const person = who === null ? undefined : this.way(who).at(-1);
       if (person === undefined) continue;
+      seen.add(person);
       if (traits) plans.set(person, traits.plan);
       if (!properties) continue;
       bought.set(person, [...(bought.get(person) ?? []), properties.n]);
@@ -161,6 +163,7 @@ class People {
       rising: members(
         [...bought].flatMap(([person, all]) => (all.includes(1) && all.lastIndexOf(2) > all.indexOf(1) ? person : [])),
       ),
+      unsold: members(seen),
       half: members([...bought.keys()].filter(isInHalf)),
     };
   }
@@ -204,6 +207,7 @@ const AUDIENCES = {
   mixed: { all: [{ inAudience: 'twice' }, { not: { trait: 'plan', is: 'pro' } }] },
   typists: { inAudience: 'typed' },
   rising: { sequence: [1, 2].map((n) => ({ performed: 'Bought', where: { 'properties.n': { is: n } } })) },
+  unsold: { not: { performed: 'Sold' } },
   half: {
     all: [{ performed: 'Bought', within: '1 hour', firstTime: true }, { split: { name: 'half', from: 0, to: 50 } }],
   },
@@ -310,10 +314,11 @@ t.test('deletes people, whatever ids they had, and leaves others what is theirs'
       const keys = new Set(notices.map(({ key }) => key));
       same(keys.size, 2 * ids.users.size, 'one notice of each user id and source');
       const gone = [...ids.users, ...ids.anonymous];
-      for (const { type, text } of own) {
+      const firstNotice = own.findIndex(({ type }) => type === 'delete');
+      for (const [place, { type, text }] of own.entries()) {
         const found = gone.find((id) => (given.returns === null || id !== again.userId) && text.includes(`"${id}"`));
-        // Before the request is carried out, the person is still one with their former ids.
-        const isReturn = text.includes(again.messageId);
+        // Until the request is carried out, the person is still one with their former ids.
+        const isReturn = place < firstNotice && text.includes(again.messageId);
         if (type !== 'delete' && found !== undefined && !isReturn) throw new Error(`posted: ${text}`);
       }
       // Messages of others are still delivered.
