@@ -82,7 +82,8 @@ async function settled(): Promise<void> {
   const { store } = app;
   for (; ; await new Promise((resolve) => setTimeout(resolve, 20))) {
     const known = await store.live.currentState('personas');
-    if (known === null || known.isBuilding) continue;
+    // A deletion may have asked for a rebuild, until which the former state serves.
+    if (known === null || known.isBuilding || known.isStale || known.isUnseen) continue;
     const news = await readNews(store.events, known.position, now);
     if (news === null || news.events.length > 0) continue;
     if ((await store.live.personsDue(known.state, now, 1)).persons.length > 0) continue;
