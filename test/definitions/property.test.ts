@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { compile, compileCounted } from '../../jobs/engines/definitions/compile.ts';
-import { FUNNEL_TABLE } from '../../jobs/engines/definitions/funnel.ts';
+import { FUNNEL_TABLE } from '../../jobs/engines/sql/tables.ts';
 import type { Condition } from '../../src/definition/conditions.ts';
 import {
   commits,

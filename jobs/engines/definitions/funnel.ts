@@ -11,12 +11,10 @@ import {
 } from '../../../src/definition/conditions.ts';
 import { placeholderSql } from '../../../src/kernel/placeholders.ts';
 import type { Funnel } from '../port.ts';
+import { FUNNEL_TABLE } from '../sql/tables.ts';
 import { flaggedPeople, formulaCondition, stepFlag } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import type { NamedSql } from './facts.ts';
-
-/** The table that a preview makes of `Funnel.people`. */
-export const FUNNEL_TABLE = 'rollcall_funnel';
 
 /** A condition and the places of its counts; null for what could be counted only by reading everybody in the log. */
 interface FunnelLine {

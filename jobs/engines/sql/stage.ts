@@ -1,5 +1,4 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
-import { FUNNEL_TABLE } from '../definitions/funnel.ts';
 import { refuseRepeated } from '../plan/columns.ts';
 import { runsDefinition, stagedOf } from '../plan/counts.ts';
 import type { ChangeBatch, Definition, Funnel, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
@@ -8,7 +7,7 @@ import { withAuthoredPlace } from './excerpt.ts';
 import { hasPlaces, hasValues, type KeyTables, planQuery } from './plan-query.ts';
 import { interruptible, type SqlDatabase, type SqlSession } from './session.ts';
 import { readStatement } from './statement.ts';
-import { previewTable, readSnapshot, tablesOf, withoutMissing } from './tables.ts';
+import { FUNNEL_TABLE, previewTable, readSnapshot, tablesOf, withoutMissing } from './tables.ts';
 
 /** Conditions for rows of a plan that name their user. */
 const ENTERED = 'now AND NOT was';

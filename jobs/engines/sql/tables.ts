@@ -58,6 +58,9 @@ export async function withoutMissing(session: SqlSession, sql: string): Promise<
   return sql.replaceAll(COMMITTED, (all, table) => (missing.has(table) ? `${NO_ROWS} ${MARK}` : all));
 }
 
+/** The table that a preview makes of `Funnel.people`. */
+export const FUNNEL_TABLE = 'rollcall_funnel';
+
 export function previewTable(plan: string): string {
   return `preview_${suffix(plan)}`;
 }
