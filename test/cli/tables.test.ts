@@ -1,11 +1,15 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { rollcall } from './helpers.ts';
+
+const MAIN = join(import.meta.dirname, '../../src/cli/main.ts');
 
 /** A folder with files and a configuration over them; resolves to the configuration's path. */
 function write(t: Test, engine: string, sql: readonly string[], files: Readonly<Record<string, string | Buffer>> = {}) {
@@ -20,7 +24,6 @@ function write(t: Test, engine: string, sql: readonly string[], files: Readonly<
   return config;
 }
 
-// The first test: DuckDB reads HTTP_PROXY only when its instance is made.
 t.test('doctor --install asks the server of DuckDB, and says what it answered', async (t) => {
   const asked: string[] = [];
   const server = createServer(({ url = '' }, answer) => {
@@ -30,18 +33,17 @@ t.test('doctor --install asks the server of DuckDB, and says what it answered', 
   await once(server, 'listening');
   t.teardown(() => server.close());
   const config = write(t, 'extensions: [no_such_extension]', ['select 1 as user_id']);
-  const before = { HOME: process.env['HOME'], HTTP_PROXY: process.env['HTTP_PROXY'] };
-  Object.assign(process.env, {
+  // In a process of its own: DuckDB reads HTTP_PROXY when it makes its first instance.
+  const env = {
+    ...process.env,
     HOME: t.testdirName,
     HTTP_PROXY: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+  };
+  const command = spawn(process.execPath, [MAIN, 'doctor', '--install', '-c', config], {
+    env,
+    stdio: ['ignore', 'pipe', 'ignore'],
   });
-  t.teardown(() => {
-    for (const [name, value] of Object.entries(before)) {
-      if (value === undefined) delete process.env[name];
-      else process.env[name] = value;
-    }
-  });
-  const { code, stdout } = await rollcall(['doctor', '--install', '-c', config]);
+  const [stdout, [code]] = await Promise.all([text(command.stdout), once(command, 'close')]);
   t.equal(code, 1);
   t.match(asked, [/^http:\/\/extensions\.duckdb\.org\/v[\d.]+\/\w+\/no_such_extension\.duckdb_extension\.gz$/]);
   t.match(stdout, /^FAILED {2}engine lake: the extension no_such_extension can't be installed: .*404/m);
