@@ -12,7 +12,7 @@ export interface BodySpec {
   readonly kind: ComputedKind;
   /** Traits that are null for users who left, or columns that go with an audience's changes. */
   readonly columns: readonly string[];
-  /** Traits that the definition no longer has: null for everyone. */
+  /** Traits that the definition had: null for everyone, unless it has them again. */
   readonly removed: readonly string[];
   /** The run's time. */
   readonly at: number;
@@ -71,7 +71,7 @@ function audienceTraits({ key, columns, removed }: BodySpec, choice: ColumnChoic
   const chosen = columns
     .filter((name) => choice === undefined || Object.hasOwn(choice, name))
     .map((name) => ({ name, label: `,${JSON.stringify(name)}:`, isHashed: choice?.[name] === 'sha256' }));
-  const noLonger = JSON.stringify(nulls(removed.filter((name) => !columns.includes(name)))).slice(1);
+  const noLonger = JSON.stringify(nulls(removed.filter((name) => name !== key && !columns.includes(name)))).slice(1);
   const rest = noLonger === '}' ? noLonger : `,${noLonger}`;
   const [entered, exited] = [true, false].map((present) => JSON.stringify({ [key]: present }).slice(0, -1));
   // Receivers parse the text, stringify it and compare. JavaScript writes keys that are whole numbers first.
@@ -114,7 +114,7 @@ const nulls = (names: readonly string[]) => Object.fromEntries(names.map((name) 
 function valueTraits({ key, columns, removed }: BodySpec): TraitsText {
   const told = [...columns, ...removed];
   const gone = withoutTraps(JSON.stringify(nulls(told.length > 0 ? told : [key])));
-  const noLonger = nulls(removed);
+  const noLonger = nulls(removed.filter((name) => !columns.includes(name)));
   // Receivers parse the text, stringify it and compare: it must be as JSON.stringify writes it.
   return (present, value) =>
     present && value !== null ? withoutTraps(JSON.stringify({ ...(JSON.parse(value) as object), ...noLonger })) : gone;

@@ -11,7 +11,7 @@ export interface Debt {
   readonly isReturn: boolean;
   /** The membership that it has, so that it is owed only the difference; null if it is owed everything. */
   readonly known: KnownMembership | null;
-  /** True if it takes no past members (`backfill: skip`). */
+  /** True if it takes no past members (`backfill: skip`), and what it has of them can't be wrong. */
   readonly skips: boolean;
 }
 
@@ -33,8 +33,10 @@ export function debtsOf(
     const isLapsed = record.lapsed.includes(name);
     const isInStep = record.destinations.includes(name) && !isLapsed;
     const isOver = record.endedAt !== null || !wants(destination, record.key);
-    const skips = skipsPast(destination);
-    if (isOver ? !isInStep && !isLapsed : isInStep || (skips && !isLapsed)) return [];
+    const isSkipping = skipsPast(destination);
+    if (isOver ? !isInStep && !isLapsed : isInStep || (isSkipping && !isLapsed)) return [];
+    // Values that it has of members may be former ones.
+    const skips = isSkipping && record.kind === 'audience' && record.formerColumns.length === 0;
     const kept = isLapsed ? knownTo(record, name) : null;
     const known = kept !== null && kept.at >= historySince ? kept : null;
     return [{ destination: name, action: isOver ? 'withdraw' : 'backfill', isReturn: isLapsed, known, skips }];

@@ -171,8 +171,6 @@ export function recordAfter(
   }
   // Once its end has reached every destination that had it, the snapshot is no longer needed.
   if (isForOne) return before.endedAt !== null && lapsed.length === 0 ? { ...after, version: 0 } : after;
-  const formerColumns = new Set([...before.formerColumns, ...noLonger(run, staged.columns, before)]);
-  const given = toldKeys(run.kind, run.key, staged.columns);
   return {
     ...after,
     kind: run.kind,
@@ -180,21 +178,21 @@ export function recordAfter(
     definitionHash: run.definitionHash,
     contentHash: run.contentHash,
     columns: staged.columns,
-    formerColumns: [...formerColumns].filter((name) => !given.includes(name)),
+    formerColumns: [...new Set([...before.formerColumns, ...noLonger(run, staged.columns, before)])],
     endedAt: null,
     renamedTo: undefined,
   };
 }
 
 /** The keys of an audience or trait in the traits object. */
-export function toldKeys(kind: ComputedKind, key: string, columns: readonly string[]): readonly string[] {
+function toldKeys(kind: ComputedKind, key: string, columns: readonly string[]): readonly string[] {
   return kind === 'audience' ? [key] : columns;
 }
 
-/** The keys that members were sent before a run, but that its definition doesn't have. */
+/** The keys that members were sent before a run, but that its definition doesn't have, or has as another kind. */
 export function noLonger(run: Run, columns: readonly string[], before: AudienceRecord): readonly string[] {
   if (before.version === 0 && before.endedAt === null) return [];
-  const now = toldKeys(run.kind, run.key, columns);
+  const now = run.kind === before.kind ? toldKeys(run.kind, run.key, columns) : [];
   return toldKeys(before.kind, before.key, before.columns).filter((name) => !now.includes(name));
 }
 

@@ -14,7 +14,7 @@ import type { BodySpec, MembershipChange } from './identify-body.ts';
 import { messageIds } from './message-ids.ts';
 import { knownAfterLeaving, lapse } from './owed-membership.ts';
 import type { RunContext } from './run-context.ts';
-import { audibleTo, noLonger, toldKeys } from './run-record.ts';
+import { audibleTo, noLonger } from './run-record.ts';
 
 const BATCH = 5000;
 /** Engines may have a cheaper way to read a few rows. */
@@ -186,14 +186,13 @@ export function bodiesOf(
   const runsDefinition = run.action === 'sync' || run.action === 'resync';
   const kind = runsDefinition ? run.kind : record.kind;
   const current = runsDefinition ? columns : record.columns;
-  const former = new Set([...record.formerColumns, ...(runsDefinition ? noLonger(run, columns, record) : [])]);
-  const given = toldKeys(kind, run.key, current);
+  const removed = new Set([...record.formerColumns, ...(runsDefinition ? noLonger(run, columns, record) : [])]);
   return {
     key: run.key,
     name: nameOf(run.key, config()),
     kind,
     columns: current,
-    removed: [...former].filter((name) => !given.includes(name)),
+    removed: [...removed],
     at: run.asOf,
     now: () => clock.now(),
   };

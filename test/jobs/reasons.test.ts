@@ -242,6 +242,42 @@ t.test('sends a destination that skips and was away the difference, or only leav
   );
 });
 
+t.test('leaves a destination that skips and was away with no former value', async (t) => {
+  for (const [isAudience, ...keys] of [
+    [false, 'score'],
+    [true, 'score'],
+    [true, 'first', 'second'],
+  ] as const) {
+    const rig = await createRig(t);
+    scores(rig, 'ann,1', 'bob,1', 'cid,1');
+    const values = keys.map((key) => `score as ${key}`).join(', ');
+    rig.config.traits = [trait('score', `select user_id, ${values} from (${FILE})`)];
+    await rig.sync.run();
+    await rig.deliver();
+    set(rig, off('crm'));
+    rig.setTime(ONE);
+    scores(rig, 'ann,2', 'bob,1');
+    if (isAudience) Object.assign(rig.config, { traits: [], audiences: [audience('score', FILE)] });
+    await rig.sync.run();
+    Object.assign(rig.config, { recordRetention: { runs: 60_000, regulations: 60_000 } });
+    rig.setTime(TWO);
+    await rig.sync.run();
+    set(rig, skipping('crm'));
+    await rig.sync.run();
+    const former = Object.fromEntries(keys.map((key) => [key, null]));
+    const score = (value: string | null, isMember: boolean) => ({ ...former, score: isAudience ? isMember : value });
+    t.same(
+      (await rig.deliver()).get('crm')?.map(({ userId, traits }) => [userId, traits]),
+      [
+        ['ann', score('2', true)],
+        ['bob', score('1', true)],
+        ['cid', score(null, false)],
+      ],
+      `the trait ${keys}, then ${isAudience ? 'an audience' : 'other values'}`,
+    );
+  }
+});
+
 t.test('skips the true of a rename, and sends its false', async (t) => {
   const rig = await createKnownClub(t);
   set(rig, skipping('crm'));
