@@ -89,6 +89,8 @@ class Working {
   private readonly asked: AskedOfAll;
   private readonly source: IdRows;
   private readonly rows = new Map<RawId, IdRow>();
+  /** Ids of which all rows of their persons are read. */
+  private readonly whole = new Set<RawId>();
   private readonly changed = new Set<IdRow>();
   /** Rows with their additions and the causes. */
   private readonly added: { readonly row: IdRow; readonly by: LiveEvent | SyncedValue; readonly added: AddedFacts }[] =
@@ -121,12 +123,10 @@ class Working {
       const row = this.rows.get(id);
       if (row) this.changed.add(row);
     }
-    // Another link may now decide to whom an id belongs, so read its user and all ids of that user.
-    const read = new Set(raws);
+    // Another link may now decide to whom an id belongs, so read all ids of its person and of its user.
     for (let next = this.forget(fresh); ; next = this.forget(fresh)) {
-      const unknown = new Set([...next].filter((raw) => !read.has(raw)));
+      const unknown = new Set([...next].filter((raw) => !this.whole.has(raw)));
       if (unknown.size === 0) return;
-      for (const raw of unknown) read.add(raw);
       fresh = await this.fetch(unknown, []);
     }
   }
@@ -149,10 +149,12 @@ class Working {
         true,
       ),
     ]);
+    for (const { person } of [...around, ...ofDue]) if (person !== null) this.whole.add(userRaw(person));
+    for (const raw of raws) this.whole.add(raw);
     return [...this.take(around), ...this.take(ofDue), ...this.take(leanly)];
   }
 
-  /** Forgets what the log has forgotten. Returns the users to whom these ids may belong now. */
+  /** Forgets what the log has forgotten. Returns the users to whom these ids belonged, and to whom they may belong now. */
   private forget(rows: readonly IdRow[]): ReadonlySet<RawId> {
     const users = new Set<RawId>();
     for (const row of rows) {
@@ -164,7 +166,7 @@ class Working {
       if (!isLinkedOld) continue;
       this.unlinked = true;
       row.links.splice(0, row.links.length, ...links);
-      for (const [user] of links) users.add(userRaw(user));
+      for (const user of [row.person ?? [], links.map(([user]) => user)].flat()) users.add(userRaw(user));
     }
     return users;
   }

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { dayNumber } from '../../jobs/live/event.ts';
 import { askedOf } from '../../jobs/live/facts.ts';
 import { step } from '../../jobs/live/people.ts';
 import { alias, identify, NOW, order } from '../definitions/helpers/event.ts';
@@ -51,6 +52,29 @@ t.test('counts anonymous activity together with the first activity under a user 
   await take(order('anonymous:phone', '3d'));
   t.same(await take(identify('ann anonymous:phone', '2d')), { ann: undefined });
   t.same(await take(order('ann', '1d')), { ann: true }, 'nothing was kept of the user id itself');
+});
+
+t.test('moves all ids of a former id once the log has forgotten its alias', async (t) => {
+  const activity = { kind: 'track', names: ['Refund'], within: null, until: 0, since: null, where: [] } as const;
+  const never = { performed: activity, least: 0, most: 0 };
+  const asked = askedOf([{ key: 'never', kind: 'audience', when: never }], 3 * DAY);
+  const rows = new RowsInMemory();
+  const first = dayNumber(NOW - 2 * DAY);
+  const members: Record<string, unknown> = {};
+  const take = async (events: Parameters<typeof step>[2]['events'], old: readonly string[] = []) => {
+    const done = await step(asked, rows, { events, memberships: [], due: [], old, now: NOW, first });
+    rows.write(done.rows);
+    for (const { person, values } of done.standings) members[person] = values.get('never');
+  };
+  const before = [alias('ann', 'anna', '3d'), identify('ann anonymous:phone', '1d')];
+  rows.write((await step(asked, rows, { events: before, memberships: [], due: [], old: [], now: NOW, first: 0 })).rows);
+  await take([order('ann', '1h')]);
+  t.same(members, { ann: true, anna: undefined }, 'also in a step that links nothing');
+  await take([], rows.old(first));
+  t.same(members, { ann: true, anna: undefined }, 'and in the next one, which looks for old ids');
+  delete members['ann'];
+  await take([order('anonymous:phone', '1h')]);
+  t.same(members, { ann: true, anna: undefined }, 'the device is hers');
 });
 
 t.test('keeps no more of a very active person than definitions ask for', async (t) => {
