@@ -35,6 +35,8 @@ function complaint(words: readonly string[]): string | null {
     if (command === program) return `there is no command ${word}`;
     break;
   }
+  // `events` is `events show`.
+  command = command.commands.find((each) => each.name() === 'show') ?? command;
   const options = new Set(command.options.flatMap(({ long, short }) => [long, short]));
   const known = (word: string) => options.has(word) || /^--?(help|h)$/.test(word);
   const unknown = words.find((word) => /^--?[a-z]/.test(word) && !known(word.replace(/=.*/, '')));
