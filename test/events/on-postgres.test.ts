@@ -4,7 +4,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the event log, of definitions over it, and of deletions from it.
 await runOnPostgres(t, {
-  databases: 25,
+  databases: 30,
   suites: [
     ...['events/absence', 'events/log', 'events/crash', 'events/sends', 'events/send-crash', 'definitions/cdnow'],
     ...['deletion/ids', 'deletion/odd-ids', 'deletion/property'],
