@@ -55,7 +55,7 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
   let state = 0;
   const begin = async (position: string) => {
     state = await store.live.beginState(source, asked.text, position, background, fence);
-    // What was logged of their users since is in the scan too.
+    // The scan also has events of their users that were logged since.
     if ((await store.deletions(null)).unlogged !== unlogged) throw deletedMeanwhile();
     failpoint('live_build');
     while (await store.live.clearOver(source, CLEARED)) {

@@ -217,7 +217,7 @@ class Draft {
     });
     for (const [index, difference] of news.entries()) {
       const { user, current, told } = difference;
-      // Who leaves an audience has the last known columns.
+      // Users who leave an audience have the last known columns.
       const value = valueText(kind, key, kind === 'audience' ? (current ?? told) : current);
       const direction = { present: current !== null, was: told !== null };
       const explanation = liveExplanation(direction, originOf(difference), this.now);

@@ -88,9 +88,13 @@ export async function tellStory(
   const record = await store.audience(key);
   if (record && (await engine.snapshot(key)).version < record.version) throw missing(parts, record);
   const known = await knownOf(engine, key, user);
-  const toVersion = edgesOf(known.standing, known.past).at(-1)?.version ?? 0;
-  const runs = await store.runs({ key, limit: ALL_RUNS, ...(lastOnly && asOf === null ? { toVersion } : {}) });
-  return storyOf({ store, key, allRuns: runs }, user, asOf, known);
+  if (!lastOnly || asOf !== null) {
+    return storyOf({ store, key, allRuns: await store.runs({ key, limit: ALL_RUNS }) }, user, asOf, known);
+  }
+  // Most people were never in most audiences.
+  const last = edgesOf(known.standing, known.past).at(-1);
+  const allRuns = last ? await store.runs({ key, toVersion: last.version, limit: ALL_RUNS }) : [];
+  return storyOf({ store, key, allRuns }, user, asOf, known);
 }
 
 /** Tells a story in an audience that was retired and is no longer configured, from its runs and its past. */

@@ -15,7 +15,7 @@ export interface Target {
   /** Milliseconds until a request without an answer fails (default 10,000). */
   timeout?: number | undefined;
   /**
-   * What the receiver's handlers have written so far, with the `messageId` of each message that they handle. Without it,
+   * Everything that the receiver's handlers have written so far, with the `messageId` of each message that they handle. Without it,
    * nothing shows that repetitions are handled once, and changes in order.
    */
   handled?: (() => string | Promise<string>) | undefined;

@@ -285,7 +285,7 @@ async function serviceOfAliased(t: Test) {
   return service;
 }
 
-/** A state that was built anew serves, and everybody was evaluated by it. */
+/** A rebuilt state serves, and everybody was evaluated by it. */
 async function fresh(app: App): Promise<void> {
   const isFresh = async () => {
     const states = await app.store.live.allStates();
