@@ -31,7 +31,7 @@ export function debtsOf(
   return reachedBy(source, destinations).flatMap((destination): Debt[] => {
     const { name } = destination;
     const isLapsed = record.lapsed.includes(name);
-    const isInStep = record.destinations.includes(name) && !isLapsed;
+    const isInStep = hasMembership(record, name);
     const isOver = record.endedAt !== null || !wants(destination, record.key);
     const isSkipping = skipsPast(destination);
     if (isOver ? !isInStep && !isLapsed : isInStep || (isSkipping && !isLapsed)) return [];
@@ -42,6 +42,10 @@ export function debtsOf(
     return [{ destination: name, action: isOver ? 'withdraw' : 'backfill', isReturn: isLapsed, known, skips }];
   });
 }
+
+/** True if the destination has the membership so far. */
+export const hasMembership = ({ destinations, lapsed }: AudienceRecord, name: string): boolean =>
+  destinations.includes(name) && !lapsed.includes(name);
 
 export const skipsPast = ({ backfill }: Destination): boolean => backfill === 'skip';
 
@@ -73,9 +77,14 @@ export const inStep = (version: number, at: number) => ({ version, upTo: version
 export function knownAfterLeaving(run: Run, record: AudienceRecord, name: string, isBegun: boolean) {
   const at = run.leasedAt ?? run.startedAt;
   const nothing = run.first ? inStep(run.toVersion - 1, at) : null;
-  const isInStep = record.destinations.includes(name) && !record.lapsed.includes(name);
-  const before = isInStep ? inStep(record.version, at) : (knownTo(record, name) ?? nothing);
+  const before = hasMembership(record, name) ? inStep(record.version, at) : (knownTo(record, name) ?? nothing);
   if (before === null || !isBegun) return before;
   if (run.action === 'withdraw' || run.action === 'retire') return null;
   return { ...before, upTo: run.action === 'backfill' ? run.fromVersion : run.toVersion };
+}
+
+/** The record after these destinations left a run. @see knownAfterLeaving */
+export function recordWithout(names: readonly string[], run: Run, record: AudienceRecord, isBegun: boolean) {
+  const destinations = record.destinations.filter((name) => !names.includes(name));
+  return { ...record, destinations, ...lapse(record, names, (name) => knownAfterLeaving(run, record, name, isBegun)) };
 }

@@ -5,7 +5,7 @@ import { connectedTo, reachedBy, wants } from '../audience-or-trait.ts';
 import { asRollcallError } from '../engine-errors.ts';
 import type { Action, ComputedKind, Staged } from '../engines/port.ts';
 import { endReason, reasonsOf } from './explanations.ts';
-import { knownAfterLeaving, lapse, skipsPast } from './owed-membership.ts';
+import { hasMembership, knownAfterLeaving, lapse, skipsPast } from './owed-membership.ts';
 import type { RunPlace, Subject } from './run-context.ts';
 
 /** True if the next sync is a first one: the audience is new, or was retired before. */
@@ -25,7 +25,7 @@ export function scopeOf(
 ): readonly string[] {
   const connected = connectedTo(subject, destinations);
   const isLapsed = (name: string) => record.lapsed.includes(name);
-  const hasIt = (name: string) => record.destinations.includes(name) && !isLapsed(name);
+  const hasIt = (name: string) => hasMembership(record, name);
   if (action === 'resync') return connected;
   if (action === 'retire') return namesOf(reachedBy(subject.source, destinations)).filter(hasIt);
   if (isFirst(record)) return connected.filter((name) => !isLapsed(name));

@@ -12,7 +12,7 @@ import type { Exclusions } from './exclusions.ts';
 import { type Explain, type Explanations, explainer } from './explanations.ts';
 import type { BodySpec, MembershipChange } from './identify-body.ts';
 import { messageIds } from './message-ids.ts';
-import { knownAfterLeaving, lapse } from './owed-membership.ts';
+import { recordWithout } from './owed-membership.ts';
 import type { RunContext } from './run-context.ts';
 import { audibleTo, noLonger } from './run-record.ts';
 
@@ -127,9 +127,8 @@ async function keep(
     const { skipped = [] } = run;
     const left = [...staying, ...skipped];
     const gone = (run.destinations ?? []).filter((name) => !left.includes(name));
-    const destinations = record.destinations.filter((name) => !gone.includes(name));
-    const behind = lapse(record, gone, (name) => knownAfterLeaving(run, record, name, cursor !== null));
-    await store.saveRun({ ...run, destinations: left }, lease.fence, { ...record, destinations, ...behind });
+    const after = recordWithout(gone, run, record, cursor !== null);
+    await store.saveRun({ ...run, destinations: left }, lease.fence, after);
   }
   return staying;
 }

@@ -1,7 +1,7 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { AudienceRecord, Run } from '../../src/store/port.ts';
 import type { Staged } from '../engines/port.ts';
-import { knownAfterLeaving, lapse } from './owed-membership.ts';
+import { hasMembership, recordWithout } from './owed-membership.ts';
 import { failingSince } from './retry-times.ts';
 import type { RunContext, RunPlace } from './run-context.ts';
 import { failed, recordAfter } from './run-record.ts';
@@ -59,11 +59,13 @@ async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): P
   if (run.action === 'sync' || run.action === 'resync') {
     await engine.cut(run.id, Number(run.cursor));
     await engine.commit(run.id);
-    return recordAfter(run, staged, before, told, clock.now());
+    // Who lacked the membership has only this part of it.
+    const behind = run.action === 'resync' ? told.filter((name) => !hasMembership(before, name)) : [];
+    const inStep = told.filter((name) => !behind.includes(name));
+    return recordAfter(run, staged, recordWithout(behind, run, before, true), inStep, clock.now());
   }
   // An end can't be half sent: a destination that got a part of it gets everything again.
-  const destinations = before.destinations.filter((name) => !told.includes(name));
-  return { ...before, destinations, ...lapse(before, told, (name) => knownAfterLeaving(run, before, name, true)) };
+  return recordWithout(told, run, before, true);
 }
 
 /** Removes the plan of a finished run. If that fails, the next run does it. */

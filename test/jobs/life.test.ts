@@ -173,6 +173,37 @@ t.test('sends everything to a destination that dropped out of a failed run and r
   t.equal(Object.keys(values(told.get('mail'), 'a')).length, 12_000);
 });
 
+t.test('sends everything to a new destination that got a part of a resync', async (t) => {
+  const rig = await createRig(t);
+  const members = (from: number) => [audience('a', `select i as user_id from range(${from}, 7001) as t(i)`)];
+  rig.config.audiences = members(1);
+  await rig.sync.run();
+  const both = [destination('crm'), destination('mail')];
+  rig.config.destinations = both;
+  rig.config.audiences = members(2);
+  let batches = 0;
+  const failing = rig.another({
+    accept: async (...parameters) => {
+      batches += 1;
+      if (batches === 2) throw new Error('the store is gone');
+      return rig.accept(...parameters);
+    },
+  });
+  t.match(await failing.resync('a'), { error: { code: 'engine_failed' } });
+  const part = values((await rig.deliver()).get('mail'), 'a');
+  t.equal(Object.keys(part).length, 5000);
+  rig.config.destinations = both.slice(0, 1);
+  await rig.sync.resync('a');
+  // Back in are some whose end the destination was sent, out are some whom it was sent as members.
+  rig.config.audiences = [audience('a', 'select i as user_id from range(2, 7001, 2) as t(i) union all select 1')];
+  await rig.sync.run();
+  rig.config.destinations = both;
+  await rig.sync.run();
+  const state = { ...part, ...values((await rig.deliver()).get('mail'), 'a') };
+  const expected = Object.fromEntries(Array.from({ length: 7000 }, (_, i) => [i + 1, i % 2 === 1 || i === 0]));
+  t.same(Object.fromEntries(Object.keys(expected).map((id) => [id, state[id] ?? false])), expected);
+});
+
 t.test("never lowers the sequence, even after an audience's end or if the clock is set back", async (t) => {
   const rig = await createRig(t);
   const sequences: number[] = [];
