@@ -27,7 +27,6 @@ export function storeUrl(t: Test): string {
 export function unsharedPostgres(): string {
   const url = given?.shift();
   if (url === undefined) throw new Error('more stores are needed than TEST_STORES names');
-  keepConnections(url);
   return url;
 }
 
@@ -59,6 +58,7 @@ export function emptyPostgres(): EmptyPostgres {
   const used = free.pop();
   if (used) return used;
   const url = unsharedPostgres();
+  keepConnections(url);
   const admin = new pg.Pool({ connectionString: url, max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true });
   const made: EmptyPostgres = {
     url,
