@@ -112,7 +112,14 @@ export class ServerEdge {
       const start = () => serve(request, response as ServerResponse<IncomingMessage>);
       if (this.connections.of(request.socket)?.isAnswered || HEALTH.includes(request.url ?? '')) return start();
       if (this.firstRequests.length === 0) setImmediate(() => this.serveFirst());
-      this.firstRequests.push(() => request.socket.destroyed || start());
+      // Until then the rest of its body is not read, and takes no memory.
+      const { socket } = request;
+      socket.pause();
+      this.firstRequests.push(() => {
+        if (socket.destroyed) return;
+        socket.resume();
+        start();
+      });
     };
     const server = createServer(this.node, guarded(serve));
     server.on('checkExpectation', guarded(answerExpectation));

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { collect } from '../../src/collect/collect.ts';
-import { defaultLimits, type EdgeLimits } from '../../src/http/edge.ts';
+import { defaultLimits, type EdgeLimits, ServerEdge } from '../../src/http/edge.ts';
 import { createHttpServer } from '../../src/http/server.ts';
 import { networkOf } from '../../src/kernel/ip.ts';
 import { ManualClock } from '../helpers/clock.ts';
@@ -124,6 +124,26 @@ t.test('serves who is connected, and health checks, before a crowd of new connec
   t.equal(order.length, 43);
   for (const who of ['other', 'health'])
     t.ok(order.lastIndexOf(who) < 20, `${who} was number ${order.lastIndexOf(who)}`);
+});
+
+t.test('reads no more of the bodies of a crowd than came with their heads', async (t) => {
+  const edge = new ServerEdge({ log: { warn() {} }, clock: new ManualClock(), trustedProxies: [] });
+  const waiting: number[] = [];
+  const server = edge.createServer((request, response) => {
+    waiting.push(request.readableLength);
+    response.end();
+  });
+  t.teardown(() => server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const answered = Array.from({ length: 60 }, () => {
+    const socket = connect({ port, host: '127.0.0.1' }).on('error', () => {});
+    t.teardown(() => socket.destroy());
+    socket.write(post('/', 'x'.repeat(1_000_000)));
+    return once(socket, 'data');
+  });
+  await Promise.all(answered);
+  t.ok(Math.max(...waiting) <= 64 * 1024, `at most ${Math.max(...waiting)} bytes`);
 });
 
 t.test('counts connections of admins apart from all others', async (t) => {
