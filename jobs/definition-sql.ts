@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
 import { audiencesIn, type Condition } from '../src/definition/conditions.ts';
 import type { Sequence } from '../src/definition/definition.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig, withLiveTraits } from './audience-or-trait.ts';
+import { readModel } from './dbt/models.ts';
 import {
   type ConfiguredDefinition,
   compile,
@@ -16,6 +18,29 @@ import type { CountedDefinition } from './engines/definitions/funnel.ts';
 import { readStatement, singleStatement } from './engines/sql/statement.ts';
 
 type Defined = Pick<SyncConfig, 'engines' | 'audiences' | 'traits'>;
+
+/**
+ * The configuration with the SQL of the dbt models that an audience or trait, and those that it refers to, are made of.
+ *
+ * @throws RollcallError `dbt_stale`
+ */
+export async function withModels(config: SyncConfig, computation: Computation): Promise<SyncConfig> {
+  const read = new Map<string, Computation>();
+  await readModels(computation, config, read);
+  if (read.size === 0) return config;
+  const filled = <C extends Computation>(each: C) => (read.get(each.key) ?? each) as C;
+  return { ...config, audiences: config.audiences.map(filled), traits: config.traits.map(filled) };
+}
+
+async function readModels(computation: Computation, config: SyncConfig, read: Map<string, Computation>) {
+  const { dbt, key } = computation;
+  if (dbt) {
+    const { sql, checksum } = await readModel(dbt);
+    read.set(key, { ...computation, sql, dbt: { ...dbt, checksum } });
+  } else if (computation.kind === 'audience' && computation.when) {
+    for (const name of audiencesIn(computation.when)) await readModels(audienceOf(name, config), config, read);
+  }
+}
 
 /** The SQL that computes an audience or trait. Short definitions are compiled. */
 export function definitionSql(computation: Computation, config: Defined): string {
@@ -85,9 +110,13 @@ interface ShownSql {
  * The SQL of these audiences and traits; of all if `keys` is empty. Opens no engine.
  *
  * @param asOf - the value of `$now`, milliseconds since 1970; if absent, `$now` stays
- * @throws RollcallError `unknown_audience`
+ * @throws RollcallError `unknown_audience`, `dbt_stale`
  */
-export function shownSql(config: SyncConfig, keys: readonly string[], asOf?: number): readonly ShownSql[] {
+export async function shownSql(
+  config: SyncConfig,
+  keys: readonly string[],
+  asOf?: number,
+): Promise<readonly ShownSql[]> {
   const all = computations(config);
   const known = all.map(({ key }) => key);
   const unknown = keys.filter((key) => !known.includes(key));
@@ -95,11 +124,14 @@ export function shownSql(config: SyncConfig, keys: readonly string[], asOf?: num
     throw new RollcallError('unknown_audience', nothingNamed('audience or trait', unknown, known));
   }
   const wanted = keys.length > 0 ? all.filter(({ key }) => keys.includes(key)) : all;
-  return wanted.map((computation) => {
-    const { key, kind, engine } = computation;
-    const sql = definitionSql(computation, config);
-    return { key, kind, engine, sql: asOf === undefined ? singleStatement(sql) : readStatement(sql, asOf) };
-  });
+  return Promise.all(
+    wanted.map(async (computation) => {
+      const { key, kind, engine } = computation;
+      const read = await withModels(config, computation);
+      const sql = definitionSql(computations(read).find((each) => each.key === key) ?? computation, read);
+      return { key, kind, engine, sql: asOf === undefined ? singleStatement(sql) : readStatement(sql, asOf) };
+    }),
+  );
 }
 
 /** A hash of the definition without its name, so that a renamed audience is recognized. */
@@ -112,7 +144,7 @@ export function definitionHash(computation: Computation): string {
 export function contentHash(computation: Computation, { engines }: Pick<SyncConfig, 'engines'>): string {
   const { kind, engine } = computation;
   const dialect = engines[engine]?.type ?? 'duckdb';
-  return shortHash(`${kind}\n${dialect}\n${ownText(computation)}`);
+  return shortHash(`${kind}\n${dialect}\n${ownText(computation)}${computation.dbt?.checksum ?? ''}`);
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16);
@@ -122,13 +154,16 @@ export function definitionText(computation: Computation, config: Pick<SyncConfig
   const definition = definitionOf(computation, config);
   const named = 'when' in definition ? audiencesIn(definition.when) : [];
   const others = named.map((key) => definitionText(audienceOf(key, config), config));
-  return [textOf(definition), ...others].join('\n');
+  return [textOf(computation, definition), ...others].join('\n');
 }
 
-const ownText = (computation: Computation) => textOf(definitionOf(computation, { traits: [] }));
+const ownText = (computation: Computation) => textOf(computation, definitionOf(computation, { traits: [] }));
 
-const textOf = (definition: ConfiguredDefinition) =>
-  'sql' in definition ? definition.sql : JSON.stringify(definition);
+/** A model of dbt is what its file says, wherever dbt puts it. */
+function textOf({ dbt }: Computation, definition: ConfiguredDefinition): string {
+  if (dbt) return `dbt ${basename(dbt.project)} ${dbt.model}`;
+  return 'sql' in definition ? definition.sql : JSON.stringify(definition);
+}
 
 function definitionOf(computation: Computation, config: Pick<SyncConfig, 'traits'>): ConfiguredDefinition {
   if (computation.kind === 'audience' && computation.when) return { when: withLiveTraits(computation.when, config) };

@@ -227,7 +227,7 @@ async function backfill(
     timeout: 3_600_000,
     sql,
     paused: false,
-    expect: { freshness: null, minRows: null, maxChange: null },
+    expect: { freshness: null, minRows: null, maxChange: null, dbt: null },
     guard,
   };
   const marks = new Map<string, number>();

@@ -2,7 +2,8 @@ import { RollcallError } from '../../src/kernel/errors.ts';
 import { nothingNamed } from '../../src/kernel/spelling.ts';
 import type { AudienceRecord, Records } from '../../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
-import { contentHash, definitionHash, definitionSql } from '../definition-sql.ts';
+import { buildFault } from '../dbt/models.ts';
+import { contentHash, definitionHash, definitionSql, withModels } from '../definition-sql.ts';
 import { LIVE_ENGINE } from '../live/definitions.ts';
 import { hasEngine } from '../open-engines.ts';
 import type { Subject } from './run-context.ts';
@@ -130,6 +131,22 @@ export function configured(computation: Computation, config: SyncConfig): Subjec
       ...(columns && { with: { names: Object.keys(columns), areSent: sendsColumns } }),
     },
   };
+}
+
+/**
+ * A subject that is about to be computed, with what its dbt project says now.
+ *
+ * @throws RollcallError `dbt_stale`
+ */
+export async function withProject(subject: Subject, config: SyncConfig, asOf: number): Promise<Subject> {
+  const computation = computations(config).find(({ key }) => key === subject.key);
+  if (!subject.definition || !computation) return subject;
+  const read = await withModels(config, computation);
+  if (read === config) return subject;
+  const { definition } = configured(computations(read).find(({ key }) => key === subject.key) ?? computation, read);
+  const { dbt, expect } = computation;
+  const distrust = dbt && expect.dbt ? await buildFault(dbt, expect.dbt, asOf) : null;
+  return { ...subject, definition: definition && { ...definition, distrust } };
 }
 
 export function orphan({ key, kind, engine, source }: AudienceRecord): Subject {

@@ -13,10 +13,10 @@ import type { SubjectDefinition } from './run-context.ts';
 export function whyHeld(
   returned: Staged,
   counts: Staged,
-  { expect, guard }: Pick<SubjectDefinition, 'expect' | 'guard'>,
+  { expect, guard, distrust }: Pick<SubjectDefinition, 'expect' | 'guard' | 'distrust'>,
   asOf: number,
 ): string | null {
-  return disbelief(returned, counts, expect, asOf) ?? holdReason(counts, guard);
+  return distrust ?? disbelief(returned, counts, expect, asOf) ?? holdReason(counts, guard);
 }
 
 /** A trait gets a column or loses one because its source did, although nobody edited the definition. Null if not. */

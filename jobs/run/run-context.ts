@@ -56,6 +56,7 @@ export interface Progress {
 export type OnRun = (run: Run, isStillHeld?: boolean) => void;
 
 export interface SubjectDefinition {
+  /** Of a dbt model once its project was read (`withProject`). */
   readonly sql: string;
   readonly hash: string;
   /** Without the engine's name, so that it is the same if only that changes. */
@@ -66,6 +67,8 @@ export interface SubjectDefinition {
   readonly with?: ColumnsOf | undefined;
   readonly guard: GuardConfig;
   readonly expect: ExpectConfig;
+  /** The reason not to trust the source of a dbt model; null or absent if there is none. */
+  readonly distrust?: string | null;
   /** Milliseconds that the SQL may take. */
   readonly timeout: number;
 }

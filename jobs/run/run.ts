@@ -3,7 +3,7 @@ import type { Run, RunPhase } from '../../src/store/port.ts';
 import { computations } from '../audience-or-trait.ts';
 import { endOf } from '../engine-errors.ts';
 import { isAhead } from '../schedule/schedule.ts';
-import { mayBeBelieved, orphan } from './audience-subjects.ts';
+import { mayBeBelieved, orphan, withProject } from './audience-subjects.ts';
 import { areBack } from './destination-room.ts';
 import { endedFor, forgetEnded } from './ended-audiences.ts';
 import { Exclusions } from './exclusions.ts';
@@ -73,7 +73,13 @@ async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun
   }
   // First, while the snapshot is what destinations have.
   if (order.action === 'sync' && !(await settleDebts(context, order.asOf, onRun, 'withdraw'))) return;
-  const run = await stageRun(context, { ...order, action: order.action }, await recordOf(context));
+  const computes = order.action === 'sync' || order.action === 'resync';
+  const { subject, config } = context;
+  const read = computes
+    ? await withProject(subject, config(), order.asOf).catch((error) => recordUnopened(context, order, error))
+    : subject;
+  const staging = { ...order, action: order.action };
+  const run = await stageRun({ ...context, subject: read }, staging, await recordOf(context));
   onRun(run.state === 'sending' ? await finishRun(context, run, onRun) : run);
   if (run.state === 'sending') await settleDebts(context, order.asOf, onRun);
 }

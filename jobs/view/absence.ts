@@ -1,7 +1,7 @@
 import { conjunctsOf, nameOf } from '../../src/definition/conditions.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { computations, type SyncConfig } from '../audience-or-trait.ts';
-import { absenceSql } from '../definition-sql.ts';
+import { absenceSql, withModels } from '../definition-sql.ts';
 import { FORMER, HOLDS, SEEN } from '../engines/definitions/absence.ts';
 import type { Engine } from '../engines/port.ts';
 import type { ReadEngine } from '../open-engines.ts';
@@ -51,7 +51,7 @@ export async function absenceOf(config: SyncConfig, look: ReadEngine, asked: Ask
   if (computation?.kind !== 'audience' || !computation.when) return null;
   const parts = conjunctsOf(computation.when, 'when');
   try {
-    const sql = absenceSql(computation, user, config);
+    const sql = absenceSql(computation, user, await withModels(config, computation));
     const found = await askedIds(look, computation.engine, sql, parts.length + 2, asked);
     const former = [...found].find((each) => each.startsWith(FORMER));
     if (former !== undefined) return { reason: 'former', user: former.slice(FORMER.length), failing: [] };

@@ -3,13 +3,13 @@ import type { Clock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Store } from '../../src/store/port.ts';
 import { type Computation, computations, connectedTo, type SyncConfig } from '../audience-or-trait.ts';
-import { countedDefinitionOf } from '../definition-sql.ts';
+import { countedDefinitionOf, withModels } from '../definition-sql.ts';
 import { asRollcallError, naming } from '../engine-errors.ts';
 import type { CountedDefinition } from '../engines/definitions/funnel.ts';
 import { valueColumn } from '../engines/definitions/value-column.ts';
 import type { Engine, TraitColumn } from '../engines/port.ts';
 import type { Place } from '../open-engines.ts';
-import type { Subjects } from '../run/audience-subjects.ts';
+import { type Subjects, withProject } from '../run/audience-subjects.ts';
 import { movesFrom } from '../run/move-snapshot.ts';
 import type { Subject } from '../run/run-context.ts';
 import type { Runner } from '../run/runner.ts';
@@ -84,8 +84,8 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
     return preview?.funnel ? funnelOf(counted, preview.funnel) : null;
   }
 
-  const describe = (subject: Subject) => {
-    const { key, kind, definition } = subject;
+  const describe = async (subject: Subject) => {
+    const { key, kind, definition } = await projectOf(subject, clock.now());
     return look(subject, (engine, signal) =>
       engine.describe({
         key,
@@ -100,6 +100,11 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
     );
   };
 
+  const projectOf = (subject: Subject, asOf: number) =>
+    withProject(subject, config(), asOf).catch((error) => {
+      throw naming(subject.key, asRollcallError(error));
+    });
+
   /** Compares with a snapshot that is not moved yet where it is. */
   async function placeNow(subject: Subject): Promise<Place> {
     const former = movesFrom(subject, await store.audience(subject.key), config());
@@ -108,9 +113,10 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
 
   return {
     describe,
-    async plan(subject, now = clock.now(), signal) {
+    async plan(given, now = clock.now(), signal) {
+      const subject = await projectOf(given, now);
       const computation = computations(config()).find(({ key }) => key === subject.key);
-      const counted = computation ? countedDefinitionOf(computation, config()) : null;
+      const counted = computation ? countedDefinitionOf(computation, await withModels(config(), computation)) : null;
       const plan = async (engine: Engine, signal: AbortSignal) => {
         const former = await subjects.formerSelf(subject);
         return planOf({ store, engine, clock, subject, former, counted, asOf: now, config, signal });

@@ -4,7 +4,9 @@ import { value, when } from './definitions.ts';
 import { duration, flag, positive, schedule, text, threshold, timezone, traitKey, whole } from './formats.ts';
 import { section } from './section.ts';
 
+const EMPTY = 'is empty: give it a value, or remove it';
 const GUARD = 'must be limits such as { maxExits: 20% }, or off';
+const DBT_EXPECTED = 'must be pass, or a map such as { within: 26h }';
 const guard = section({
   maxExits: threshold
     .refine((limit) => !('percent' in limit) || limit.percent <= 100, 'must be at most 100%: no more can leave')
@@ -26,29 +28,52 @@ const guard = section({
     .describe('Whether an empty result may replace a snapshot that is not empty. Otherwise it holds the run.'),
 });
 
-const expectation = section({
-  freshness: section({
-    column: text.meta({
-      description: 'A column of the result with a date or time. A trait does not send it.',
-      examples: ['ordered_at'],
-    }),
-    within: duration.meta({
-      description:
-        'How much older than the run the newest value in that column may be. Those in the future are left out.',
-      examples: ['26h'],
-    }),
-  })
-    .optional()
-    .describe('Holds the run if its data is old.'),
-  minRows: whole(1)
-    .optional()
-    .meta({ description: 'Fewer rows than this hold the run, even the first one.', examples: [1000] }),
-  maxChange: threshold
-    .optional()
-    .describe(
-      'More users than this who enter, leave or change hold the run. Percentages are of the members before it.',
-    ),
-});
+const dbtExpectation = z
+  .union(
+    [
+      z.string().refine((said) => said === 'pass', DBT_EXPECTED),
+      section({
+        within: duration.meta({
+          description: 'How much older than the run the last build of dbt may be.',
+          examples: ['26h'],
+        }),
+      }),
+    ],
+    { error: ({ input }) => (input === null ? EMPTY : DBT_EXPECTED) },
+  )
+  .optional()
+  .meta({
+    title: 'pass or a map',
+    description: 'Holds the run unless the model and its tests passed in the last build of dbt (docs/dbt.md).',
+  });
+
+const expectation = section(
+  {
+    freshness: section({
+      column: text.meta({
+        description: 'A column of the result with a date or time. A trait does not send it.',
+        examples: ['ordered_at'],
+      }),
+      within: duration.meta({
+        description:
+          'How much older than the run the newest value in that column may be. Those in the future are left out.',
+        examples: ['26h'],
+      }),
+    })
+      .optional()
+      .describe('Holds the run if its data is old.'),
+    minRows: whole(1)
+      .optional()
+      .meta({ description: 'Fewer rows than this hold the run, even the first one.', examples: [1000] }),
+    maxChange: threshold
+      .optional()
+      .describe(
+        'More users than this who enter, leave or change hold the run. Percentages are of the members before it.',
+      ),
+    dbt: dbtExpectation,
+  },
+  (key) => (key === 'within' ? 'belongs to one of the expectations, such as dbt: { within: 26h }' : undefined),
+);
 
 const computation = {
   name: text.meta({ description: 'The name that people know it by.', examples: ['Big Spenders'] }),
@@ -75,6 +100,15 @@ const computation = {
       'A file with the SQL, in place of `sql`. Its path is relative to the YAML file that names it. Variables in it are not filled in.',
     examples: ['big_spenders.sql'],
   }),
+  dbt: section({
+    project: text.meta({
+      description: 'The folder of the dbt project, relative to the YAML file that names it.',
+      examples: ['../analytics'],
+    }),
+    model: text.meta({ description: 'The name of the model, or its unique id.', examples: ['big_spenders'] }),
+  })
+    .optional()
+    .describe('A model of dbt, in place of `sql` (docs/dbt.md). The engine must be where dbt builds it.'),
   live: flag
     .optional()
     .describe(
@@ -91,7 +125,7 @@ const computation = {
     ),
   guard: z
     .union([z.string().refine((said) => said === 'off', GUARD), guard], {
-      error: ({ input }) => (input === null ? 'is empty: give it a value, or remove it' : GUARD),
+      error: ({ input }) => (input === null ? EMPTY : GUARD),
     })
     .optional()
     .meta({
@@ -125,9 +159,11 @@ const sends = z
   .optional()
   .describe('With `any`, a change of columns alone is sent too; `membership` unless given.');
 
+const oneOf = (short: string) => ['sql', 'sqlFile', 'dbt', short].map((name) => ({ required: [name] }));
+
 export const audience = section({ ...computation, when: when.optional(), with: columns, sends }).meta({
-  oneOf: [{ required: ['sql'] }, { required: ['sqlFile'] }, { required: ['when'] }],
+  oneOf: oneOf('when'),
 });
 export const trait = section({ ...computation, value: value.optional() }).meta({
-  oneOf: [{ required: ['sql'] }, { required: ['sqlFile'] }, { required: ['value'] }],
+  oneOf: oneOf('value'),
 });

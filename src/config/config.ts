@@ -226,6 +226,16 @@ export interface ModuleConfig {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
+/** A model of dbt, whose relation is known from the project's files at each run. */
+export interface DbtModel {
+  /** Absolute folder of the project. */
+  readonly project: string;
+  /** A name or unique id. */
+  readonly model: string;
+  /** Of the model's own file, once the project was read. */
+  readonly checksum?: string;
+}
+
 interface ComputationConfig extends Annotations {
   readonly name: string;
   /** The trait's key in bodies. If a trait's query has several columns, their names are the keys. */
@@ -235,8 +245,9 @@ interface ComputationConfig extends Annotations {
   /** node-cron expression; null if only `sync --once` runs it. */
   readonly schedule: string | null;
   readonly timezone: string | null;
-  /** Absent if there is a short definition. */
+  /** Absent if there is a short definition, or a model of dbt. */
   readonly sql?: string;
+  readonly dbt?: DbtModel;
   /** Milliseconds that its SQL may take. */
   readonly timeout: number;
   readonly paused: boolean;
@@ -284,6 +295,8 @@ export interface ExpectConfig {
   readonly minRows: number | null;
   /** Users who enter, leave or change their value. */
   readonly maxChange: Threshold | null;
+  /** The last build of the dbt model must have passed, and be no older than this, in milliseconds. */
+  readonly dbt: { readonly within: number | null } | null;
 }
 
 /** A count, or a percentage of the members before the run. */

@@ -13,7 +13,7 @@ export interface ConfigDifference {
 }
 
 interface SettingDifference {
-  /** `definition` stands for `sql`, `when` and `value`. */
+  /** `definition` stands for `sql`, `dbt`, `when` and `value`. */
   readonly setting: string;
   /** As written, without secrets; null where it is absent. */
   readonly before: unknown;
@@ -55,8 +55,8 @@ function itemsOf(items: unknown, nameOf: (item: Item) => string): NamedItems {
   return new Map(((items ?? []) as readonly Item[]).map((item) => [nameOf(item), withDefinition(item)]));
 }
 
-function withDefinition({ sql, when, value, ...item }: Item): Item {
-  const definition = sql ?? when ?? value;
+function withDefinition({ sql, dbt, when, value, ...item }: Item): Item {
+  const definition = sql ?? dbt ?? when ?? value;
   return definition === undefined ? item : { ...item, definition };
 }
 

@@ -16,6 +16,7 @@ import {
   type TableConfig,
 } from './config.ts';
 import { readCertificate } from './file-references.ts';
+import type { Path } from './mistakes.ts';
 import { DEFAULT_SNAPSHOTS, defaultSnapshots, engineNames, IMPLIED_SNAPSHOTS, isReadOnly, keyOf } from './outline.ts';
 import type { ConfigFile } from './schema.ts';
 import { formatOf, type TableSettings } from './table-schema.ts';
@@ -24,11 +25,15 @@ const PER_DESTINATION = 1_000_000;
 
 type Normalised = Omit<Config, 'sourceFiles' | 'changedAt' | 'warnings' | 'hiddenValues' | 'unset' | 'places'>;
 
-/** Makes the configuration that the program uses. */
-export function normalise(file: ConfigFile, folder: string): Normalised {
+/** Makes the configuration that the program uses. @param folderOf - the folder of the file that has a part */
+export function normalise(
+  file: ConfigFile,
+  folder: string,
+  folderOf: (path: Path) => string = () => folder,
+): Normalised {
   const store = storeOf(file.store, folder);
   const [defaultEngine = ''] = engineNames(file.engines);
-  const computation = (item: Computed) => computationOf(item, defaultEngine);
+  const computation = (item: Computed, path: Path) => computationOf(item, defaultEngine, folderOf(path));
   return {
     folder,
     serviceName: file.serviceName,
@@ -48,17 +53,17 @@ export function normalise(file: ConfigFile, folder: string): Normalised {
     sources: file.sources.map(sourceOf),
     destinations: file.destinations.map(destinationOf),
     engines: enginesOf(file.engines, defaultEngine, store.url, folder),
-    audiences: file.audiences.map((item) => ({
+    audiences: file.audiences.map((item, index) => ({
       kind: 'audience',
-      ...computation(item),
+      ...computation(item, ['audiences', index]),
       guard: guardOf(item.guard, DEFAULT_GUARD.maxChanges),
       ...(item.when && { when: item.when }),
       ...(item.with && { with: columnsOf(item.with) }),
       ...(item.sends === 'any' && { sendsColumns: true }),
     })),
-    traits: file.traits.map((item) => ({
+    traits: file.traits.map((item, index) => ({
       kind: 'trait',
-      ...computation(item),
+      ...computation(item, ['traits', index]),
       ...(item.value && { value: item.value }),
     })),
     delivery: file.delivery,
@@ -209,7 +214,7 @@ function columnsOf(given: NonNullable<ConfigFile['audiences'][number]['with']>):
   return Array.isArray(given) ? Object.fromEntries(given.map((name) => [name, {}])) : given;
 }
 
-function computationOf(item: Computed, defaultEngine: string): Omit<AudienceConfig, 'kind' | 'when'> {
+function computationOf(item: Computed, defaultEngine: string, folder: string): Omit<AudienceConfig, 'kind' | 'when'> {
   return {
     name: item.name,
     key: keyOf(item),
@@ -219,6 +224,7 @@ function computationOf(item: Computed, defaultEngine: string): Omit<AudienceConf
     schedule: item.schedule ?? null,
     timezone: item.timezone ?? null,
     ...(item.sql === undefined ? {} : { sql: item.sql }),
+    ...(item.dbt && { dbt: { ...item.dbt, project: resolve(folder, item.dbt.project) } }),
     timeout: item.timeout,
     paused: item.paused,
     ...(item.live && { live: true }),
@@ -228,8 +234,13 @@ function computationOf(item: Computed, defaultEngine: string): Omit<AudienceConf
   };
 }
 
-function expectOf({ freshness, minRows, maxChange }: ConfigFile['audiences'][number]['expect']): ExpectConfig {
-  return { freshness: freshness ?? null, minRows: minRows ?? null, maxChange: maxChange ?? null };
+function expectOf({ freshness, minRows, maxChange, dbt }: ConfigFile['audiences'][number]['expect']): ExpectConfig {
+  return {
+    freshness: freshness ?? null,
+    minRows: minRows ?? null,
+    maxChange: maxChange ?? null,
+    dbt: typeof dbt === 'string' ? { within: null } : (dbt ?? null),
+  };
 }
 
 /** Holds what would remove most members of an audience that is not small. */

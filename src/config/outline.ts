@@ -18,6 +18,7 @@ const computation = {
   ...{
     sql: z.unknown().optional(),
     sqlFile: z.unknown().optional(),
+    dbt: z.unknown().optional(),
     live: z.unknown().optional(),
     schedule: z.unknown().optional(),
   },

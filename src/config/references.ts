@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import { suggestion } from '../kernel/spelling.ts';
 import { checkNamed, type OutlinedComputation } from './definition-references.ts';
 import { traitKey } from './formats.ts';
@@ -160,7 +161,7 @@ function checkDefinitions(file: FileOutline): readonly Mistake[] {
       return [
         {
           ...{ section, path: [section, index], key: keyOf(item), engine, home: homeOf(file, engine), when },
-          ...{ isLive: isLive(item), isOpen: item.sql !== undefined, columns: columnNames(columns) },
+          ...{ isLive: isLive(item), isOpen: hasSql(item), columns: columnNames(columns) },
         },
       ];
     }),
@@ -197,17 +198,17 @@ const EVENT_NAMES = ['audience_key', 'audience_name'];
 
 /** Columns go as traits of their own, beside those of audiences and traits. */
 function checkColumns(path: Path, item: OutlinedAudience, keys: ReadonlySet<string>): readonly Mistake[] {
-  const { with: columns, sends, sql, when } = item;
+  const { with: columns, sends, when } = item;
   if (columns === undefined) {
     return sends === undefined ? [] : [{ path: [...path, 'sends'], message: 'needs `with`, which names the columns' }];
   }
   const isList = Array.isArray(columns);
   const mistakes: Mistake[] = [];
-  if (isList && sql === undefined && when !== undefined) {
+  if (isList && !hasSql(item) && when !== undefined) {
     const message = 'is a map for a short definition, such as { email: { trait: email } }';
     mistakes.push({ path: [...path, 'with'], message });
   }
-  if (!isList && sql !== undefined) {
+  if (!isList && hasSql(item)) {
     mistakes.push({ path: [...path, 'with'], message: 'is a list of columns of the SQL, such as [email]' });
   }
   for (const [place, name] of columnNames(columns).entries()) {
@@ -220,23 +221,28 @@ function checkColumns(path: Path, item: OutlinedAudience, keys: ReadonlySet<stri
 
 function oneDefinition<K extends 'when' | 'value'>(
   path: Path,
-  item: Readonly<Partial<Record<K | 'sql' | 'sqlFile', unknown>>>,
+  item: Readonly<Partial<Record<K | 'sql' | 'sqlFile' | 'dbt' | 'expect', unknown>>>,
   short: K,
 ): readonly Mistake[] {
-  const [one, ...others] = (['sql', 'sqlFile', short] as const).filter((name) => item[name] !== undefined);
+  const [one, ...others] = (['sql', 'sqlFile', 'dbt', short] as const).filter((name) => item[name] !== undefined);
   if (one === undefined)
-    return [{ path: [...path, 'sql'], message: `is required, or ${short} or sqlFile in its place` }];
-  return others.map((name) => ({ path: [...path, name], message: `cannot stand beside ${one}: give one of the two` }));
+    return [{ path: [...path, 'sql'], message: `is required, or ${short}, sqlFile or dbt in its place` }];
+  const mistakes = others.map((name) => ({
+    path: [...path, name],
+    message: `cannot stand beside ${one}: give one of the two`,
+  }));
+  if (item.dbt !== undefined || !z.object({ dbt: z.unknown() }).safeParse(item.expect).success) return mistakes;
+  return [...mistakes, { path: [...path, 'expect', 'dbt'], message: 'needs `dbt`, which names the model' }];
 }
 
 /** Checks live audiences, which are computed continuously from short definitions. */
 function checkLive(
   path: Path,
-  { live, sql, ...others }: Readonly<Partial<Record<'live' | 'sql' | keyof typeof NOT_FOR_LIVE, unknown>>>,
+  { live, sql, dbt, ...others }: Readonly<Partial<Record<'live' | 'sql' | 'dbt' | keyof typeof NOT_FOR_LIVE, unknown>>>,
 ): readonly Mistake[] {
   if (!isLive({ live })) return [];
   const mistakes: Mistake[] = [];
-  if (sql !== undefined)
+  if (hasSql({ sql, dbt }))
     mistakes.push({
       path: [...path, 'live'],
       message: 'needs a short definition (when or value): SQL is computed by schedule',
@@ -247,6 +253,10 @@ function checkLive(
   }
   return mistakes;
 }
+
+/** SQL, or a model of dbt, which is read with SQL. */
+const hasSql = ({ sql, dbt }: { readonly sql?: unknown; readonly dbt?: unknown }) =>
+  sql !== undefined || dbt !== undefined;
 
 const isLive = ({ live }: { readonly live?: unknown }) => live === true || live === 'true';
 

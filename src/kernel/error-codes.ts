@@ -198,6 +198,12 @@ export const SYNC_CODES = {
     'Name the file and its types under `tables` of the engine.',
     '`rollcall plan KEY` shows the value, docs/engines.md#files',
   ),
+  dbt_stale: code(
+    500,
+    'A file in the `target` folder of a dbt project is absent, unreadable or older than the model, or has no such model. Nothing was sent or changed.',
+    'Run `dbt compile`, or `dbt build`, in the project (docs/dbt.md).',
+    '`rollcall plan KEY`, `target/manifest.json`',
+  ),
   column_missing: code(
     500,
     'The result has no `user_id`, or a trait has no value column.',

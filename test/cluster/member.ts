@@ -97,7 +97,7 @@ const change = (user: string, tick: number): Message => ({
 });
 
 const guard = { maxExits: null, maxEntries: null, maxChanges: null, minMembers: 0, allowEmpty: true };
-const expect = { freshness: null, minRows: null, maxChange: null };
+const expect = { freshness: null, minRows: null, maxChange: null, dbt: null };
 const audience = {
   ...({ kind: 'audience', name: 'Parity', key: PARITY.key, engine: 'lake', source: 'shop' } as const),
   ...{ schedule: '* * * * * *', timezone: null, timeout: 3_600_000, paused: false, guard, expect },

@@ -156,6 +156,10 @@ t.test('requires short definitions of live audiences and all they refer to, and 
     found('name: A\nwhen: { performed: X }\nlive: true\nsql: y')['audiences[0].live']?.message,
     /short definition/,
   );
+  t.match(
+    found('name: A\nlive: true\ndbt: { project: ., model: a }')['audiences[0].live']?.message,
+    /short definition/,
+  );
   const file = (b: string) => `
 sources: [{ id: shop, writeKey: wk }]
 eventLog: {}
@@ -393,4 +397,27 @@ t.test('takes traits of the person as columns, by schedule and live', (t) => {
   const mistakes = Object.values(mistakesIn(withParts({ audience: list, top: 'eventLog: {}' })));
   t.match(mistakes, [{ message: /is a map for a short definition/ }]);
   t.end();
+});
+
+t.test('takes a dbt model in place of SQL, and expects builds of it', async (t) => {
+  const of = (text: string) =>
+    mistakesIn(`sources: [{ id: shop, writeKey: wk }]\naudiences: [{ name: A, source: shop, ${text} }]`);
+  const dbt = 'dbt: { project: ., model: a }';
+  for (const expect of ['pass', '{ within: 26h }']) t.same(of(`${dbt}, expect: { dbt: ${expect} }`), {});
+  t.same(of(`${dbt}, with: [email]`), {});
+  for (const [text, path, message] of [
+    [`${dbt}, sql: select 1`, 'dbt', /cannot stand beside sql/],
+    ['sql: select 1, expect: { dbt: pass }', 'expect.dbt', /needs `dbt`, which names the model/],
+    [`${dbt}, expect: { dbt: passed }`, 'expect.dbt', /must be pass, or a map such as \{ within: 26h \}/],
+    [`${dbt}, expect: { dbt: }`, 'expect.dbt', /is empty/],
+    [`${dbt}, expect: { dbt: { within: 26 } }`, 'expect.dbt.within', /must be text such as/],
+    [`${dbt}, expect: { dbt: pass, within: 26h }`, 'expect.within', /such as dbt: \{ within: 26h \}/],
+    [`${dbt}, with: { email: { trait: email } }`, 'with', /is a list of columns of the SQL/],
+    ['dbt: { model: a }', 'dbt.project', /is required/],
+    ['dbt: { project: ., model: "" }', 'dbt.model', /must not be empty/],
+    ['name: B', 'sql', /is required, or when, sqlFile or dbt in its place/],
+  ] as const) {
+    const found = of(text.replace('name: B', 'key: b'));
+    t.match(found[`audiences[0].${path}`]?.message, message, text);
+  }
 });

@@ -164,6 +164,16 @@ t.test('reads SQL files relative to their YAML, without filling in variables', a
   }
 });
 
+t.test('finds dbt projects relative to the YAML that names them', async (t) => {
+  const folder = t.testdir({
+    'rollcall.yaml': `${main('[teams/*.yaml]')}traits: [{ name: T, source: shop, dbt: { project: ., model: t } }]\n`,
+    teams: { 'a.yaml': audience('A', 'dbt: { project: "${PROJECT:-../analytics}", model: a }') },
+  });
+  const { audiences, traits } = loadConfig(join(folder, 'rollcall.yaml'), {});
+  t.match([audiences[1]?.dbt, audiences[1]?.sql], [{ project: join(folder, 'analytics'), model: 'a' }, undefined]);
+  t.match(traits[0]?.dbt, { project: folder, model: 't' });
+});
+
 /** A small generator, so that a failure can be played again. */
 function random(seed: number): (below: number) => number {
   let state = seed;

@@ -22,7 +22,7 @@ t.test('shows only examples that are configurations with SQL that both engines a
         type === 'duckdb'
           ? ({ type, path: '', memoryLimit: null, threads: null, concurrency: 1 } as const)
           : ({ type, url: '', concurrency: 1 } as const);
-      for (const { key, kind, sql } of shownSql({ ...config, engines: { lake: engine } }, [])) {
+      for (const { key, kind, sql } of await shownSql({ ...config, engines: { lake: engine } }, [])) {
         t.same(await result(kind, sql, NOW), {}, `${key}, ${type}: nobody, of an empty log`);
       }
     }

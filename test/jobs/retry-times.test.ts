@@ -225,7 +225,7 @@ t.test('replaces an unfinishable run by resync and retire', async (t) => {
 
 t.test('requires no retirement of an audience that was never sent', async (t) => {
   const rig = await createRig(t);
-  const expect = { freshness: null, minRows: 2, maxChange: null };
+  const expect = { freshness: null, minRows: 2, maxChange: null, dbt: null };
   const shy = audience('shy', "select 'u' as user_id", { expect });
   rig.config.audiences = [audience('broken', 'select nonsense'), shy, audience('known', "select 'u' as user_id")];
   await rig.sync.run();

@@ -35,7 +35,7 @@ in and may be unset, and secrets are not shown. An audience, trait, destination 
 is another: the same definition, engine and source, the same webhooks, or the same write key.
 
 With --json a difference is {"section","name","change","from","settings"}: change is added, removed, renamed or changed,
-and settings are {"setting","before","after"}; "definition" is sql, sqlFile, when or value.
+and settings are {"setting","before","after"}; "definition" is sql, sqlFile, dbt, when or value.
 
 Exit codes: 0 no difference, 1 some, 2 a mistake in one of them.`;
 
@@ -212,7 +212,7 @@ function unsetOf({ unset, audiences, traits, engines }: Config): (key: string) =
   return (key) => {
     const names = unset.filter(({ path: [section, name, setting] }) => {
       if (section === 'audiences' || section === 'traits')
-        return setting === 'sql' && items[section][Number(name)]?.key === key;
+        return (setting === 'sql' || setting === 'dbt') && items[section][Number(name)]?.key === key;
       const engine = [...audiences, ...traits].find((each) => each.key === key)?.engine ?? '';
       return section === 'engines' && (name === engine || name === engines[engine]?.snapshots);
     });

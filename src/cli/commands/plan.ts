@@ -54,7 +54,7 @@ async function showSql(
     import('../../config/load.ts'),
     import('../../../jobs/index.ts'),
   ]);
-  for (const shown of shownSql(loadConfig(config), keys, now)) {
+  for (const shown of await shownSql(loadConfig(config), keys, now)) {
     const { key, kind, engine, sql } = shown;
     if (json) printJson(context.terminal, shown);
     else print(context.terminal, `-- ${key} (${kind}, engine ${engine})\n${sql.trim()}\n;\n`);

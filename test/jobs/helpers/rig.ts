@@ -17,7 +17,7 @@ import { type Clock, systemClock } from '../../../src/kernel/clock.ts';
 import type { Claim, Store, Verdict } from '../../../src/store/port.ts';
 import { openTestStore } from '../../helpers/store.ts';
 
-export const NO_EXPECT: ExpectConfig = { freshness: null, minRows: null, maxChange: null };
+export const NO_EXPECT: ExpectConfig = { freshness: null, minRows: null, maxChange: null, dbt: null };
 export const NO_GUARD: GuardConfig = {
   maxExits: null,
   maxEntries: null,
