@@ -5,7 +5,7 @@ import type { Sequence } from '../src/definition/definition.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig, withLiveTraits } from './audience-or-trait.ts';
-import { readModel } from './dbt/models.ts';
+import { readModel } from './engines/dbt/models.ts';
 import {
   type ConfiguredDefinition,
   compile,

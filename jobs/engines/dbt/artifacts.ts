@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { RollcallError } from '../../src/kernel/errors.ts';
+import { RollcallError } from '../../../src/kernel/errors.ts';
 
 /** Bytes that a file of dbt may have: some hundred thousand nodes. */
 const MOST_BYTES = 256 * 2 ** 20;

@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import ms from 'ms';
-import type { DbtModel } from '../../src/config/config.ts';
-import { readNamed } from '../../src/config/files.ts';
-import { nothingNamed } from '../../src/kernel/spelling.ts';
+import type { DbtModel } from '../../../src/config/config.ts';
+import { readNamed } from '../../../src/config/files.ts';
+import { nothingNamed } from '../../../src/kernel/spelling.ts';
 import { type Manifest, type RunResults, readManifest, readRunResults, stale } from './artifacts.ts';
 
 type Node = Manifest['nodes'][number];
 
 /** A model as the project's manifest has it. */
-export interface ReadModel {
+interface ReadModel {
   readonly sql: string;
   /** Changes with the model's own file. */
   readonly checksum: string;
