@@ -1,11 +1,11 @@
-"""Airflow 2.9 or later: one task per audience, after the tables that it reads are loaded."""
+"""Airflow 3: one task per audience, after the tables that it reads are loaded."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from airflow.decorators import dag, task
-from airflow.exceptions import AirflowFailException
+from airflow.sdk import dag, task
+from airflow.sdk.exceptions import AirflowFailException
 
 from rollcall_result import RollcallHeld, sync
 

@@ -1,7 +1,6 @@
 """Dagster 1.8 or later: one asset per audience, with its size and changes as metadata."""
 
-from __future__ import annotations
-
+# Not `from __future__ import annotations`: Dagster reads the annotation of `context`.
 from dagster import AssetExecutionContext, AssetsDefinition, Backoff, Definitions, Failure, MaterializeResult
 from dagster import RetryPolicy, ScheduleDefinition, asset, define_asset_job
 

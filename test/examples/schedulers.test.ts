@@ -1,15 +1,14 @@
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { listen, orders, workspace } from '../cli/helpers.ts';
-import { program } from '../helpers/programs.ts';
+import { installedCommand } from '../helpers/installed-command.ts';
 
 const run = promisify(execFile);
 const FOLDER = fileURLToPath(new URL('../../examples/schedulers/', import.meta.url));
-const MAIN = program('src/cli/main.ts');
 
 interface Failed {
   readonly code?: number | string;
@@ -25,14 +24,6 @@ async function has(t: Test, program: string, ...args: readonly string[]): Promis
   return false;
 }
 
-/** A folder with a command `rollcall`, as an installation has it. */
-async function installed(folder: string): Promise<string> {
-  const bin = join(folder, 'bin');
-  await mkdir(bin);
-  await writeFile(join(bin, 'rollcall'), `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 });
-  return bin;
-}
-
 /** The folders that deploy/README.md and its unit make for this user: the configuration's, and the one that it may write to. */
 async function installation(user: string): Promise<{ home: string; state: string }> {
   const deploy = (path: string) => readFile(new URL(`../../deploy/${path}`, import.meta.url), 'utf8');
@@ -46,7 +37,7 @@ async function installation(user: string): Promise<{ home: string; state: string
 t.test('the line for cron runs a sync, keeps its lines and says nothing while all is well', async (t) => {
   const listener = await listen(t);
   const { folder, config } = await workspace(t, listener.url);
-  const bin = await installed(folder);
+  const bin = await installedCommand(folder);
   const cron = await readFile(join(FOLDER, 'rollcall.cron'), 'utf8');
   const line = cron.split('\n').find((each) => /^\d/.test(each)) ?? '';
   const [, user = '', command = ''] = /^(?:\S+ +){5} *(\S+) +(.*)$/.exec(line) ?? [];

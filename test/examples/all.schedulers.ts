@@ -1,0 +1,118 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { jsonLines, listen, rollcall, workspace } from '../cli/helpers.ts';
+import { installedCommand } from '../helpers/installed-command.ts';
+import { type PythonTools, pythonTools } from '../helpers/python.ts';
+
+const EXAMPLES = fileURLToPath(new URL('../../examples/schedulers/', import.meta.url));
+const AUDIENCES = /^AUDIENCES = .*$/m;
+const MORE = `  - { name: Frequent, source: personas, sql: select customer as user_id from read_csv('orders.csv'), expect: { minRows: 4 } }
+  - { name: Broken, source: personas, sql: select user_id from read_csv('absent.csv') }
+`;
+
+/** A folder with one audience that is sent, one that is held and one that fails, and with the example. */
+async function place(t: Test, example: string, change: (text: string) => string) {
+  const listener = await listen(t);
+  const { folder, config } = await workspace(t, listener.url, MORE);
+  const bin = await installedCommand(folder);
+  const write = async (keys: readonly string[]) => {
+    const text = await readFile(join(EXAMPLES, example), 'utf8');
+    const changed = change(text).replace(AUDIENCES, `AUDIENCES = ${JSON.stringify(keys)}`);
+    t.not(changed, text);
+    await writeFile(join(folder, 'home', example), changed);
+  };
+  await mkdir(join(folder, 'home'));
+  await writeFile(
+    join(folder, 'home/rollcall_result.py'),
+    await readFile(join(EXAMPLES, 'rollcall_result.py'), 'utf8'),
+  );
+  const env = {
+    ...{ ROLLCALL_CONFIG: config, NODE_OPTIONS: '' },
+    ...{ PATH: `${bin}:${process.env['PATH']}` },
+  };
+  return { folder, home: join(folder, 'home'), config, env, write, listener };
+}
+
+/** The runs that Rollcall knows of. */
+async function states(config: string): Promise<readonly string[]> {
+  const runs = jsonLines<{ key: string; state: string }>(await rollcall(['runs', '--json', '-c', config]));
+  return runs.map(({ key, state }) => `${key} ${state}`).sort();
+}
+
+const airflow = await pythonTools('airflow', ['apache-airflow==3.3.*']);
+
+t.test('Airflow', { skip: typeof airflow === 'string' && airflow }, async (t) => {
+  const { run } = airflow as PythonTools;
+  const { folder, home, config, write, listener, ...given } = await place(t, 'airflow_dag.py', (text) =>
+    text.replace('"retries": 3', '"retries": 1').replace('minutes=10', 'seconds=0'),
+  );
+  const env = {
+    ...given.env,
+    ...{ AIRFLOW_HOME: folder, AIRFLOW__CORE__DAGS_FOLDER: home, AIRFLOW__CORE__LOAD_EXAMPLES: 'False' },
+  };
+  const call = (...args: string[]) => run('airflow', args, { cwd: home, env });
+  t.equal((await call('db', 'migrate')).code, 0);
+  /** Runs the DAG; resolves to its state, and the state and the last words of each task. */
+  const test = async (keys: readonly string[], day: string) => {
+    await write(keys);
+    const { code, output } = await call('dags', 'test', 'rollcall_audiences', day);
+    const listed = await call('dags', 'list-runs', 'rollcall_audiences', '-o', 'json');
+    const runs = JSON.parse(listed.output.slice(listed.output.indexOf('[{'))) as { run_id: string; state: string }[];
+    const { run_id, state } = runs[0] ?? { run_id: '', state: 'none' };
+    const tasks = await call('tasks', 'states-for-dag-run', 'rollcall_audiences', run_id, '-o', 'json');
+    const states = JSON.parse(tasks.output.slice(tasks.output.indexOf('[{'))) as { map_index: string; state: string }[];
+    return {
+      code,
+      output,
+      state,
+      states: states.map((each) => `${keys[Number(each.map_index)]} ${each.state}`).sort(),
+    };
+  };
+
+  const green = await test(['big_spenders'], '2026-03-01');
+  t.match(green, { code: 0, state: 'success', states: ['big_spenders success'] }, 'green');
+  const mixed = await test(['frequent', 'broken'], '2026-03-02');
+  t.match(mixed, { state: 'failed', states: ['broken failed', 'frequent failed'] }, 'held and failing');
+  const tries = (words: RegExp) => mixed.output.match(words)?.length ?? 0;
+  t.equal(tries(/AirflowFailException: frequent: The SQL returned 3 rows; .*rollcall approve/g), 1, 'held: once');
+  t.ok(tries(/RollcallFailed: source_incomplete: /g) >= 2, 'failing: tried again');
+  t.match(
+    jsonLines(await rollcall(['runs', '--json', '-c', config])).map(({ key, state }: never) => `${key} ${state}`),
+    [...['broken failed', 'broken failed', 'frequent held', 'big_spenders done']],
+  );
+});
+
+const dagster = await pythonTools('dagster', ['dagster==1.13.*']);
+
+t.test('Dagster', { skip: typeof dagster === 'string' && dagster }, async (t) => {
+  const { run } = dagster as PythonTools;
+  const { home, config, env, write, listener } = await place(t, 'dagster_assets.py', (text) =>
+    text.replace('max_retries=3, delay=600', 'max_retries=1, delay=0'),
+  );
+  await writeFile(join(home, 'dagster.yaml'), 'telemetry: { enabled: false }\n');
+  const execute = async (keys: readonly string[]) => {
+    await write(keys);
+    const args = ['job', 'execute', '-f', 'dagster_assets.py', '-j', 'rollcall_audiences'];
+    const { code, output } = await run('dagster', args, { cwd: home, env: { ...env, DAGSTER_HOME: home } });
+    const found = output.matchAll(/- (?:(\w+) - )?(STEP_SUCCESS|STEP_FAILURE|STEP_UP_FOR_RETRY|RUN_[A-Z]+) -/g);
+    const events = [...found].map(([, step, event]) => (step ? `${step} ${event}` : `${event}`)).sort();
+    t.comment(events.join(', '));
+    return { code, output, events };
+  };
+
+  const green = await execute(['big_spenders']);
+  t.match(green, { code: 0, events: ['RUN_START', 'RUN_SUCCESS', 'big_spenders STEP_SUCCESS'] }, 'green');
+  const mixed = await execute(['frequent', 'broken']);
+  t.match(mixed, {
+    code: 1,
+    events: [
+      ...['RUN_FAILURE', 'RUN_START', 'broken STEP_FAILURE', 'broken STEP_UP_FOR_RETRY', 'frequent STEP_FAILURE'],
+    ],
+    output: /Failure: frequent: The SQL returned 3 rows; .*rollcall approve /,
+  });
+  t.match(mixed.output, /Failure: source_incomplete: /);
+  t.equal((await listener.stop()).length, 2, 'sent once');
+  t.same(await states(config), ['big_spenders done', 'broken failed', 'broken failed', 'frequent held']);
+});
