@@ -36,7 +36,7 @@ export function defaultLimits(): EdgeLimits {
     connections,
     adminConnections: Math.ceil(connections / 4),
     pipelined: 64,
-    unanswered: 8_192,
+    unanswered: 1_024,
     pendingBytes: 32 * 1024 * 1024,
     strangerBytes: 8 * 1024 * 1024,
     unreadBytes: 32 * 1024 * 1024,
