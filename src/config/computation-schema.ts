@@ -6,7 +6,6 @@ import { section } from './section.ts';
 
 const EMPTY = 'is empty: give it a value, or remove it';
 const GUARD = 'must be limits such as { maxExits: 20% }, or off';
-const DBT_EXPECTED = 'must be pass, or a map such as { within: 26h }';
 const guard = section({
   maxExits: threshold
     .refine((limit) => !('percent' in limit) || limit.percent <= 100, 'must be at most 100%: no more can leave')
@@ -28,52 +27,37 @@ const guard = section({
     .describe('Whether an empty result may replace a snapshot that is not empty. Otherwise it holds the run.'),
 });
 
-const dbtExpectation = z
-  .union(
-    [
-      z.string().refine((said) => said === 'pass', DBT_EXPECTED),
-      section({
-        within: duration.meta({
-          description: 'How much older than the run the last build of dbt may be.',
-          examples: ['26h'],
-        }),
-      }),
-    ],
-    { error: ({ input }) => (input === null ? EMPTY : DBT_EXPECTED) },
-  )
-  .optional()
-  .meta({
-    title: 'pass or a map',
-    description: 'Holds the run unless the model and its tests passed in the last build of dbt (docs/dbt.md).',
-  });
-
-const expectation = section(
-  {
-    freshness: section({
-      column: text.meta({
-        description: 'A column of the result with a date or time. A trait does not send it.',
-        examples: ['ordered_at'],
-      }),
-      within: duration.meta({
-        description:
-          'How much older than the run the newest value in that column may be. Those in the future are left out.',
-        examples: ['26h'],
-      }),
-    })
-      .optional()
-      .describe('Holds the run if its data is old.'),
-    minRows: whole(1)
-      .optional()
-      .meta({ description: 'Fewer rows than this hold the run, even the first one.', examples: [1000] }),
-    maxChange: threshold
-      .optional()
-      .describe(
-        'More users than this who enter, leave or change hold the run. Percentages are of the members before it.',
-      ),
-    dbt: dbtExpectation,
-  },
-  (key) => (key === 'within' ? 'belongs to one of the expectations, such as dbt: { within: 26h }' : undefined),
-);
+const expectation = section({
+  freshness: section({
+    column: text.meta({
+      description: 'A column of the result with a date or time. A trait does not send it.',
+      examples: ['ordered_at'],
+    }),
+    within: duration.meta({
+      description:
+        'How much older than the run the newest value in that column may be. Those in the future are left out.',
+      examples: ['26h'],
+    }),
+  })
+    .optional()
+    .describe('Holds the run if its data is old.'),
+  minRows: whole(1)
+    .optional()
+    .meta({ description: 'Fewer rows than this hold the run, even the first one.', examples: [1000] }),
+  maxChange: threshold
+    .optional()
+    .describe(
+      'More users than this who enter, leave or change hold the run. Percentages are of the members before it.',
+    ),
+  dbt: z
+    .literal('pass', { error: ({ input }) => (input === null ? EMPTY : 'must be pass') })
+    .optional()
+    .describe('Holds the run unless the model and its tests passed in the last build of dbt (docs/dbt.md).'),
+  within: duration.optional().meta({
+    description: 'How much older than the run the last build of dbt may be.',
+    examples: ['26h'],
+  }),
+});
 
 const computation = {
   name: text.meta({ description: 'The name that people know it by.', examples: ['Big Spenders'] }),

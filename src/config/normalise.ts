@@ -234,12 +234,18 @@ function computationOf(item: Computed, defaultEngine: string, folder: string): O
   };
 }
 
-function expectOf({ freshness, minRows, maxChange, dbt }: ConfigFile['audiences'][number]['expect']): ExpectConfig {
+function expectOf({
+  freshness,
+  minRows,
+  maxChange,
+  dbt,
+  within,
+}: ConfigFile['audiences'][number]['expect']): ExpectConfig {
   return {
     freshness: freshness ?? null,
     minRows: minRows ?? null,
     maxChange: maxChange ?? null,
-    dbt: typeof dbt === 'string' ? { within: null } : (dbt ?? null),
+    dbt: dbt === undefined ? null : { within: within ?? null },
   };
 }
 

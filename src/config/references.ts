@@ -227,12 +227,16 @@ function oneDefinition<K extends 'when' | 'value'>(
   const [one, ...others] = (['sql', 'sqlFile', 'dbt', short] as const).filter((name) => item[name] !== undefined);
   if (one === undefined)
     return [{ path: [...path, 'sql'], message: `is required, or ${short}, sqlFile or dbt in its place` }];
-  const mistakes = others.map((name) => ({
+  const mistakes: Mistake[] = others.map((name) => ({
     path: [...path, name],
     message: `cannot stand beside ${one}: give one of the two`,
   }));
-  if (item.dbt !== undefined || !z.object({ dbt: z.unknown() }).safeParse(item.expect).success) return mistakes;
-  return [...mistakes, { path: [...path, 'expect', 'dbt'], message: 'needs `dbt`, which names the model' }];
+  const { dbt, within } = z.looseObject({}).safeParse(item.expect).data ?? {};
+  if (dbt !== undefined && item.dbt === undefined)
+    mistakes.push({ path: [...path, 'expect', 'dbt'], message: 'needs `dbt`, which names the model' });
+  if (within !== undefined && dbt === undefined)
+    mistakes.push({ path: [...path, 'expect', 'within'], message: 'is the age of a build of dbt: needs `dbt: pass`' });
+  return mistakes;
 }
 
 /** Checks live audiences, which are computed continuously from short definitions. */

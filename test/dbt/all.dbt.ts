@@ -75,7 +75,7 @@ audiences:
     dbt: { project: ../analytics, model: big_spenders }
     with: [spent]
     guard: off
-    expect: { dbt: { within: 1h } }
+    expect: { dbt: pass, within: 1h }
 traits: [{ name: Total, engine: warehouse, source: personas, dbt: { project: ../analytics, model: big_spenders } }]
 `,
     );

@@ -172,7 +172,7 @@ t.test('holds a run whose model or tests did not pass, and plan says so', async 
   await judged(`In the last build of dbt the test no_zz was not run; ${wanted}`, { no_zz: null });
   await judged(`The last command of dbt was "compile", which builds no models; ${wanted}`, {}, undefined, 'compile');
   await judged(
-    'The last build of dbt is old: it ended at 2026-02-28T11:59:59.999Z; expect.dbt wants one of the last 1d.',
+    'The last build of dbt is old: it ended at 2026-02-28T11:59:59.999Z; expect.within wants one of the last 1d.',
     {},
     '2026-02-28T11:59:59.999999Z',
   );

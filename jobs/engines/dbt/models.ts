@@ -97,7 +97,7 @@ export async function buildFault(
   }
   if (within !== null && builtAt < asOf - within) {
     const at = new Date(builtAt).toISOString();
-    return `The last build of dbt is old: it ended at ${at}; expect.dbt wants one of the last ${ms(within)}.`;
+    return `The last build of dbt is old: it ended at ${at}; expect.within wants one of the last ${ms(within)}.`;
   }
   const node = find(manifest, project, model);
   const faults = faultsOf(manifest, built, node);
