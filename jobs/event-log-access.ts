@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { EngineConfig } from '../src/config/config.ts';
 import { seesLog } from '../src/config/event-log.ts';
+import { filesOf } from '../src/store/events/open-files.ts';
 import { readTail, type TailReader } from '../src/store/events/scan.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './audience-or-trait.ts';
@@ -22,9 +23,12 @@ export function eventLogFor(
 ): { readonly eventLog?: LoggedEvents; readonly seesEvents?: boolean } {
   if (!eventLog || !store || !seesLog(engine, store.url)) return {};
   if (events.kind === 'table') return { seesEvents: true };
-  const { path: folder, keep } = eventLog;
+  const { keep } = eventLog;
+  const place = filesOf(eventLog);
+  const { folder } = place;
   const read = async (tail: TailReader) => {
     const { files } = await readTail(events, tail);
+    await place.fetch(files);
     return files.map(({ name }) => join(folder, name));
   };
   return { eventLog: { folder, keep, read } };

@@ -32,6 +32,7 @@ import { RollcallError } from './kernel/errors.ts';
 import { observedAccept } from './observed-accept.ts';
 import { integrationEnabled } from './route/route.ts';
 import { type DeletedIds, linksOfBoth, resolveIds } from './store/deleted-ids.ts';
+import { filesOf } from './store/events/open-files.ts';
 import { messageLinks } from './store/message-links.ts';
 import { openStore } from './store/open.ts';
 import { DISCARDS_KEPT, type RunProgress, type Store } from './store/port.ts';
@@ -192,7 +193,7 @@ export class App {
     const { eventLog } = this.config;
     if (eventLog === null) return null;
     return new EventLogKeeper({
-      ...{ store, live: store.live, clock, log: this.options.log, folder: eventLog.path },
+      ...{ store, live: store.live, clock, log: this.options.log, files: filesOf(eventLog) },
       keep: () => this.config.eventLog?.keep ?? Number.POSITIVE_INFINITY,
       onFailure: () => this.metrics.logFailed(),
     });
@@ -200,8 +201,9 @@ export class App {
 
   private createSends(): EventSends {
     const { store, accept, clock, metrics } = this;
+    const { eventLog } = this.config;
     return new EventSends({
-      ...{ store, accept, clock, log: this.options.log, folder: this.config.eventLog?.path ?? null },
+      ...{ store, accept, clock, log: this.options.log, files: eventLog && filesOf(eventLog) },
       destinations: () => this.config.destinations,
       isEnabledBy: integrationEnabled,
       onQueued: (destination, events) => metrics.pastEvents(destination, events),

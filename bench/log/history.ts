@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { openSession } from '../../jobs/engines/duckdb/session.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { COLUMNS } from '../../src/store/events/columns.ts';
+import { folderFiles } from '../../src/store/events/files.ts';
 import { Workbench } from '../../src/store/events/parquet.ts';
 import { openStore } from '../../src/store/open.ts';
 
@@ -34,7 +35,7 @@ export async function makeHistory(root: string, events: number, isComparedWithPl
   const log = store.events;
   const fence = await store.takeLease('event-log', 3_600_000);
   if (log.kind !== 'files' || fence === null) throw new Error('no log in files');
-  const bench = await Workbench.open(history.folder, () => systemClock.token(12));
+  const bench = await Workbench.open(folderFiles(history.folder), () => systemClock.token(12));
   for (let day = 0; day < DAYS; day += 1) {
     const query = `SELECT ${COLUMNS.map((column) => `"${column}"`).join(', ')} FROM (${eventsOf(day, perDay)})`;
     const date = new Date(NOW - (DAYS - day) * DAY).toISOString().slice(0, 10);

@@ -4,6 +4,7 @@ import { EventLogKeeper } from '../../src/events/keeper.ts';
 import { summaryOf } from '../../src/events/summary.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { silentLogger } from '../../src/kernel/log.ts';
+import { folderFiles } from '../../src/store/events/files.ts';
 import { openStore } from '../../src/store/open.ts';
 import { peakMemoryMb } from '../harness.ts';
 
@@ -43,7 +44,7 @@ const keeper = new EventLogKeeper({
   live: store.live,
   clock: systemClock,
   log: silentLogger,
-  folder,
+  files: folderFiles(folder),
   keep: () => 1e12,
 });
 const before = process.cpuUsage();

@@ -8,6 +8,7 @@ import { EventLogKeeper } from '../../src/events/keeper.ts';
 import { createHttpServer } from '../../src/http/server.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
 import { silentLogger } from '../../src/kernel/log.ts';
+import { folderFiles } from '../../src/store/events/files.ts';
 import { openStore } from '../../src/store/open.ts';
 
 const [mode = '', url = '', folder = ''] = process.argv.slice(2);
@@ -22,7 +23,14 @@ const destinations: readonly Destination[] = [
 // Delivery stays off: it costs the same with and without the log.
 const store = await openStore({ url, maxQueued: 100_000_000 }, systemClock);
 const keep = () => 400 * 86_400_000;
-const keeper = new EventLogKeeper({ store, live: store.live, clock: systemClock, log: silentLogger, folder, keep });
+const keeper = new EventLogKeeper({
+  store,
+  live: store.live,
+  clock: systemClock,
+  log: silentLogger,
+  files: folderFiles(folder),
+  keep,
+});
 if (mode === 'sealed' || store.events.kind === 'table') void keeper.start();
 const accept = createAccept(store, () => destinations);
 const logged: Accept = (source, messages) => accept(source, messages, { logged: mode !== 'off' });

@@ -5,6 +5,7 @@ import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { EventLogKeeper } from '../../src/events/keeper.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
+import { folderFiles } from '../../src/store/events/files.ts';
 import type { Store } from '../../src/store/port.ts';
 import type { Sent, Work } from './work.ts';
 
@@ -39,7 +40,7 @@ await app.start({ collect: true, schedules: true });
 async function fill(store: Store): Promise<void> {
   const keeper = () =>
     new EventLogKeeper({
-      ...{ store, live: store.live, clock: systemClock, folder: `${folder}/events`, keep: () => 400 * DAY },
+      ...{ store, live: store.live, clock: systemClock, files: folderFiles(`${folder}/events`), keep: () => 400 * DAY },
       log: { info() {}, warn: (details) => console.error(details) },
     });
   const begin = systemClock.now() - days * DAY;

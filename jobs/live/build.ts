@@ -3,6 +3,7 @@ import { RollcallError } from '../../src/kernel/errors.ts';
 import { failpoint } from '../../src/kernel/failpoint.ts';
 import { anonymousForm, hashedForms, type IdSets, idSets } from '../../src/store/deleted-ids.ts';
 import type { LogScan } from '../../src/store/event-log.ts';
+import type { LogFiles } from '../../src/store/events/files.ts';
 import { scanFiles } from '../../src/store/events/scan.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
 import type { JobLog } from '../run/run-context.ts';
@@ -23,8 +24,7 @@ interface BuildParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: JobLog;
-  /** Folder of the log's files. */
-  readonly folder: string;
+  readonly files: LogFiles;
   readonly source: string;
   /** The definitions whose membership is computed. */
   readonly computations: ReadonlyMap<string, LiveComputation>;
@@ -78,7 +78,7 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
 }
 
 function scan(
-  { store, folder, clock, signal }: BuildParts,
+  { store, files: place, clock, signal }: BuildParts,
   asked: AskedOfAll,
   now: number,
   begin: (position: string) => Promise<void>,
@@ -89,7 +89,7 @@ function scan(
   if (events.kind === 'table') {
     return events.scan(wanted, now, signal, (place) => begin(JSON.stringify(place)), read);
   }
-  const files = { log: events, folder, token: () => clock.token(12), signal };
+  const files = { log: events, place, token: () => clock.token(12), signal };
   return scanFiles(files, wanted, (last) => begin(String(last)), read);
 }
 

@@ -1,4 +1,5 @@
 import { failpoint } from '../../src/kernel/failpoint.ts';
+import { filesOf } from '../../src/store/events/open-files.ts';
 import { build } from './build.ts';
 import type { LiveComputation } from './definitions.ts';
 import { type AskedOfAll, askedOf, isEnough } from './facts.ts';
@@ -39,9 +40,9 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
     return { loop: new Loop(parts, place), background: new Successor(parts, whole, others, isStale) };
   }
   const { log, signal } = parts;
-  const folder = whole.config().eventLog?.path ?? '';
+  const files = filesOf(whole.config().eventLog ?? null);
   const theirs = new Map([...computations].filter(([key]) => others.has(key)));
-  const built = { store, clock, log, folder, source, computations: theirs, background: false, fence, signal };
+  const built = { store, clock, log, files, source, computations: theirs, background: false, fence, signal };
   const place = { ...whole, state: await build(built, asked), silent: others, isStale: false };
   return { loop: new Loop(parts, place), background: new Sweep(place, others, 'strays') };
 }

@@ -1,4 +1,5 @@
 import { failpoint } from '../../src/kernel/failpoint.ts';
+import { filesOf } from '../../src/store/events/open-files.ts';
 import { build } from './build.ts';
 import { type BackgroundWork, type Computing, Loop, type LoopParts } from './loop.ts';
 import type { LivePlace } from './step.ts';
@@ -69,10 +70,10 @@ export class Successor implements BackgroundWork {
     const { store, clock, log } = this.parts;
     const { source, fence, asked, computations, config } = this.whole;
     const signal = AbortSignal.any([this.parts.signal, this.stopping.signal]);
-    const folder = config().eventLog?.path ?? '';
+    const files = filesOf(config().eventLog ?? null);
     const { keys } = this;
     const own = new Map([...computations].filter(([key]) => keys.has(key)));
-    const parts = { store, clock, log, folder, source, computations: own, background: true, fence, signal };
+    const parts = { store, clock, log, files, source, computations: own, background: true, fence, signal };
     const state = await build(parts, asked);
     const silent = new Set(keys);
     const place = { ...this.whole, state, silent, isStale: false };

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
 import type { Config, EngineConfig } from '../config/config.ts';
 import { systemClock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
@@ -20,9 +19,10 @@ export async function refuseFormer(config: Config, command: string): Promise<voi
 }
 
 async function traceInLog({ eventLog }: Config): Promise<string | null> {
-  const names = eventLog === null ? [] : await readdir(eventLog.path).catch(() => []);
-  const isLogged = names.some((name) => name === 'deletions.jsonl' || name.startsWith('source='));
-  return isLogged ? `the event log ${eventLog?.path} has files` : null;
+  if (eventLog === null) return null;
+  const { filesOf } = await import('../store/events/open-files.ts');
+  const files = filesOf(eventLog);
+  return (await files.isUsed()) ? `the event log ${files.place} has files` : null;
 }
 
 async function traceInEngines(config: Config): Promise<string | null> {

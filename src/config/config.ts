@@ -120,10 +120,25 @@ export interface AlertsConfig {
 export interface EventLogConfig {
   /** Milliseconds to keep events. Whole days of receipt are removed at once. */
   readonly keep: number;
-  /** Absolute folder of its files. */
+  /** Absolute folder of its files, or of copies of those in a bucket. */
   readonly path: string;
   /** Ids of sources to log; null for all. */
   readonly sources: readonly string[] | null;
+  /** Absent if the files are in the folder. */
+  readonly bucket?: BucketConfig;
+}
+
+/** The place of the log in object storage. */
+export interface BucketConfig {
+  readonly bucket: string;
+  /** Without slashes at its ends; may be empty. */
+  readonly prefix: string;
+  readonly endpoint: string;
+  readonly region: string;
+  /** Null if nobody has set any. */
+  readonly credentials: { readonly keyId: string; readonly secret: string; readonly token: string | null } | null;
+  /** Bytes of copies in the folder. */
+  readonly cacheBytes: number;
 }
 
 export interface StoreConfig {

@@ -95,7 +95,7 @@ export function parseConfig(text: string, { file, folder, env, mayLack = false }
   if (!data || mistakes.length > 0) throw new ConfigurationError(file, mistakes);
   const changed = files.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
   const config = {
-    ...normalise(data, folder, (path) => dirname(originOf(path).file.at)),
+    ...normalise(data, folder, (path) => dirname(originOf(path).file.at), env),
     ...{ sourceFiles: files, changedAt: Math.max(...changed) || null },
     ...{ hiddenValues, unset },
     places: new Map(

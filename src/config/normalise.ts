@@ -6,6 +6,7 @@ import { alertsOf } from './alerts.ts';
 import {
   type AdminToken,
   type AudienceConfig,
+  type BucketConfig,
   type Config,
   type EngineConfig,
   type EventLogConfig,
@@ -20,16 +21,23 @@ import type { Path } from './mistakes.ts';
 import { DEFAULT_SNAPSHOTS, defaultSnapshots, engineNames, IMPLIED_SNAPSHOTS, isReadOnly, keyOf } from './outline.ts';
 import type { ConfigFile } from './schema.ts';
 import { formatOf, type TableSettings } from './table-schema.ts';
+import type { Environment } from './variables.ts';
 
 const PER_DESTINATION = 1_000_000;
 
 type Normalised = Omit<Config, 'sourceFiles' | 'changedAt' | 'warnings' | 'hiddenValues' | 'unset' | 'places'>;
 
-/** Makes the configuration that the program uses. @param folderOf - the folder of the file that has a part */
+/**
+ * Makes the configuration that the program uses.
+ *
+ * @param folderOf - the folder of the file that has a part
+ * @param env - has credentials of the usual names
+ */
 export function normalise(
   file: ConfigFile,
   folder: string,
   folderOf: (path: Path) => string = () => folder,
+  env: Environment = {},
 ): Normalised {
   const store = storeOf(file.store, folder);
   const [defaultEngine = ''] = engineNames(file.engines);
@@ -70,7 +78,7 @@ export function normalise(
     messages: file.messages,
     attemptRetention: file.attempts.keep,
     recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep, audit: file.audit.keep },
-    eventLog: file.eventLog ? eventLogOf(file.eventLog, folder) : null,
+    eventLog: file.eventLog ? eventLogOf(file.eventLog, folder, env) : null,
     alerts: alertsOf(file.alerts),
     logLevel: file.log.level,
   };
@@ -81,8 +89,27 @@ function tokensOf({ token, tokens }: ConfigFile['admin']): readonly AdminToken[]
   return [...(token === undefined ? [] : [{ name: 'admin', token, may: RIGHTS }]), ...tokens];
 }
 
-function eventLogOf({ keep, path, sources }: NonNullable<ConfigFile['eventLog']>, folder: string): EventLogConfig {
-  return { keep, path: resolve(folder, path), sources: sources ?? null };
+type WrittenLog = NonNullable<ConfigFile['eventLog']>;
+
+function eventLogOf(written: WrittenLog, folder: string, env: Environment): EventLogConfig {
+  const { keep, path, sources = null, cache } = written;
+  if (!path.startsWith('s3://')) return { keep, path: resolve(folder, path), sources };
+  return { keep, path: resolve(folder, cache.path), sources, bucket: bucketOf(written, env) };
+}
+
+function bucketOf({ path, region, endpoint, credentials, cache }: WrittenLog, env: Environment): BucketConfig {
+  const [bucket = '', ...prefix] = path.slice('s3://'.length).split('/');
+  const inRegion = region ?? env['AWS_REGION'] ?? env['AWS_DEFAULT_REGION'] ?? 'us-east-1';
+  const { AWS_ACCESS_KEY_ID: keyId, AWS_SECRET_ACCESS_KEY: secret, AWS_SESSION_TOKEN: token } = env;
+  const given = credentials ?? (keyId && secret ? { keyId, secret, token } : null);
+  return {
+    bucket,
+    prefix: prefix.filter((part) => part !== '').join('/'),
+    endpoint: endpoint ?? `https://s3.${inRegion}.amazonaws.com`,
+    region: inRegion,
+    credentials: given && { ...given, token: given.token ?? null },
+    cacheBytes: cache.maxSize,
+  };
 }
 
 function storeOf(store: ConfigFile['store'], folder: string): StoreConfig {

@@ -54,7 +54,7 @@ const outline = z.object({
       .catch(undefined),
   }),
   traits: list({ ...computation, value: z.unknown().optional() }),
-  eventLog: z.object({ sources: words }).optional().catch(undefined),
+  eventLog: z.looseObject({ sources: words, path: word }).optional().catch(undefined),
   alerts: z
     .object({ notify: list({ name: word }) })
     .optional()

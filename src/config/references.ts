@@ -94,7 +94,15 @@ function checkDestinations({ destinations, sources, audiences, traits }: FileOut
 function checkEventLog({ eventLog, sources }: FileOutline): readonly Mistake[] {
   const ids = sources.flatMap((source) => source?.id || []);
   const named = eventLog?.sources ?? [];
-  return named.flatMap((source, index) => unknown(['eventLog', 'sources', index], source, ids, 'source'));
+  const ofBucket = eventLog?.path.startsWith('s3://') ? [] : ['region', 'endpoint', 'credentials', 'cache'];
+  return [
+    ...named.flatMap((source, index) => unknown(['eventLog', 'sources', index], source, ids, 'source')),
+    ...ofBucket.flatMap((key) =>
+      eventLog && key in eventLog
+        ? [{ path: ['eventLog', key], message: 'is about a bucket: it goes with path: s3://BUCKET/PREFIX' }]
+        : [],
+    ),
+  ];
 }
 
 /** Standard Webhooks need a key. A secret in their format must contain one. */

@@ -15,6 +15,7 @@ import {
   positive,
   range,
   rate,
+  signingSecret,
   size,
   storeUrl,
   text,
@@ -213,7 +214,28 @@ export const fileSchema = section(
       keep: positive(duration.prefault('400d'), 'must be longer than nothing').describe(
         'How long events are kept, by the day on which they were received.',
       ),
-      path: text.default('./events').describe('Folder of its files. With a Postgres store the log is a table.'),
+      path: text
+        .regex(/^(?!s3:)|^s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w!.*'()/=-]*)?$/, 'must be s3://BUCKET/PREFIX')
+        .default('./events')
+        .describe(
+          'Folder of its files, or `s3://BUCKET/PREFIX` (docs/event-log.md#in-object-storage). With a Postgres store the log is a table.',
+        ),
+      region: text.optional().meta({ description: 'Of the bucket; else `AWS_REGION`.', examples: ['eu-central-1'] }),
+      endpoint: httpUrl.optional().meta({
+        description: 'Server of the bucket, if it is not that of AWS.',
+        examples: ['https://minio.internal:9000'],
+      }),
+      credentials: section({
+        keyId: text.meta({ examples: [variable('S3_KEY_ID')] }),
+        secret: signingSecret.meta({ examples: [variable('S3_SECRET')] }),
+        token: signingSecret.optional(),
+      })
+        .optional()
+        .describe('Of the bucket; else those in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.'),
+      cache: section({
+        path: text.default('./events-cache').describe('Folder for copies of files in the bucket.'),
+        maxSize: size.prefault('10GB').describe('Its size, unless SQL needs more at once.'),
+      }).prefault({}),
       sources: z
         .array(text)
         .min(1, 'needs at least one source')

@@ -15,10 +15,10 @@ export interface Erasure {
 
 /** Rewrite the files that have events of these people, without those events and ids. */
 export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): Promise<void> {
-  const { log, folder, clock, fence } = sealed;
+  const { log, clock, fence } = sealed;
   const { files } = await log.state();
   if (files.length === 0) return;
-  const bench = await Workbench.open(folder, () => clock.token(12));
+  const bench = await Workbench.open(sealed.files, () => clock.token(12));
   try {
     const erasings: (ErasingSql & Pick<Erasure, 'sources'>)[] = [];
     for (const [index, { ids, sources, until }] of requests.entries())
@@ -32,7 +32,11 @@ export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): 
       const erasing = sqlFor(source);
       if (erasing === null) continue;
       for (const file of await bench.matching(theirs, `${erasing.isGone} OR ${erasing.losesId}`)) {
-        await log.replace(fence, [file.name], await announceAndWrite(sealed, bench, [without(bench, file, erasing)]));
+        await log.replace(
+          fence,
+          [file.name],
+          await announceAndWrite(sealed, bench, [await without(bench, file, erasing)]),
+        );
         failpoint('log_listed');
       }
     }

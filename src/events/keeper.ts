@@ -6,26 +6,26 @@ import { dayOf } from '../kernel/timestamp.ts';
 import type { ErasedIds, IdentityLinks } from '../store/deleted-ids.ts';
 import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState } from '../store/event-log.ts';
 import { erasingIn, linksInFiles } from '../store/events/erasing.ts';
-import { removeFiles, Workbench } from '../store/events/parquet.ts';
+import type { LogFiles } from '../store/events/files.ts';
+import { Workbench } from '../store/events/parquet.ts';
 import { loadLog } from '../store/events/scan.ts';
 import { withLikelyAt } from '../store/events/views.ts';
 import type { Fence, Store } from '../store/port.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
-import { insistOnFolder } from './missing.ts';
+import { insistOnFiles } from './missing.ts';
 import { applyToRestored, DeletionNotes, noteInTable } from './notes.ts';
 import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';
 
 interface KeeperParts {
   readonly store: Pick<
     Store,
-    'events' | 'trustsClocks' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey'
+    'id' | 'events' | 'trustsClocks' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey'
   >;
   /** Rebuilds the state of all live audiences from the log. */
   readonly live: { rebuildAll(): Promise<void> };
   readonly clock: Clock;
   readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
-  /** Absolute path of the files' folder. */
-  readonly folder: string;
+  readonly files: LogFiles;
   /** Milliseconds for which events are kept. */
   readonly keep: () => number;
   readonly onFailure?: () => void;
@@ -58,10 +58,27 @@ export class EventLogKeeper {
     this.parts = parts;
   }
 
-  /** @throws RollcallError `event_log_missing` if the folder is empty or another one, although the store knows files */
+  /**
+   * Refuse a place that is not that of the store's log. A bucket that does not answer is asked again before each use.
+   *
+   * @throws RollcallError `event_log_missing`, `event_log_taken`
+   */
   async insist(): Promise<void> {
-    const { store, folder } = this.parts;
-    if (store.events.kind === 'files') await insistOnFolder(folder, store.events);
+    const { store, files, log } = this.parts;
+    try {
+      if (store.events.kind === 'files') await insistOnFiles(files, store.events);
+      await this.claim();
+    } catch (error) {
+      if (!(error instanceof RollcallError && error.code === 'bucket_failed')) throw error;
+      log.warn({ err: error, stage: 'event-log' }, 'The event log is sealed once its bucket answers');
+    }
+  }
+
+  private async claim(): Promise<void> {
+    const { store, files } = this.parts;
+    const { id, events } = store;
+    const isShared = events.kind === 'table';
+    await files.claim({ store: id, isShared, hasFiles: !isShared && (await events.state()).files.length > 0 });
   }
 
   /** Check now, then every few seconds. */
@@ -88,12 +105,12 @@ export class EventLogKeeper {
    * @throws RollcallError `store_busy` when another process holds the log's lease for too long
    */
   async erase(requests: readonly Erasure[]): Promise<void> {
-    const { store, clock, folder } = this.parts;
+    const { store, clock, files } = this.parts;
     const { events, hashKey } = store;
     const at = clock.now();
     if (events.kind === 'table') {
       for (const { ids, sources } of requests) await events.forget(ids, sources);
-      return noteInTable(folder, requests, await hashKey(), at);
+      return noteInTable(files, requests, await hashKey(), at);
     }
     const erasing = this.work.then(async () => {
       const done = await this.withLease(async (sealed) => {
@@ -102,7 +119,7 @@ export class EventLogKeeper {
         await eraseUsers(sealed, requests);
         for (const { ids, sources } of requests) await events.forgetUnread(ids, sources);
         await this.removeLeftovers(events, 0);
-        await new DeletionNotes(folder, events).add(requests, key, at);
+        await new DeletionNotes(files, events).add(requests, key, at);
       }, PATIENCE);
       if (!done) throw new RollcallError('store_busy', 'Another process is working on the event log. Try again later.');
     });
@@ -112,17 +129,17 @@ export class EventLogKeeper {
 
   /** True if the log has any of these ids again, after it was rid of them. */
   async names(ids: ErasedIds): Promise<boolean> {
-    const { store, clock, folder } = this.parts;
+    const { store, clock, files } = this.parts;
     const { events } = store;
     // The tail first: its events may move to a file in the meantime.
     if (events.kind === 'table' || (await events.names(ids))) return events.names(ids);
     const since = dayOf(clock.now() - RECENT);
-    const files = (await events.state()).files.filter(({ day }) => day >= since);
-    if (files.length === 0) return false;
-    const bench = await Workbench.open(folder, () => clock.token(12));
+    const recent = (await events.state()).files.filter(({ day }) => day >= since);
+    if (recent.length === 0) return false;
+    const bench = await Workbench.open(files, () => clock.token(12));
     try {
       const { isGone, losesId } = await erasingIn(bench, '', ids);
-      return (await bench.matching(files, `${isGone} OR ${losesId}`)).length > 0;
+      return (await bench.matching(recent, `${isGone} OR ${losesId}`)).length > 0;
     } finally {
       await bench.close();
     }
@@ -130,10 +147,10 @@ export class EventLogKeeper {
 
   /** Work with the links between ids that the log states. */
   async linked<T>(work: (links: IdentityLinks) => Promise<T>): Promise<T> {
-    const { store, clock, folder, keep } = this.parts;
+    const { store, clock, files, keep } = this.parts;
     const { events } = store;
     if (events.kind === 'table') return work(events.links);
-    const bench = await Workbench.open(folder, () => clock.token(12));
+    const bench = await Workbench.open(files, () => clock.token(12));
     try {
       return await work(linksInFiles(bench, withLikelyAt((await loadLog(events, bench)).events, keep())));
     } finally {
@@ -154,6 +171,7 @@ export class EventLogKeeper {
         await this.withLease((sealed) => compact(sealed, this.today(), () => this.stopping.signal.aborted));
       }
       await this.removeLeftovers(events, GRACE);
+      await this.parts.files.trim();
     }, 'Could not maintain the event log; retrying');
   }
 
@@ -167,14 +185,14 @@ export class EventLogKeeper {
 
   /** Repeat the deletions that a restored backup lacks. */
   private async restore(events: EventLog): Promise<void> {
-    const { folder, store, live } = this.parts;
+    const { files, store, live } = this.parts;
     const onErased = () => live.rebuildAll();
     if (events.kind === 'table') {
-      await applyToRestored(folder, events, () => store.hashKey(), onErased);
+      await applyToRestored(files, events, () => store.hashKey(), onErased);
       this.isRestored = true;
       return;
     }
-    const notes = new DeletionNotes(folder, events);
+    const notes = new DeletionNotes(files, events);
     if (await notes.isBehind()) {
       const key = await store.hashKey();
       const done = await this.withLease(async (sealed) => {
@@ -211,20 +229,20 @@ export class EventLogKeeper {
 
   /** Remove files that are not part of the log. @param grace - milliseconds for which replaced files are kept */
   private async removeLeftovers(events: FileLog, grace: number): Promise<void> {
-    const { store, folder } = this.parts;
+    const { store, files } = this.parts;
     const now = store.time.now();
     const old = (await events.leftovers()).filter(({ since }) => now - since >= grace).map(({ name }) => name);
     if (old.length === 0) return;
     failpoint('log_removing');
-    await removeFiles(folder, old);
+    await files.remove(old);
     failpoint('log_removed');
     await events.removed(old);
   }
 
   private withLease(work: (sealed: Sealed) => Promise<void>, patience = 0): Promise<boolean> {
-    const { store, folder, clock } = this.parts;
+    const { store, files, clock } = this.parts;
     const log = store.events as FileLog;
-    return this.leased((fence) => work({ log, folder, clock, fence }), patience);
+    return this.leased((fence) => work({ log, files, clock, fence }), patience);
   }
 
   /** Resolves to false, without doing the work, if another process holds the lease. */
@@ -233,6 +251,7 @@ export class EventLogKeeper {
     const lease = await waitForLease(store, clock, EVENT_LOG_LEASE, { patience, askEvery: ASK_EVERY });
     if (!lease) return false;
     try {
+      await this.claim();
       await work(lease.fence);
       return true;
     } finally {

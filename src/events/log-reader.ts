@@ -1,6 +1,7 @@
 import type { Clock } from '../kernel/clock.ts';
 import { dayOf } from '../kernel/timestamp.ts';
 import type { EventLog, SelectedEvent, Selection } from '../store/event-log.ts';
+import type { LogFiles } from '../store/events/files.ts';
 import { countInFiles, selectFromFiles } from '../store/events/selection.ts';
 
 const DAY = 86_400_000;
@@ -16,13 +17,12 @@ interface PlacedEvent extends Pick<SelectedEvent, 'message'> {
 /** Reads selected events of either kind of log, day by day, one source after the other. */
 export class LogReader {
   private readonly log: EventLog;
-  private readonly folder: string;
+  private readonly place: LogFiles;
   private readonly clock: Pick<Clock, 'token'>;
 
-  /** @param folder - of the files; a table needs none */
-  constructor(log: EventLog, folder: string, clock: Pick<Clock, 'token'>) {
+  constructor(log: EventLog, place: LogFiles, clock: Pick<Clock, 'token'>) {
     this.log = log;
-    this.folder = folder;
+    this.place = place;
     this.clock = clock;
   }
 
@@ -57,6 +57,6 @@ export class LogReader {
   }
 
   private files(log: EventLog & { readonly kind: 'files' }) {
-    return { log, folder: this.folder, token: () => this.clock.token(12) };
+    return { log, place: this.place, token: () => this.clock.token(12) };
   }
 }

@@ -1,10 +1,7 @@
-import { mkdir, open, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { anonymousForm, type ErasedIds, hashedForms } from '../store/deleted-ids.ts';
+import type { LogFiles } from '../store/events/files.ts';
 import { userHash } from '../store/users.ts';
 import type { Erasure } from './erasure.ts';
-
-const FILE = 'deletions.jsonl';
 
 /** One deletion, by hashes of its ids. */
 interface Note {
@@ -21,10 +18,10 @@ interface Mark {
 
 /** Deleted users, as keyed hashes, in a file next to the log: a restored backup lacks later deletions. */
 export class NotesFile {
-  private readonly folder: string;
+  private readonly files: LogFiles;
 
-  constructor(folder: string) {
-    this.folder = folder;
+  constructor(files: LogFiles) {
+    this.files = files;
   }
 
   async notes(): Promise<readonly Note[]> {
@@ -37,23 +34,12 @@ export class NotesFile {
 
   /** Resolves once the lines are durable. */
   async append(lines: readonly (Note | Mark)[]): Promise<void> {
-    await mkdir(this.folder, { recursive: true });
-    const file = await open(join(this.folder, FILE), 'a');
-    try {
-      // Begin a new line, in case the last one was cut off.
-      await file.write(`\n${lines.map((line) => JSON.stringify(line)).join('\n')}\n`);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    // Begin a new line, in case the last one was cut off.
+    await this.files.note(`\n${lines.map((line) => JSON.stringify(line)).join('\n')}\n`);
   }
 
   private async lines(): Promise<readonly (Note | Mark)[]> {
-    const text = await readFile(join(this.folder, FILE), 'utf8').catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return '';
-      throw error;
-    });
-    return text.split('\n').flatMap(lineOf);
+    return (await this.files.notes()).split('\n').flatMap(lineOf);
   }
 }
 

@@ -1,6 +1,7 @@
 import { failpoint } from '../kernel/failpoint.ts';
 import type { FileLog, TableLog } from '../store/event-log.ts';
 import { idsIn } from '../store/events/erasing.ts';
+import type { LogFiles } from '../store/events/files.ts';
 import { Workbench } from '../store/events/parquet.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
 import { erasuresOf, NotesFile, notesOf } from './notes-file.ts';
@@ -11,8 +12,8 @@ export class DeletionNotes {
   private readonly file: NotesFile;
   private readonly log: FileLog;
 
-  constructor(folder: string, log: FileLog) {
-    this.file = new NotesFile(folder);
+  constructor(files: LogFiles, log: FileLog) {
+    this.file = new NotesFile(files);
     this.log = log;
   }
 
@@ -33,7 +34,7 @@ export class DeletionNotes {
     const missing = (await this.file.notes()).filter(({ n }) => n > known);
     const { files } = await this.log.state();
     if (files.length > 0 && missing.length > 0) {
-      const bench = await Workbench.open(sealed.folder, () => sealed.clock.token(12));
+      const bench = await Workbench.open(sealed.files, () => sealed.clock.token(12));
       const ids = await idsIn(bench, files).finally(() => bench.close());
       await eraseUsers(sealed, erasuresOf(missing, ids, key));
     }
@@ -48,12 +49,12 @@ export class DeletionNotes {
 
 /** Note deletions in a log that is a table, in a file of the process that carried them out. */
 export async function noteInTable(
-  folder: string,
+  files: LogFiles,
   requests: readonly Erasure[],
   key: string,
   at: number,
 ): Promise<void> {
-  await new NotesFile(folder).append(notesOf(requests, 1, key, at));
+  await new NotesFile(files).append(notesOf(requests, 1, key, at));
 }
 
 /**
@@ -63,14 +64,14 @@ export async function noteInTable(
  * @param onErased - rebuilds what is computed from the log
  */
 export async function applyToRestored(
-  folder: string,
+  files: LogFiles,
   log: TableLog,
   key: () => Promise<string>,
   onErased: () => Promise<void>,
 ): Promise<void> {
   const restored = await log.restored();
   if (restored === null) return;
-  const file = new NotesFile(folder);
+  const file = new NotesFile(files);
   if (await file.isMarked(restored)) return;
   const notes = await file.notes();
   const erasures = notes.length > 0 ? erasuresOf(notes, await log.ids(), await key()) : [];

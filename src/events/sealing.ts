@@ -2,9 +2,10 @@ import type { Clock } from '../kernel/clock.ts';
 import { failpoint } from '../kernel/failpoint.ts';
 import { dayOf } from '../kernel/timestamp.ts';
 import type { FileLog, LogFile, LogState } from '../store/event-log.ts';
+import type { LogFiles } from '../store/events/files.ts';
 import { type PlannedFile, Workbench } from '../store/events/parquet.ts';
 import type { Fence } from '../store/port.ts';
-import { insistOnFolder } from './missing.ts';
+import { insistOnFiles } from './missing.ts';
 
 /** The most characters of bodies in one file, and in the tail before it is sealed. */
 const SEAL_AT = 32_000_000;
@@ -17,7 +18,7 @@ const LARGE = 4_000_000;
 
 export interface Sealed {
   readonly log: FileLog;
-  readonly folder: string;
+  readonly files: LogFiles;
   readonly clock: Pick<Clock, 'token'>;
   readonly fence: Fence;
 }
@@ -29,12 +30,12 @@ export function isDue({ tail }: LogState, now: number): boolean {
 }
 
 /** Seal the current tail into files, a bounded part at a time. */
-export async function sealTail({ log, folder, clock, fence }: Sealed): Promise<void> {
+export async function sealTail({ log, files, clock, fence }: Sealed): Promise<void> {
   // Otherwise the folder would be made, and hide the lost one when it is mounted again.
-  await insistOnFolder(folder, log);
+  await insistOnFiles(files, log);
   const { tail } = await log.state();
   for (let after = 0; after < tail.last; ) {
-    const bench = await Workbench.open(folder, () => clock.token(12));
+    const bench = await Workbench.open(files, () => clock.token(12));
     try {
       let taken = 0;
       while (taken < SEAL_AT) {
@@ -97,16 +98,16 @@ function upTo(files: readonly LogFile[]): readonly LogFile[] | null {
 
 /** Merge small files until none are left or `isOver` returns true. */
 export async function compact(
-  { log, folder, clock, fence }: Sealed,
+  { log, files: place, clock, fence }: Sealed,
   today: string,
   isOver: () => boolean,
 ): Promise<void> {
   while (!isOver()) {
     const files = nextMerge((await log.state()).files, today);
     if (files === null) return;
-    const bench = await Workbench.open(folder, () => clock.token(12));
+    const bench = await Workbench.open(place, () => clock.token(12));
     try {
-      const written = await announceAndWrite({ log, fence }, bench, [bench.merged(files)]);
+      const written = await announceAndWrite({ log, fence }, bench, [await bench.merged(files)]);
       await log.replace(
         fence,
         files.map(({ name }) => name),

@@ -7,6 +7,7 @@ import { keepLease } from '../kernel/keep-lease.ts';
 import type { Message } from '../message.ts';
 import { CLIENT_TYPES } from '../message-types.ts';
 import { anonymousForm, bodyWithout } from '../store/deleted-ids.ts';
+import { folderFiles, type LogFiles } from '../store/events/files.ts';
 import {
   type AcceptResult,
   type EventSend,
@@ -31,8 +32,8 @@ interface SendsParts {
   readonly isEnabledBy: (integrations: Message['integrations']) => boolean;
   readonly clock: Clock;
   readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
-  /** The folder of the log's files; null if no log is kept. */
-  readonly folder: string | null;
+  /** Null if no log is kept. */
+  readonly files: LogFiles | null;
   readonly onQueued: (destination: string, events: number) => void;
 }
 
@@ -61,7 +62,7 @@ export class EventSends {
 
   constructor(parts: SendsParts) {
     this.parts = parts;
-    this.reader = new LogReader(parts.store.events, parts.folder ?? '', parts.clock);
+    this.reader = new LogReader(parts.store.events, parts.files ?? folderFiles(''), parts.clock);
   }
 
   /** Check now, then again and again. */
@@ -137,8 +138,8 @@ export class EventSends {
 
   /** @throws RollcallError `not_found` */
   private destination({ destination: name }: Pick<SendOrder, 'destination'>): Destination {
-    const { folder, destinations } = this.parts;
-    if (folder === null)
+    const { files, destinations } = this.parts;
+    if (files === null)
       throw new RollcallError('not_found', 'No event log is kept: see eventLog in docs/event-log.md.');
     const found = destinations().find((each) => each.name === name);
     if (!found) throw new RollcallError('not_found', `There is no destination ${name}.`);
@@ -147,9 +148,9 @@ export class EventSends {
 
   /** Take a step of each open send. Resolves to true if one was taken. */
   private async look(): Promise<boolean> {
-    const { store, log, folder } = this.parts;
+    const { store, log, files } = this.parts;
     let hasMoved = false;
-    if (folder === null) return false;
+    if (files === null) return false;
     const open = await store.sends({ open: true, limit: 100 }).catch(() => []);
     for (const send of open) {
       if (this.stopping.signal.aborted) break;

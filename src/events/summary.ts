@@ -1,6 +1,5 @@
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { EventLog, FileLog, LogFile } from '../store/event-log.ts';
+import type { LogFiles } from '../store/events/files.ts';
 import { Workbench } from '../store/events/parquet.ts';
 
 export interface LogSummary {
@@ -45,16 +44,16 @@ export async function summaryOf(events: EventLog): Promise<LogSummary> {
  */
 export async function verifyFiles(
   log: FileLog,
-  folder: string,
+  place: LogFiles,
   token: () => string,
   onFile: (done: number, of: number) => void,
 ): Promise<readonly LogFault[]> {
   const faults: LogFault[] = [];
   const { files } = await log.state();
-  const bench = await Workbench.open(folder, token);
+  const bench = await Workbench.open(place, token);
   try {
     for (const [index, file] of files.entries()) {
-      const fault = await faultOf(bench, folder, file);
+      const fault = await faultOf(bench, place, file);
       if (fault !== null) faults.push({ file: file.name, fault });
       onFile(index + 1, files.length);
     }
@@ -66,10 +65,9 @@ export async function verifyFiles(
   return faults.filter(({ file }) => still.has(file));
 }
 
-async function faultOf(bench: Workbench, folder: string, file: LogFile): Promise<string | null> {
-  const found = await stat(join(folder, file.name)).catch(() => null);
-  if (found === null) return 'missing';
-  if (found.size !== file.bytes) return 'size';
+async function faultOf(bench: Workbench, place: LogFiles, file: LogFile): Promise<string | null> {
+  const fault = await place.fault(file);
+  if (fault !== null) return fault;
   try {
     return (await bench.count(file)) === file.events ? null : 'events';
   } catch {

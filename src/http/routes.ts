@@ -26,6 +26,7 @@ import type { EventSends } from '../events/sends.ts';
 import { summaryOf, verifyFiles } from '../events/summary.ts';
 import type { Clock } from '../kernel/clock.ts';
 import { VERSION } from '../kernel/version.ts';
+import { filesOf } from '../store/events/open-files.ts';
 import type { RunProgress, Store } from '../store/port.ts';
 import { openApi } from './openapi.ts';
 
@@ -130,7 +131,7 @@ function eventLogOf({ config, store, clock }: Parts) {
       const { events } = store;
       if (eventLog === null || events.kind === 'table') return null;
       const newToken = () => clock.token(8);
-      const faults = await verifyFiles(events, eventLog.path, newToken, () => {});
+      const faults = await verifyFiles(events, filesOf(eventLog), newToken, () => {});
       return { files: (await summaryOf(events)).files ?? 0, faults: [...faults] };
     },
   };

@@ -161,9 +161,21 @@ export const STORE_CODES = {
   ),
   event_log_missing: code(
     503,
-    "The event log's folder has none of the files that the store knows. Nothing is started, or sealed into it.",
+    "The event log's folder or bucket has none of the files that the store knows. Nothing is started, or sealed into it.",
     'Mount the folder or put its files back, or correct `eventLog.path`. If they are lost: `rollcall events --forget-missing`.',
     '`rollcall events --verify`',
+  ),
+  event_log_taken: code(
+    503,
+    "The bucket's prefix has the log of another store, or another machine writes to it with a copy of this store.",
+    'Name another prefix in `eventLog.path`, or stop the other process.',
+    'the object `log.json` in the bucket',
+  ),
+  bucket_failed: code(
+    503,
+    "The event log's bucket did not answer five times, or refused a request. Events are accepted and stay in the store.",
+    'Do as the message says. What waits is sealed once the bucket takes it.',
+    '`rollcall doctor`',
   ),
   event_log_stays: code(
     503,

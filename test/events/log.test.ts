@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import t from 'tap';
+import { folderFiles } from '../../src/store/events/files.ts';
 import { seenEvents } from '../../src/store/events/seen.ts';
 import { AS_ADMIN } from '../helpers/admin.ts';
 import { isOnPostgres } from '../helpers/store.ts';
@@ -179,7 +180,7 @@ t.test('lists the track events that it has seen, with the types of their propert
     { type: 'track', event: 'Bare', userId: 'u' },
     { type: 'page', name: 'No track', userId: 'u', properties: { a: 1 } },
   ]);
-  const seen = await seenEvents(app.store.events, join(service.folder, 'events'), () => 'token');
+  const seen = await seenEvents(app.store.events, folderFiles(join(service.folder, 'events')), () => 'token');
   const once = (name: string, type: string) => ({ name, types: [type], isRequired: false });
   t.same(seen, [
     { name: 'Bare', properties: [] },

@@ -3,6 +3,7 @@ import pg from 'pg';
 import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
 import { EventSends } from '../../src/events/sends.ts';
+import { folderFiles } from '../../src/store/events/files.ts';
 import type { EventSend, SendOrder } from '../../src/store/port.ts';
 import { randomNumbers } from '../crash/random.ts';
 import { AS_ADMIN } from '../helpers/admin.ts';
@@ -219,7 +220,7 @@ t.test('leaves out users whose deletion begins after the log was read', async (t
   const { folder, clock } = service;
   let filed = false;
   const sends = new EventSends({
-    ...{ store: app.store, clock, folder: `${folder}/events`, log: { info() {}, warn() {} } },
+    ...{ store: app.store, clock, files: folderFiles(`${folder}/events`), log: { info() {}, warn() {} } },
     destinations: () => late.destinations(),
     isEnabledBy: () => true,
     onQueued: () => {},

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
 import { EventLogKeeper } from '../../src/events/keeper.ts';
 import { silentLogger } from '../../src/kernel/log.ts';
+import { folderFiles } from '../../src/store/events/files.ts';
 import { type LoggingService, loggingService, send } from '../events/helpers/logging-app.ts';
 import { randomEvents, seeded } from './helpers/events.ts';
 import { startReceiver } from './helpers/receiver.ts';
@@ -82,7 +83,7 @@ async function forgetDays({ store }: App, { clock, folder }: LoggingService): Pr
       live: store.live,
       clock,
       log: silentLogger,
-      folder: `${folder}/events`,
+      files: folderFiles(`${folder}/events`),
       keep: () => KEEP,
     });
     await keeper.start();

@@ -6,6 +6,7 @@ import { systemClock } from '../../src/kernel/clock.ts';
 import { backup } from '../../src/store/copy/backup.ts';
 import { goOnRestored } from '../../src/store/copy/restored-postgres.ts';
 import type { TableLog } from '../../src/store/event-log.ts';
+import { folderFiles } from '../../src/store/events/files.ts';
 import type { Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
@@ -114,7 +115,11 @@ await t.test('removes users deleted since the dump from a restored log, and keep
     throw (details as { err?: unknown }).err;
   };
   const keeper = (of: Store) => {
-    const parts = { folder: join(folder, 'events'), keep: () => 400 * 24 * HOUR, log: { info() {}, warn: fail } };
+    const parts = {
+      files: folderFiles(join(folder, 'events')),
+      keep: () => 400 * 24 * HOUR,
+      log: { info() {}, warn: fail },
+    };
     return new EventLogKeeper({ ...parts, store: of, live: of.live, clock: { ...clock, now: () => now } });
   };
   const log = (to: Store, messageId: string, userId: string) => {

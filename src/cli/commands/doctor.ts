@@ -5,9 +5,10 @@ import { endpointStatuses } from '../../admin/endpoints.ts';
 import { RULES } from '../../concern.ts';
 import type { Config } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
-import { insistOnFolder } from '../../events/missing.ts';
+import { insistOnFiles } from '../../events/missing.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { withoutName } from '../../kernel/without-name.ts';
+import { filesOf } from '../../store/events/open-files.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { describeDefaultGuard } from '../default-guard.ts';
 import { examineDescriptors } from '../doctor/descriptors.ts';
@@ -163,7 +164,16 @@ async function* examineStore(opened: OpenedApp, options: DoctorOptions): AsyncGe
   for (const remark of await app.store.examine()) yield { check: 'store', ...remark };
   yield ok('store', 'what it holds is sound');
   const { events } = app.store;
-  if (config.eventLog && events.kind === 'files') await insistOnFolder(config.eventLog.path, events);
+  if (config.eventLog) {
+    const files = filesOf(config.eventLog);
+    try {
+      for (const remark of await files.examine()) yield { check: 'event log', ...remark };
+    } catch (error) {
+      if (!(error instanceof RollcallError)) throw error;
+      yield failed('event log', `${error.code}: ${error.message}`);
+    }
+    if (events.kind === 'files' && !config.eventLog.bucket) await insistOnFiles(files, events);
+  }
   yield* clock(opened);
   yield* examineEngines(opened);
   for (const { key } of await app.sync.orphans()) {

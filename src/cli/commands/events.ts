@@ -4,6 +4,7 @@ import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { waitForLease } from '../../kernel/keep-lease.ts';
 import { EVENT_LOG_LEASE, type FileLog } from '../../store/event-log.ts';
+import type { LogFiles } from '../../store/events/files.ts';
 import { confirm } from '../confirm.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
@@ -44,11 +45,13 @@ export function addEvents(program: Command, context: CliContext): void {
 
 async function events(options: EventsOptions, { terminal, setExitCode }: CliContext): Promise<void> {
   const { summaryOf, verifyFiles } = await import('../../events/summary.ts');
+  const { filesOf } = await import('../../store/events/open-files.ts');
   await withApp(options, { terminal }, async ({ app, config }) => {
     const { eventLog } = config;
     if (!eventLog) throw new RollcallError('bad_usage', 'No event log is kept: see eventLog in docs/event-log.md.');
     const log = app.store.events;
-    if (options.forgetMissing && log.kind === 'files') await forgetMissing(eventLog.path, log, app, options, terminal);
+    const files = filesOf(eventLog);
+    if (options.forgetMissing && log.kind === 'files') await forgetMissing(files, log, app, options, terminal);
     const summary = await summaryOf(log);
     let faults: readonly LogFault[] | null = null;
     if (options.verify && log.kind === 'files') {
@@ -56,7 +59,7 @@ async function events(options: EventsOptions, { terminal, setExitCode }: CliCont
         if (!options.json && terminal.stderr.isTTY)
           terminal.stderr.write(`\r${done} of ${of} files${done === of ? '\n' : ''}`);
       };
-      faults = await verifyFiles(log, eventLog.path, () => systemClock.token(8), tell);
+      faults = await verifyFiles(log, files, () => systemClock.token(8), tell);
     }
     if (options.verify && faults === null)
       note(terminal, 'The log is a table of Postgres: there are no files to verify.');
@@ -71,14 +74,14 @@ async function events(options: EventsOptions, { terminal, setExitCode }: CliCont
 }
 
 async function forgetMissing(
-  folder: string,
+  files: LogFiles,
   log: FileLog,
   { store }: OpenedApp['app'],
   options: EventsOptions,
   terminal: Terminal,
 ): Promise<void> {
   const { missingFiles } = await import('../../events/missing.ts');
-  const missing = await missingFiles(folder, log);
+  const missing = await missingFiles(files, log);
   const events = missing.reduce((sum, file) => sum + file.events, 0);
   const what = `${count(missing.length, 'file')} with ${count(events, 'event')}`;
   if (missing.length === 0 || !(await confirm(terminal, `${what} will be off the log.`, options.yes))) return;

@@ -50,5 +50,6 @@ async function typesOf({ app, config: { eventLog } }: OpenedApp) {
   const computed = await app.sync.types();
   if (eventLog === null) return { computed, events: [] };
   const { seenEvents } = await import('../../store/events/seen.ts');
-  return { computed, events: await seenEvents(app.store.events, eventLog.path, () => systemClock.token(8)) };
+  const { filesOf } = await import('../../store/events/open-files.ts');
+  return { computed, events: await seenEvents(app.store.events, filesOf(eventLog), () => systemClock.token(8)) };
 }

@@ -21,7 +21,7 @@ export async function* examineFolders(config: Config): AsyncGenerator<Finding> {
   }
   // With a Postgres store the log is a table.
   if (config.eventLog && config.store.url.startsWith('sqlite:')) {
-    use('the event log', madeIn(config.eventLog.path));
+    use(config.eventLog.bucket ? 'the cache of the event log' : 'the event log', madeIn(config.eventLog.path));
     yield* examineRights('event log', config.eventLog.path, config);
   }
   for (const [folder, users] of uses) {

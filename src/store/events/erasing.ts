@@ -62,8 +62,9 @@ export function linksInFiles(bench: Workbench, events: string): IdentityLinks {
 
 /** Return the ids in files, each once, by role. */
 export async function idsIn(bench: Workbench, files: readonly LogFile[]) {
+  const events = await bench.files(files);
   const ids = async (column: string) => {
-    const of = (name: string) => `SELECT ${name} AS id FROM ${bench.files(files)} WHERE ${name} IS NOT NULL`;
+    const of = (name: string) => `SELECT ${name} AS id FROM ${events} WHERE ${name} IS NOT NULL`;
     return (await bench.rows(`${of(column)} UNION ${of('previous_id')}`)).map(([id]) => String(id));
   };
   return { users: await ids('user_id'), anonymous: await ids('anonymous_id') };

@@ -1,14 +1,13 @@
-import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { mkdir, rm, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { AttachedDatabase } from '../../duckdb.ts';
 import { failpoint } from '../../kernel/failpoint.ts';
 import type { LogFile, TailPart } from '../event-log.ts';
 import { COLUMNS, eventsOf } from './columns.ts';
+import { type LogFiles, WORK } from './files.ts';
 import { readable } from './readable.ts';
 
-/** Folder of unfinished files, and of data that does not fit into memory. */
-const WORK = '.work';
 /** Beyond this, DuckDB writes to disk: sealing must leave the machine to collection. */
 const MEMORY = '512MB';
 
@@ -31,20 +30,21 @@ const ORDER = 'ORDER BY user_id, anonymous_id, timestamp, received_at, message_i
 
 /** An in-memory database over the log's folder, which reads and writes its files and stores nothing. */
 export class Workbench {
-  private readonly folder: string;
+  private readonly place: LogFiles;
   private readonly database: AttachedDatabase;
   private readonly connection: DuckDBConnection;
   private readonly token: () => string;
 
-  private constructor(folder: string, database: AttachedDatabase, connection: DuckDBConnection, token: () => string) {
-    this.folder = folder;
+  private constructor(place: LogFiles, database: AttachedDatabase, connection: DuckDBConnection, token: () => string) {
+    this.place = place;
     this.database = database;
     this.connection = connection;
     this.token = token;
   }
 
   /** @param token - makes unique file names */
-  static async open(folder: string, token: () => string): Promise<Workbench> {
+  static async open(place: LogFiles, token: () => string): Promise<Workbench> {
+    const { folder } = place;
     await mkdir(join(folder, WORK), { recursive: true });
     const { attachDatabase } = await import('../../duckdb.ts');
     const database = await attachDatabase(
@@ -57,7 +57,7 @@ export class Workbench {
       },
     );
     try {
-      return new Workbench(folder, database, await database.connect(), token);
+      return new Workbench(place, database, await database.connect(), token);
     } catch (error) {
       await database.detach();
       throw error;
@@ -111,27 +111,28 @@ export class Workbench {
   }
 
   /** Plan a file of these files' events, all of one source and day. @param condition - SQL for those that stay */
-  merged(files: readonly LogFile[], condition = 'true', columns = COLUMN_LIST): PlannedFile {
+  async merged(files: readonly LogFile[], condition = 'true', columns = COLUMN_LIST): Promise<PlannedFile> {
     const { source = '', day = '' } = files[0] ?? {};
-    return this.planned({ source, day }, `SELECT ${columns} FROM ${this.files(files)} WHERE ${condition}`);
+    return this.planned({ source, day }, `SELECT ${columns} FROM ${await this.files(files)} WHERE ${condition}`);
   }
 
   /** Return a FROM item with the events of these files, and the path of each as `filename`. */
-  files(files: readonly LogFile[]): string {
-    const paths = files.map(({ name }) => quoted(join(this.folder, name))).join(', ');
+  async files(files: readonly LogFile[]): Promise<string> {
+    await this.place.fetch(files);
+    const paths = files.map(({ name }) => quoted(join(this.place.folder, name))).join(', ');
     return `read_parquet([${paths}], hive_partitioning = false, filename = true)`;
   }
 
   /** Count the events of a file, reading each completely. */
   async count(file: LogFile): Promise<number> {
-    const [row = []] = await this.rows(`SELECT count(*), ${READ_WHOLE} FROM ${this.files([file])}`);
+    const [row = []] = await this.rows(`SELECT count(*), ${READ_WHOLE} FROM ${await this.files([file])}`);
     return Number(row[0]);
   }
 
   async matching(files: readonly LogFile[], condition: string): Promise<readonly LogFile[]> {
-    const rows = await this.rows(`SELECT DISTINCT filename FROM ${this.files(files)} WHERE ${condition}`);
+    const rows = await this.rows(`SELECT DISTINCT filename FROM ${await this.files(files)} WHERE ${condition}`);
     const paths = new Set(rows.map(([path]) => String(path)));
-    return files.filter(({ name }) => paths.has(join(this.folder, name)));
+    return files.filter(({ name }) => paths.has(join(this.place.folder, name)));
   }
 
   /** Write files durably and move them to their places. Files without events are left out. */
@@ -145,7 +146,7 @@ export class Workbench {
   }
 
   private async writeOne({ name, source, day, query }: PlannedFile): Promise<LogFile | null> {
-    const draft = join(this.folder, WORK, basename(name));
+    const draft = join(this.place.folder, WORK, basename(name));
     const options = '(FORMAT parquet, COMPRESSION zstd)';
     const result = await this.connection.run(`COPY (${query} ${ORDER}) TO ${quoted(draft)} ${options}`);
     const events = Number(result.rowsChanged);
@@ -154,12 +155,8 @@ export class Workbench {
       await rm(draft, { force: true });
       return null;
     }
-    await sync(draft);
     const { size } = await stat(draft);
-    const path = join(this.folder, name);
-    await mkdir(dirname(path), { recursive: true });
-    await rename(draft, path);
-    for (const folder of [dirname(path), dirname(dirname(path)), this.folder]) await sync(folder);
+    await this.place.put(draft, name);
     failpoint('log_placed');
     return { name, source, day, events, bytes: size };
   }
@@ -179,22 +176,5 @@ export class Workbench {
       appender.appendDataChunk(chunk);
     }
     appender.closeSync();
-  }
-}
-
-async function sync(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-/** Remove files of the log and their unfinished versions from the disk. */
-export async function removeFiles(folder: string, names: readonly string[]): Promise<void> {
-  for (const name of names) {
-    await rm(join(folder, name), { force: true });
-    await rm(join(folder, WORK, basename(name)), { force: true });
   }
 }

@@ -1,5 +1,6 @@
 import { RollcallError } from '../../kernel/errors.ts';
 import type { FileLog, LogScan, LogState, ScannedRow, TailPart, Wanted } from '../event-log.ts';
+import type { LogFiles } from './files.ts';
 import { Workbench } from './parquet.ts';
 import { type StagingDialect, stagingOf } from './staging.ts';
 
@@ -21,7 +22,7 @@ type Columns = readonly [
 
 interface FilesToScan {
   readonly log: FileLog;
-  readonly folder: string;
+  readonly place: LogFiles;
   readonly token: () => string;
   readonly signal: AbortSignal;
 }
@@ -32,12 +33,12 @@ interface FilesToScan {
  * @param onPlace - called with the id of the snapshot's last part, before anything is read
  */
 export async function scanFiles(
-  { log, folder, token, signal }: FilesToScan,
+  { log, place, token, signal }: FilesToScan,
   wanted: Wanted,
   onPlace: (last: number) => Promise<void>,
   read: (scan: LogScan) => Promise<void>,
 ): Promise<void> {
-  const bench = await Workbench.open(folder, token);
+  const bench = await Workbench.open(place, token);
   const interrupt = () => bench.interrupt();
   signal.addEventListener('abort', interrupt);
   try {
@@ -101,7 +102,7 @@ export async function loadTail(log: FileLog, bench: Workbench): Promise<LogState
 /** Load a snapshot of the log: a FROM item with its events, and the number of the last part of its tail. */
 export async function loadLog(log: FileLog, bench: Workbench) {
   const state = await loadTail(log, bench);
-  const filed = state.files.length === 0 ? '' : `UNION ALL SELECT ${NAMES} FROM ${bench.files(state.files)}`;
+  const filed = state.files.length === 0 ? '' : `UNION ALL SELECT ${NAMES} FROM ${await bench.files(state.files)}`;
   return { events: `(SELECT ${NAMES} FROM events ${filed})`, newest: state.tail.newest };
 }
 

@@ -1,4 +1,5 @@
 import type { EventLog, FileLog, SeenRow, SeenType } from '../event-log.ts';
+import type { LogFiles } from './files.ts';
 import { Workbench } from './parquet.ts';
 import { loadLog } from './scan.ts';
 
@@ -57,14 +58,14 @@ export const POSTGRES_SEEN = (events: string) => seenQuery(events, POSTGRES);
  *
  * @param token - makes names that no other file has
  */
-export async function seenEvents(log: EventLog, folder: string, token: () => string): Promise<readonly SeenEvent[]> {
-  return eventsOf(log.kind === 'table' ? await log.seen() : await seenInFiles(log, folder, token));
+export async function seenEvents(log: EventLog, place: LogFiles, token: () => string): Promise<readonly SeenEvent[]> {
+  return eventsOf(log.kind === 'table' ? await log.seen() : await seenInFiles(log, place, token));
 }
 
-async function seenInFiles(log: FileLog, folder: string, token: () => string): Promise<SeenRow[]> {
+async function seenInFiles(log: FileLog, place: LogFiles, token: () => string): Promise<SeenRow[]> {
   const { files, tail } = await log.state();
   if (files.length === 0 && tail.events === 0) return [];
-  const bench = await Workbench.open(folder, token);
+  const bench = await Workbench.open(place, token);
   try {
     const { events } = await loadLog(log, bench);
     return (await bench.rows(seenQuery(events, DUCKDB))) as unknown as SeenRow[];

@@ -2,6 +2,7 @@ import { isoTime } from '../../kernel/timestamp.ts';
 import type { Message } from '../../message.ts';
 import type { MessageType } from '../../message-types.ts';
 import type { FileLog, IntegrationCount, SelectedEvent, Selection } from '../event-log.ts';
+import type { LogFiles } from './files.ts';
 import { Workbench } from './parquet.ts';
 import { loadTail, parsed } from './scan.ts';
 
@@ -66,13 +67,13 @@ const FIELDS = [
 
 interface FilesToSelect {
   readonly log: FileLog;
-  readonly folder: string;
+  readonly place: LogFiles;
   readonly token: () => string;
 }
 
 /** Read the log: `work` gets a FROM item with the events of these days and sources, or of some more; null for none. */
 async function overFiles<T>(
-  { log, folder, token }: FilesToSelect,
+  { log, place, token }: FilesToSelect,
   isWanted: (group: { readonly day: string; readonly source: string }) => boolean,
   sources: readonly string[],
   until: number,
@@ -82,13 +83,13 @@ async function overFiles<T>(
   // The tail may take a second to read, and has nothing of days that were sealed.
   const needsTail = before.tail.since !== null && until > before.tail.since - DAY;
   if (!needsTail && !before.files.some(isWanted)) return null;
-  const bench = await Workbench.open(folder, token);
+  const bench = await Workbench.open(place, token);
   try {
     const { files } = needsTail ? await loadTail(log, bench) : before;
     const wanted = files.filter(isWanted);
     const parts = [
       ...(needsTail ? [`SELECT ${FIELDS} FROM events WHERE source IN (${sources.map(quoted).join(', ')})`] : []),
-      ...(wanted.length > 0 ? [`SELECT ${FIELDS} FROM ${bench.files(wanted)}`] : []),
+      ...(wanted.length > 0 ? [`SELECT ${FIELDS} FROM ${await bench.files(wanted)}`] : []),
     ];
     return parts.length === 0 ? null : await work(bench, `(${parts.join(' UNION ALL ')})`);
   } finally {

@@ -1,12 +1,16 @@
+import type { EventLogConfig } from '../../../src/config/config.ts';
 import type { Failpoint } from '../../../src/kernel/failpoint.ts';
 
 /** Work on the log: in files on SQLite, in a table on Postgres. */
 export const STEPS = ['seal', 'merge', 'drop', 'tidy', 'erase', 'prepare'] as const;
 export type Step = (typeof STEPS)[number];
 
+/** The place of the log's files. */
+export type LogPlace = Pick<EventLogConfig, 'path' | 'bucket'>;
+
 /** The orders that a life of the process gets. */
 export interface Orders {
-  readonly folder: string;
+  readonly place: LogPlace;
   readonly url: string;
   readonly life: number;
   /** When it begins, by its clock. */

@@ -9,7 +9,8 @@ import { systemClock } from '../../../src/kernel/clock.ts';
 import type { Failpoint } from '../../../src/kernel/failpoint.ts';
 import { openStore } from '../../../src/store/open.ts';
 import { program } from '../../helpers/programs.ts';
-import { dayOf, HOUR, type Orders, type Said, START, type Step } from './crash-terms.ts';
+import { bucketOf, type S3Server } from '../../helpers/s3.ts';
+import { dayOf, HOUR, type LogPlace, type Orders, type Said, START, type Step } from './crash-terms.ts';
 import { readLog } from './read-log.ts';
 
 const CHILD = program('test/events/helpers/crashing.ts');
@@ -48,7 +49,8 @@ const IN_TABLE: readonly Place[] = [
 
 /** A log that lives through many crashes, and the books that are kept of it outside. */
 export class Crashes {
-  private readonly folder: string;
+  private readonly place: LogPlace;
+  private readonly s3: S3Server | null;
   private readonly url: string;
   private readonly inFiles: boolean;
   /** Messages by their ids, with when they were sent first. */
@@ -61,10 +63,15 @@ export class Crashes {
   private now = START;
   private lives = 0;
 
-  /** @param database - the URL of an empty Postgres store; on SQLite unless given */
-  constructor(t: Test, database: string | null = null) {
-    this.folder = t.testdir({});
-    this.url = database ?? `sqlite:${join(this.folder, 'rollcall.db')}`;
+  /**
+   * @param database - the URL of an empty Postgres store; on SQLite unless given
+   * @param s3 - has the files of a SQLite store's log; in a folder unless given
+   */
+  constructor(t: Test, database: string | null = null, s3: S3Server | null = null) {
+    const folder = t.testdir({});
+    this.place = { path: join(folder, 'events'), ...(s3 && { bucket: bucketOf(s3) }) };
+    this.s3 = s3;
+    this.url = database ?? `sqlite:${join(folder, 'rollcall.db')}`;
     this.inFiles = database === null;
   }
 
@@ -93,7 +100,7 @@ export class Crashes {
 
   /** The log has what was acknowledged, each event once, and nothing of who was deleted or of days that were dropped. */
   async audit(t: Test): Promise<void> {
-    const rows = await readLog(this.url, join(this.folder, 'events'));
+    const rows = await readLog(this.url, this.place);
     const found = Map.groupBy(rows, ({ messageId }) => messageId);
     const twice = [...found.values()].filter((same) => same.length > 1 || same[0]?.count !== 1);
     t.same(twice, [], 'nothing is in it twice');
@@ -114,11 +121,20 @@ export class Crashes {
     const listed = (await log.state()).files.map(({ name }) => name);
     const known = new Set([...listed, ...(await log.leftovers()).map(({ name }) => name), 'deletions.jsonl']);
     await store.close();
-    const path = join(this.folder, 'events');
+    const { path } = this.place;
     const files = globSync('**/*', { cwd: path, withFileTypes: true }).filter((file) => file.isFile());
     const names = files.map((file) => join(file.parentPath, file.name).slice(path.length + 1));
-    const strays = names.filter((name) => !known.has(name) && !name.startsWith('.work/'));
+    const strays = names.filter((name) => !known.has(name) && !name.startsWith('.work/') && name !== 'writer');
     t.same(strays, [], 'every file on the disk is known');
+    if (this.s3 === null) return;
+    const keys = [...this.s3.objects.keys()].map((key) => key.replace('some/log/', ''));
+    t.same(
+      keys.filter((key) => !known.has(key) && key !== 'log.json'),
+      [],
+      'every object is known',
+    );
+    const traces = [...this.erased].flatMap((user) => this.s3?.holding(user) ?? []);
+    t.same(traces, [], 'no object has a byte of them');
   }
 
   private async live(
@@ -126,9 +142,9 @@ export class Crashes {
     killAfter?: number,
   ): Promise<{ readonly code: number | null; readonly signal: string | null }> {
     if (!this.inFiles) await this.endLeases();
-    const { folder, url, lives: life, horizon, erasing } = this;
+    const { place, url, lives: life, horizon, erasing } = this;
     const orders: Orders = {
-      ...{ folder, url, life, horizon, erasing, step, crash, seed },
+      ...{ place, url, life, horizon, erasing, step, crash, seed },
       now: this.now + HOUR,
       unsure: [...this.unsure.keys()],
     };

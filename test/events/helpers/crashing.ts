@@ -1,6 +1,7 @@
 import { EventLogKeeper } from '../../../src/events/keeper.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { armFailpoint } from '../../../src/kernel/failpoint.ts';
+import { filesOf } from '../../../src/store/events/open-files.ts';
 import { openStore } from '../../../src/store/open.ts';
 import { randomNumbers } from '../../crash/random.ts';
 import { DAY, dayOf, MINUTE, type News, type Orders, type Said, STEPS, type Step } from './crash-terms.ts';
@@ -21,12 +22,12 @@ const clock = { ...systemClock, now: () => now, monotonic: () => now, uptime: ()
 if (crash?.failpoint === 'commit' || crash?.failpoint === 'accept') armFailpoint(crash.failpoint, crash.passes);
 const store = await openStore({ url: orders.url, maxQueued: 1_000 }, clock);
 const isTable = store.events.kind === 'table';
+const files = filesOf({ ...orders.place, keep: 1, sources: null });
 
 /** Another process each time: none knows what an earlier one had done. */
 function keeper(): EventLogKeeper {
-  const folder = `${orders.folder}/events`;
   const keep = () => now - Date.parse(horizon);
-  return new EventLogKeeper({ store, live: store.live, clock, folder, keep, log: { info() {}, warn: fail } });
+  return new EventLogKeeper({ store, live: store.live, clock, files, keep, log: { info() {}, warn: fail } });
 }
 
 function fail(details: object): void {

@@ -4,10 +4,12 @@ import type { Test } from 'tap';
 import { eventsOf } from '../../../jobs/engines/duckdb/event-log.ts';
 import { openSession } from '../../../jobs/engines/duckdb/session.ts';
 import { eventLogFor } from '../../../jobs/event-log-access.ts';
+import type { BucketConfig } from '../../../src/config/config.ts';
 import { EventLogKeeper } from '../../../src/events/keeper.ts';
 import { type Clock, systemClock } from '../../../src/kernel/clock.ts';
 import type { MessageType } from '../../../src/message-types.ts';
 import type { FileLog } from '../../../src/store/event-log.ts';
+import { filesOf } from '../../../src/store/events/open-files.ts';
 import { namedViews } from '../../../src/store/events/views.ts';
 import { openStore } from '../../../src/store/open.ts';
 import type { NewMessage, Store } from '../../../src/store/port.ts';
@@ -35,6 +37,12 @@ export interface KeptLog {
   holding(bytes: string): string[];
 }
 
+interface KeptLogOptions {
+  readonly keep?: number;
+  readonly folder?: string;
+  readonly bucket?: BucketConfig;
+}
+
 interface Given {
   readonly id: string;
   readonly type?: MessageType;
@@ -42,7 +50,10 @@ interface Given {
   readonly [field: string]: unknown;
 }
 
-export async function keptLog(t: Test, { keep = 400 * DAY, folder = t.testdir({}) } = {}): Promise<KeptLog> {
+export async function keptLog(
+  t: Test,
+  { keep = 400 * DAY, folder = t.testdir({}), ...place }: KeptLogOptions = {},
+): Promise<KeptLog> {
   let now = START;
   const clock: Clock = { ...systemClock, now: () => now, monotonic: () => now, uptime: () => now };
   const store = await openStore({ url: `sqlite:${join(folder, 'rollcall.db')}`, maxQueued: 1_000 }, clock);
@@ -50,13 +61,14 @@ export async function keptLog(t: Test, { keep = 400 * DAY, folder = t.testdir({}
   if (store.events.kind !== 'files') throw new Error('no log in files');
   const log = store.events;
   const path = join(folder, 'events');
+  const eventLog = { keep, path, sources: null, ...place };
   const warnings: object[] = [];
   const another = () =>
     new EventLogKeeper({
       store,
       live: store.live,
       clock,
-      folder: path,
+      files: filesOf(eventLog),
       keep: () => keep,
       log: { info() {}, warn: (details) => void warnings.push(details) },
     });
@@ -86,10 +98,10 @@ export async function keptLog(t: Test, { keep = 400 * DAY, folder = t.testdir({}
     async query(sql) {
       const session = await openSession({ path: ':memory:', readOnly: false, settings: {}, patience: 0, clock });
       try {
-        const config = { eventLog: { keep, path, sources: null }, store: { url: 'sqlite:', maxQueued: 1 } };
-        const { eventLog } = eventLogFor(engine, config, store);
-        if (!eventLog) throw new Error('no log');
-        await eventsOf(session, eventLog).show(namedViews(sql));
+        const config = { eventLog, store: { url: 'sqlite:', maxQueued: 1 } };
+        const { eventLog: logged } = eventLogFor(engine, config, store);
+        if (!logged) throw new Error('no log');
+        await eventsOf(session, logged).show(namedViews(sql));
         return await session.rows(sql);
       } finally {
         await session.close();

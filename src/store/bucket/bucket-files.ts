@@ -1,0 +1,196 @@
+import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import * as z from 'zod';
+import type { BucketConfig } from '../../config/config.ts';
+import { systemClock } from '../../kernel/clock.ts';
+import { RollcallError } from '../../kernel/errors.ts';
+import type { LogFile } from '../event-log.ts';
+import { folderFiles, gone, type LogFiles, type LogWriter, NOTES, WORK } from '../events/files.ts';
+import { Bucket } from './bucket.ts';
+
+/** The object that says whose log it is. Its age shows if the writer is alive. */
+const OWNER = 'log.json';
+/** The file that tells this machine's processes from those of another one with a copy of the store. */
+const WRITER = 'writer';
+/** Milliseconds without a renewal after which a writer is dead, and after which it renews. */
+const TTL = 5 * 60_000;
+const RENEW_AFTER = 60_000;
+/** Milliseconds for which a copy stays in the folder after its last use. */
+const IN_USE = 10 * 60_000;
+/** Downloads at the same time. */
+const AT_ONCE = 4;
+/** Tries of a write that others get ahead of. */
+const TRIES = 10;
+
+const owner = z.object({ store: z.string(), writer: z.string() });
+
+interface Held {
+  readonly writer: LogWriter;
+  readonly etag: string;
+  /** By the steady clock. */
+  readonly at: number;
+}
+
+/** Files in a bucket. A folder holds copies of those that were used lately, up to `maxBytes` unless more are in use. */
+export function bucketFiles(config: BucketConfig, folder: string, maxBytes: number): LogFiles {
+  const bucket = new Bucket(config);
+  const local = folderFiles(folder);
+  const at = (name: string) => join(folder, name);
+  const place = bucket.place('');
+  let held: Held | null = null;
+
+  async function claim(writer: LogWriter): Promise<void> {
+    if (held !== null && systemClock.monotonic() - held.at < RENEW_AFTER) return;
+    const id = writer.isShared ? '' : await ownWriter(folder);
+    const known = await bucket.text(OWNER);
+    if (known === null && writer.hasFiles)
+      throw new RollcallError(
+        'event_log_missing',
+        `${place} has no ${OWNER}: it is another bucket or prefix than that of the log, or was emptied. Correct eventLog.path, or put its objects back. If they are lost: rollcall events --forget-missing.`,
+      );
+    const before = known === null ? null : owner.safeParse(jsonOf(known.text)).data;
+    if (before && before.store !== writer.store)
+      throw new RollcallError(
+        'event_log_taken',
+        `${place} has the log of another store (${before.store}). Name another prefix in eventLog.path.`,
+      );
+    if (known && before && before.writer !== id && known.age < TTL) throw taken(place);
+    const at = systemClock.monotonic();
+    const etag = await bucket.putText(OWNER, JSON.stringify({ store: writer.store, writer: id }), known?.etag ?? null);
+    // Processes that share the store renew at the same time.
+    if (etag === null && (await bucket.text(OWNER))?.text !== JSON.stringify({ store: writer.store, writer: id }))
+      throw taken(place);
+    held = { writer, etag: etag ?? '', at };
+  }
+
+  /** A copy of an object, which is there at once or not at all. */
+  async function download({ name, bytes }: Pick<LogFile, 'name' | 'bytes'>): Promise<'missing' | 'size' | null> {
+    await mkdir(at(WORK), { recursive: true });
+    const draft = join(folder, WORK, `${systemClock.token(8)}.part`);
+    try {
+      const found = await bucket.checksum(name, draft);
+      if (found === null) return 'missing';
+      if (found.bytes !== bytes) return 'size';
+      await mkdir(dirname(at(name)), { recursive: true });
+      await rename(draft, at(name));
+      return null;
+    } finally {
+      await rm(draft, { force: true });
+    }
+  }
+
+  async function fetchOne(file: LogFile): Promise<void> {
+    const size = await stat(at(file.name)).then((found) => found.size, gone);
+    const now = systemClock.now() / 1_000;
+    if (size === file.bytes) return utimes(at(file.name), now, now);
+    const fault = await download(file);
+    // The words of DuckDB, after which the reader looks for files that replace it.
+    if (fault !== null)
+      throw new RollcallError(
+        'bucket_failed',
+        `No such file ${at(file.name)}: ${bucket.place(file.name)} is ${FAULTS[fault]}.`,
+      );
+  }
+
+  return {
+    folder,
+    place,
+    claim,
+    async fetch(files) {
+      const ahead = [...files];
+      const work = async () => {
+        for (let file = ahead.pop(); file; file = ahead.pop()) await fetchOne(file);
+      };
+      await Promise.all(Array.from({ length: AT_ONCE }, work));
+    },
+    async put(draft, name) {
+      if (held !== null) await claim(held.writer);
+      await bucket.upload(name, draft);
+      await local.put(draft, name);
+    },
+    isThere: async (name) => (await bucket.size(name)) !== null,
+    async remove(names) {
+      for (const name of names) await bucket.remove(name);
+      await local.remove(names);
+    },
+    fault: download,
+    async trim() {
+      const copies = await copiesIn(folder);
+      let bytes = copies.reduce((sum, copy) => sum + copy.bytes, 0);
+      const unused = copies.filter(({ usedAt }) => systemClock.now() - usedAt > IN_USE);
+      for (const copy of unused.sort((a, b) => a.usedAt - b.usedAt)) {
+        if (bytes <= maxBytes) return;
+        if ((await bucket.size(copy.name)) !== copy.bytes) continue;
+        await local.remove([copy.name]);
+        bytes -= copy.bytes;
+      }
+    },
+    notes: async () => (await bucket.text(NOTES))?.text ?? '',
+    async note(text) {
+      for (let tries = 1; tries <= TRIES; tries += 1) {
+        const known = await bucket.text(NOTES);
+        if ((await bucket.putText(NOTES, (known?.text ?? '') + text, known?.etag ?? null)) !== null) return;
+      }
+      throw new RollcallError('bucket_failed', `${bucket.place(NOTES)} keeps changing.`);
+    },
+    async examine() {
+      const began = systemClock.monotonic();
+      const name = `test-${systemClock.token(8)}`;
+      const etag = await bucket.putText(name, name, null);
+      const isKept = (await bucket.text(name))?.text === name;
+      const isGuarded = (await bucket.putText(name, '', null)) === null;
+      await bucket.remove(name);
+      const ms = Math.round(systemClock.monotonic() - began);
+      if (etag === null || !isKept)
+        return [{ state: 'failed', message: `${place} does not keep what is written to it` }];
+      return isGuarded
+        ? [{ state: 'ok', message: `${place} can be written and read: ${ms} ms for five requests` }]
+        : [
+            {
+              state: 'failed',
+              message: `${place} ignores If-None-Match, so that two writers would not notice each other`,
+            },
+          ];
+    },
+    isUsed: async () => (await bucket.size(OWNER)) !== null,
+  };
+}
+
+const FAULTS = { missing: 'missing', size: 'of another size than the store knows' } as const;
+
+const taken = (place: string) =>
+  new RollcallError(
+    'event_log_taken',
+    `Another process writes to ${place}, with a copy of this store or on another machine. Stop it; five minutes after it has ended, this one goes on.`,
+  );
+
+async function ownWriter(folder: string): Promise<string> {
+  await mkdir(folder, { recursive: true });
+  const path = join(folder, WRITER);
+  const file = await open(path, 'wx').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EEXIST') return null;
+    throw error;
+  });
+  await file?.writeFile(systemClock.token(12)).finally(() => file.close());
+  return readFile(path, 'utf8');
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+async function copiesIn(folder: string) {
+  const entries = await readdir(folder, { recursive: true }).catch(gone);
+  const names = (entries ?? []).filter((name) => name.startsWith('source=') && name.endsWith('.parquet'));
+  const found = await Promise.all(
+    names.map(async (name) => {
+      const known = await stat(join(folder, name)).catch(gone);
+      return known && { name, bytes: known.size, usedAt: known.mtimeMs };
+    }),
+  );
+  return found.filter((copy) => copy !== null);
+}
