@@ -19,6 +19,7 @@ export function metricsTable(): string {
     storeTime: () => 0,
     deliveries: { destinations: new Map(), endpoints: new Map() },
     eventLog: null,
+    bucketTraffic: null,
     clock: systemClock,
     destinations: () => [],
     audiences: nothing,

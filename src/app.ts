@@ -112,6 +112,7 @@ export class App {
       deliveries: this.history.tally,
       storeTime: () => store.time.now(),
       eventLog: config.eventLog && store.events,
+      bucketTraffic: config.eventLog && filesOf(config.eventLog).traffic,
       clock,
       destinations: () => this.config.destinations,
       audiences: () => this.sync.audiences(),
@@ -424,7 +425,10 @@ export class App {
     const destinations = this.destinations();
     const { rules } = config.alerts;
     const sources = config.sources.map(({ id }) => id);
-    return standingOf({ store, audiences: sync.audiences, destinations, sources, rules, now: clock.now(), before });
+    const logTrouble = this.events?.trouble ?? null;
+    return standingOf({
+      ...{ store, audiences: sync.audiences, destinations, sources, rules, now: clock.now(), before, logTrouble },
+    });
   }
 
   /** The log knows more than the messages that are still kept, but may not have those of every source. */

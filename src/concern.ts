@@ -168,6 +168,18 @@ const TABLE = {
     incident: 'An audience has an unusual size',
     command: (key) => `runs ${key}`,
   },
+  eventLogStuck: {
+    when: "The event log's folder or bucket fails, so that nothing is sealed, merged, dropped or deleted there.",
+    after: 5 * MINUTE,
+    one: 'The event log is stuck',
+    many: 'event logs are stuck',
+    tone: 'bad',
+    page: '/events?about=',
+    link: '/events',
+    all: '/events',
+    incident: 'The event log is stuck',
+    command: () => 'doctor',
+  },
   audienceOrphaned: {
     when: 'An audience is gone from the configuration and was not retired.',
     after: 5 * MINUTE,

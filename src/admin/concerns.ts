@@ -16,6 +16,8 @@ interface ConcernParts {
   readonly rules: AlertRules;
   /** Milliseconds since 1970. */
   readonly now: number;
+  /** The failure of the event log's work that lasts; null if it goes on. */
+  readonly logTrouble: { readonly since: number; readonly message: string } | null;
   /** The concerns of the last check: a size is compared with the usual sizes before it changed. */
   readonly before?: readonly Concern[];
 }
@@ -29,7 +31,7 @@ export interface ServiceStanding {
 }
 
 export async function standingOf(parts: ConcernParts): Promise<ServiceStanding> {
-  const { store, destinations, sources, rules, now, before = [] } = parts;
+  const { store, destinations, sources, rules, now, logTrouble, before = [] } = parts;
   const lately = stepOf(now, 'minute') - (LATELY - 1) * STEP_LENGTH.minute;
   const [states, backlogs, oldest, passed, audiences] = await Promise.all([
     store.endpoints(),
@@ -39,7 +41,7 @@ export async function standingOf(parts: ConcernParts): Promise<ServiceStanding> 
     parts.audiences(),
   ]);
   const endpoints = statusesOf(store, destinations, states, backlogs);
-  const look = { endpoints, backlogs, oldest, passed, audiences, rules, now, before };
+  const look = { endpoints, backlogs, oldest, passed, audiences, rules, now, logTrouble, before };
   const concerns = CONCERNS.flatMap((kind) => RULE_CHECKS[kind](look).map((about) => ({ kind, ...about })));
   return { concerns, endpoints, backlogs, audiences };
 }
@@ -50,6 +52,7 @@ interface Look extends Omit<ServiceStanding, 'concerns'> {
   readonly passed: readonly HistorySum[];
   readonly rules: AlertRules;
   readonly now: number;
+  readonly logTrouble: ConcernParts['logTrouble'];
   readonly before: readonly Concern[];
 }
 type About = Omit<Concern, 'kind'>;
@@ -96,6 +99,10 @@ const RULE_CHECKS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]
     const former = new Map(before.flatMap((each) => (each.kind === 'unusualSize' ? [[each.subject, each]] : [])));
     return audiences.flatMap((status) => sizeConcern(status, rules, now, former.get(status.key)));
   },
+  eventLogStuck: ({ logTrouble }) =>
+    logTrouble === null
+      ? []
+      : [{ subject: 'event-log', since: new Date(logTrouble.since).toISOString(), message: logTrouble.message }],
   audienceOrphaned: ({ audiences }) =>
     audiences.flatMap(({ key, todo, lastRun }) => {
       if (todo?.do !== 'retire') return [];

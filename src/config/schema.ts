@@ -226,9 +226,11 @@ export const fileSchema = section(
         examples: ['https://minio.internal:9000'],
       }),
       credentials: section({
-        keyId: text.meta({ examples: [variable('S3_KEY_ID')] }),
-        secret: signingSecret.meta({ examples: [variable('S3_SECRET')] }),
-        token: signingSecret.optional(),
+        keyId: text.meta({ description: 'The access key.', examples: [variable('S3_KEY_ID')] }),
+        secret: signingSecret.meta({ description: 'Its secret.', examples: [variable('S3_SECRET')] }),
+        token: signingSecret
+          .optional()
+          .meta({ description: 'Of a session, if the key is for one.', examples: [variable('S3_TOKEN')] }),
       })
         .optional()
         .describe('Of the bucket; else those in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.'),

@@ -1,8 +1,10 @@
+import type { Clock } from '../kernel/clock.ts';
 import { failpoint } from '../kernel/failpoint.ts';
 import type { ErasedIds } from '../store/deleted-ids.ts';
 import type { LogFile } from '../store/event-log.ts';
 import { columnsWithout, type ErasingSql, erasingIn } from '../store/events/erasing.ts';
-import { Workbench } from '../store/events/parquet.ts';
+import type { LogFiles } from '../store/events/files.ts';
+import { type PlannedFile, Workbench } from '../store/events/parquet.ts';
 import { announceAndWrite, type Sealed } from './sealing.ts';
 
 export interface Erasure {
@@ -13,12 +15,28 @@ export interface Erasure {
   readonly until?: number;
 }
 
+/** Bytes of files that are read at once: all of them may have to be fetched. */
+const AT_ONCE = 2 ** 30;
+
 /** Rewrite the files that have events of these people, without those events and ids. */
 export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): Promise<void> {
-  const { log, clock, fence } = sealed;
-  const { files } = await log.state();
+  const { log, files, clock, fence } = sealed;
+  await eraseFrom(files, clock, (await log.state()).files, requests, async (bench, planned, { name }) => {
+    await log.replace(fence, [name], await announceAndWrite(sealed, bench, [planned]));
+    failpoint('log_listed');
+  });
+}
+
+/** Find the files that have events of these people. @param rewrite - replaces a file by what is planned */
+export async function eraseFrom(
+  place: LogFiles,
+  clock: Pick<Clock, 'token'>,
+  files: readonly LogFile[],
+  requests: readonly Erasure[],
+  rewrite: (bench: Workbench, planned: PlannedFile, file: LogFile) => Promise<void>,
+): Promise<void> {
   if (files.length === 0) return;
-  const bench = await Workbench.open(sealed.files, () => clock.token(12));
+  const bench = await Workbench.open(place, () => clock.token(12));
   try {
     const erasings: (ErasingSql & Pick<Erasure, 'sources'>)[] = [];
     for (const [index, { ids, sources, until }] of requests.entries())
@@ -31,18 +49,24 @@ export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): 
     for (const [source, theirs] of Map.groupBy(files, (file) => file.source)) {
       const erasing = sqlFor(source);
       if (erasing === null) continue;
-      for (const file of await bench.matching(theirs, `${erasing.isGone} OR ${erasing.losesId}`)) {
-        await log.replace(
-          fence,
-          [file.name],
-          await announceAndWrite(sealed, bench, [await without(bench, file, erasing)]),
-        );
-        failpoint('log_listed');
+      for (const some of portions(theirs)) {
+        for (const file of await bench.matching(some, `${erasing.isGone} OR ${erasing.losesId}`))
+          await rewrite(bench, await without(bench, file, erasing), file);
+        await place.trim();
       }
     }
   } finally {
     await bench.close();
   }
+}
+
+function portions(files: readonly LogFile[]): readonly (readonly LogFile[])[] {
+  let total = 0;
+  const byPlace = Map.groupBy(files, ({ bytes }) => {
+    total += bytes;
+    return Math.floor(total / AT_ONCE);
+  });
+  return [...byPlace.values()];
 }
 
 const without = (bench: Workbench, file: LogFile, { isGone, losesId }: ErasingSql) =>

@@ -11,6 +11,7 @@ import { Workbench } from '../store/events/parquet.ts';
 import { loadLog } from '../store/events/scan.ts';
 import { withLikelyAt } from '../store/events/views.ts';
 import type { Fence, Store } from '../store/port.ts';
+import { DayCopies } from './day-copies.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
 import { insistOnFiles } from './missing.ts';
 import { applyToRestored, DeletionNotes, noteInTable } from './notes.ts';
@@ -53,6 +54,7 @@ export class EventLogKeeper {
   private work: Promise<unknown> = Promise.resolve();
   private daysAt = Number.NEGATIVE_INFINITY;
   private isRestored = false;
+  private failing: { readonly since: number; readonly message: string } | null = null;
 
   constructor(parts: KeeperParts) {
     this.parts = parts;
@@ -74,11 +76,14 @@ export class EventLogKeeper {
     }
   }
 
+  /** The failure of the work that lasts, and since when; null if it goes on. */
+  get trouble() {
+    return this.failing;
+  }
+
   private async claim(): Promise<void> {
     const { store, files } = this.parts;
-    const { id, events } = store;
-    const isShared = events.kind === 'table';
-    await files.claim({ store: id, isShared, hasFiles: !isShared && (await events.state()).files.length > 0 });
+    await files.claim({ store: store.id, isShared: store.events.kind === 'table' });
   }
 
   /** Check now, then every few seconds. */
@@ -110,6 +115,8 @@ export class EventLogKeeper {
     const at = clock.now();
     if (events.kind === 'table') {
       for (const { ids, sources } of requests) await events.forget(ids, sources);
+      const copies = DayCopies.of(events, files, clock);
+      if (copies && !(await this.leased(() => copies.erase(requests), PATIENCE))) throw busy();
       return noteInTable(files, requests, await hashKey(), at);
     }
     const erasing = this.work.then(async () => {
@@ -121,7 +128,7 @@ export class EventLogKeeper {
         await this.removeLeftovers(events, 0);
         await new DeletionNotes(files, events).add(requests, key, at);
       }, PATIENCE);
-      if (!done) throw new RollcallError('store_busy', 'Another process is working on the event log. Try again later.');
+      if (!done) throw busy();
     });
     this.work = erasing.catch(() => {});
     await erasing;
@@ -188,6 +195,8 @@ export class EventLogKeeper {
     const { files, store, live } = this.parts;
     const onErased = () => live.rebuildAll();
     if (events.kind === 'table') {
+      // A process that was killed may have left copies that name deleted users.
+      await files.copies?.clear();
       await applyToRestored(files, events, () => store.hashKey(), onErased);
       this.isRestored = true;
       return;
@@ -206,7 +215,7 @@ export class EventLogKeeper {
   }
 
   private async lookAfterDays(): Promise<void> {
-    const { clock, store, keep } = this.parts;
+    const { clock, store, keep, files } = this.parts;
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return;
     const { events } = store;
     const before = dayOf(clock.now() - keep());
@@ -215,6 +224,9 @@ export class EventLogKeeper {
       const done = await this.leased(async () => {
         await events.prepare(clock.now(), keep());
         if (mayDrop) await events.dropBefore(before);
+        const copies = DayCopies.of(events, files, clock);
+        await copies?.copy();
+        if (mayDrop) await copies?.dropBefore(before);
       });
       if (!done) return;
     } else if (mayDrop) {
@@ -262,8 +274,12 @@ export class EventLogKeeper {
   /** Run pieces of work one after the other, and log failures. */
   private during(work: () => Promise<unknown>, failure: string): Promise<void> {
     const done = this.work.then(work).then(
-      () => {},
-      (error) => {
+      () => {
+        this.failing = null;
+      },
+      (error: unknown) => {
+        const message = error instanceof Error ? error.message : String(error);
+        this.failing = { since: this.failing?.since ?? this.parts.clock.now(), message };
         this.parts.onFailure?.();
         this.parts.log.warn({ err: error, stage: 'event-log' }, failure);
       },
@@ -272,3 +288,5 @@ export class EventLogKeeper {
     return done;
   }
 }
+
+const busy = () => new RollcallError('store_busy', 'Another process is working on the event log. Try again later.');

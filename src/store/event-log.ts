@@ -180,6 +180,10 @@ export interface TableLog {
     onPlace: (place: TablePlace) => Promise<void>,
     read: (scan: LogScan) => Promise<void>,
   ): Promise<void>;
+  /** The days and sources that have events, after one day and up to another (YYYY-MM-DD). */
+  groups(after: string, upTo: string): Promise<readonly (readonly [day: string, source: string])[]>;
+  /** Reads the next rows of a source and day after a place, with their places. */
+  rows(source: string, day: string, after: string, limit: number): Promise<readonly [string, ...SelectedRow][]>;
   /** Reads the next events of a selection after a place, at most `limit`. */
   select(selection: Selection, after: string | null, limit: number): Promise<readonly SelectedEvent[]>;
   /** Counts the events of a selection over all days, by their integrations. */
@@ -207,6 +211,14 @@ export interface SelectedEvent {
   /** Make the message, which takes a while for thousands. */
   readonly message: () => Message;
 }
+
+type Text = string | null;
+
+/** An event by the columns of the log's files; times are milliseconds since 1970 as text. */
+export type SelectedRow = readonly [
+  ...[messageId: string, type: string, event: Text, userId: Text, anonymousId: Text, previousId: Text, groupId: Text],
+  ...[name: Text, timestamp: string, receivedAt: string, properties: Text, traits: Text, context: Text, rest: Text],
+];
 
 /** The integrations of events as JSON, null if they have none, and the number of such events. */
 export type IntegrationCount = readonly [integrations: string | null, events: number];

@@ -24,6 +24,7 @@ interface Given {
   readonly audiences?: readonly AudienceStatus[];
   readonly before?: readonly Concern[];
   readonly now?: number;
+  readonly logTrouble?: { readonly since: number; readonly message: string };
 }
 
 async function concerns({ top = '', endpoints = [], backlogs = [], oldest = [], passed = [], ...given }: Given) {
@@ -44,6 +45,7 @@ async function concerns({ top = '', endpoints = [], backlogs = [], oldest = [], 
     rules: alerts.rules,
     now,
     before,
+    logTrouble: given.logTrouble ?? null,
   };
   return (await standingOf(parts)).concerns;
 }
@@ -137,4 +139,11 @@ t.test('reports a source of which many messages are discarded', async (t) => {
   const top = 'alerts: { rules: { sourceDiscards: { moreThan: 50% } } }';
   t.same(await concerns({ top, passed: shop({ accepted: 50, discarded: 50 }) }), []);
   t.match(await concerns({ top, passed: shop({ accepted: 49, discarded: 51 }) }), [{ kind: 'sourceDiscards' }]);
+});
+
+t.test('says what keeps the event log from going on, and since when', async (t) => {
+  const message = 'PUT s3://bucket/log at https://s3.test failed: 503 SlowDown.';
+  const found = await concerns({ logTrouble: { since: NOW - HOUR, message } });
+  t.match(found, [{ kind: 'eventLogStuck', since: '2026-03-01T11:00:00.000Z', message }]);
+  t.same(await concerns({}), []);
 });

@@ -19,6 +19,7 @@ const PARTS = {
   storeTime: () => 0,
   deliveries: new Tally(() => 0),
   eventLog: null,
+  bucketTraffic: null,
   live: { allStates: async () => [], currentState: async () => null },
   clock: { now: () => 1_000_000, monotonic: () => 0 },
   destinations: () => [

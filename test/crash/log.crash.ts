@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { Crashes } from '../events/helpers/crashes.ts';
 import { startPostgres } from '../helpers/postgres.ts';
+import { failing, type S3Server, startS3 } from '../helpers/s3.ts';
 import { randomNumbers } from './random.ts';
 
 /** CRASH_SEED=N repeats a run's moments. */
@@ -12,8 +13,8 @@ const ROUNDS = 5;
 const AT_RANDOM = 60;
 
 /** The books are balanced after each round: what an early crash had lost, a later deletion would hide. */
-async function crashAll(t: Test, database: string | null): Promise<void> {
-  const crashes = new Crashes(t, database);
+async function crashAll(t: Test, database: string | null, s3: S3Server | null = null): Promise<void> {
+  const crashes = new Crashes(t, database, s3);
   for (let round = 1; round <= ROUNDS; round += 1) {
     for (const place of crashes.places) {
       t.ok(await crashes.dieAt(place), `${round}: ${place.step} at ${place.failpoint} ${place.passes}`);
@@ -39,6 +40,12 @@ async function crashAll(t: Test, database: string | null): Promise<void> {
 await t.test('keeps every acknowledged event once in a log of files, wherever the process is killed', (t) =>
   crashAll(t, null),
 );
+
+await t.test('keeps every acknowledged event once in a log in a bucket that fails one request in ten', async (t) => {
+  const s3 = await startS3(t);
+  s3.failOften(failing(randomNumbers(SEED), 10));
+  await crashAll(t, null, s3);
+});
 
 await t.test('keeps every acknowledged event once in a log of a table, wherever the process is killed', async (t) => {
   const server = await startPostgres();

@@ -5,7 +5,7 @@ import { missingFiles } from '../../src/events/missing.ts';
 import { verifyFiles } from '../../src/events/summary.ts';
 import { filesOf } from '../../src/store/events/open-files.ts';
 import { randomNumbers } from '../crash/random.ts';
-import { bucketOf, startS3 } from '../helpers/s3.ts';
+import { bucketOf, failing, startS3 } from '../helpers/s3.ts';
 import { Crashes } from './helpers/crashes.ts';
 import { keptLog } from './helpers/kept-log.ts';
 
@@ -39,18 +39,20 @@ t.test('seals into the bucket, and reads from there what is not in the folder', 
   t.same(await query(`SELECT message_id FROM events WHERE source = 'other shop/ü+'''`), [['1']]);
 });
 
-t.test('loses and doubles nothing if killed at any step, while one request in ten fails', async (t) => {
+t.test('loses and doubles nothing if killed at any step, while one request in twenty fails', async (t) => {
   const s3 = await startS3(t);
-  const random = randomNumbers(51);
-  const faults = [503, 'cut', 'half', 'cut answer'] as const;
-  s3.failOften(() => (random(10) === 1 ? (faults[random(faults.length) - 1] ?? null) : null));
+  s3.failOften(failing(randomNumbers(51), 20));
   const crashes = new Crashes(t, null, s3);
-  for (const place of crashes.places) {
+  // A file is written in the same way for whatever reason.
+  const places = crashes.places.filter(
+    ({ step, failpoint }) => step === 'seal' || !['log_planned', 'log_written'].includes(failpoint),
+  );
+  for (const place of places) {
     t.ok(await crashes.dieAt(place), `${place.step} at ${place.failpoint} ${place.passes}`);
   }
   t.ok(await crashes.endWell(), 'the last life ends as it should');
   await crashes.audit(t);
-  t.ok(s3.requests.length > 200, `${s3.requests.length} requests`);
+  t.ok(s3.requests.length > 100, `${s3.requests.length} requests`);
 });
 
 t.test('keeps events in the store while the bucket is away, full of faults, or keeps damaged files', async (t) => {
@@ -131,7 +133,7 @@ t.test('verifies the files in the bucket, not their copies', async (t) => {
 });
 
 t.test('refuses a bucket without the log, or with that of another store', async (t) => {
-  const { s3, bucket, another, add, log, warnings, folder } = await inBucket(t);
+  const { s3, bucket, another, add, log, warnings, folder, store } = await inBucket(t);
   await another().insist();
   await add({ id: '1', event: 'A', userId: 'u' });
   await another().stop();
@@ -143,12 +145,11 @@ t.test('refuses a bucket without the log, or with that of another store', async 
   await other.another().stop();
   t.match(other.warnings, [{ err: { code: 'event_log_taken' } }]);
   t.equal((await other.log.state()).tail.events, 1, 'its events stay in the store');
-  const owner = s3.objects.get('some/log/log.json')?.body ?? '';
   s3.delete('some/log/log.json');
-  await t.rejects(another().insist(), { code: 'event_log_missing', message: /has no log\.json/ });
+  await filesOf({ keep: 1, path: folder, sources: null, bucket }).claim({ store: store.id, isShared: false });
+  t.ok(s3.objects.has('some/log/log.json'), 'one that was copied from a folder gets it');
   const [{ name } = { name: '' }] = (await log.state()).files;
   s3.delete(`some/log/${name}`);
-  s3.put('some/log/log.json', owner);
   await t.rejects(another().insist(), { code: 'event_log_missing', message: /has none of the 1 files/ });
   await add({ id: '3', event: 'A', userId: 'u' });
   await another().stop();
@@ -157,7 +158,7 @@ t.test('refuses a bucket without the log, or with that of another store', async 
 
 t.test('lets one machine write, and another with the same store once the first is dead for five minutes', async (t) => {
   const { s3, bucket, folder, store } = await inBucket(t);
-  const writer = { store: store.id, isShared: false, hasFiles: false };
+  const writer = { store: store.id, isShared: false };
   const process = (machine: string) => filesOf({ keep: 1, path: join(folder, machine), sources: null, bucket });
   await process('a').claim(writer);
   await process('a').claim(writer);

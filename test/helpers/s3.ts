@@ -212,3 +212,9 @@ function isSigned({ method, headers }: IncomingMessage, url: URL): boolean {
   const text = ['AWS4-HMAC-SHA256', headers['x-amz-date'], `${day}/${region}/s3/aws4_request`, hash].join('\n');
   return hmac(key, text).toString('hex') === signature;
 }
+
+/** Faults after which a request may be sent again, for one of `many` requests. */
+export const failing = (random: (below: number) => number, many: number) => (): S3Fault | null => {
+  const faults = [503, 'cut', 'half', 'cut answer'] as const;
+  return random(many) === 1 ? (faults[random(faults.length) - 1] ?? null) : null;
+};

@@ -83,7 +83,7 @@ t.test('combines live audiences with plans of new ones, pausing and alerts of ov
     const overdue = async () => {
       const parts = { store: collector.store, destinations: [], sources: [], rules: alertsOf(undefined).rules };
       const audiences = () => collector.sync.audiences();
-      const { concerns } = await standingOf({ ...parts, audiences, now: service.clock.now() });
+      const { concerns } = await standingOf({ ...parts, audiences, now: service.clock.now(), logTrouble: null });
       return concerns.flatMap(({ kind, subject }) => (kind === 'runOverdue' && subject === 'buyers' ? [kind] : []));
     };
     service.advance(5 * MINUTE);

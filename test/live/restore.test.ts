@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
 import { backup } from '../../src/store/copy/backup.ts';
 import { goOnRestored } from '../../src/store/copy/restored-postgres.ts';
+import { folderFiles } from '../../src/store/events/files.ts';
 import { loggingService, send } from '../events/helpers/logging-app.ts';
 import { dumped } from '../helpers/dump.ts';
 import { isOnPostgres, unsharedPostgres } from '../helpers/store.ts';
@@ -41,7 +42,7 @@ t.test('continues live audiences in a restored copy, without users deleted since
       keys: ['buyers', 'pairs'],
       base,
       folder,
-      eventLog: events,
+      eventLog: folderFiles(events),
       clock,
     });
   await send(app, ['bob', 'dan'].map(order));

@@ -2,10 +2,13 @@ import type { Store } from '../../store/port.ts';
 import type { Instruments } from './instruments.ts';
 
 type MeasuredLog = Store['events'];
+type Counts = Readonly<Record<string, number>>;
 
 export interface EventLogMetricsParts {
   /** Null if no log is kept. */
   readonly eventLog: MeasuredLog | null;
+  /** Requests by outcome and bytes by direction; null without a bucket. */
+  readonly bucketTraffic: { readonly requests: Counts; readonly bytes: Counts } | null;
   /** Store time in milliseconds, which the tail uses. */
   readonly storeTime: () => number;
 }
@@ -18,7 +21,10 @@ export interface EventLogMetrics {
 }
 
 /** Without a log, these gauges have no value. */
-export function eventLogMetrics(make: Instruments, { eventLog, storeTime }: EventLogMetricsParts): EventLogMetrics {
+export function eventLogMetrics(
+  make: Instruments,
+  { eventLog, bucketTraffic, storeTime }: EventLogMetricsParts,
+): EventLogMetrics {
   const gauge = (name: string, help: string, read: (log: MeasuredLog) => Promise<number | null>) =>
     make.gauge(`event_log_${name}`, help, [], async (gauge) => {
       gauge.remove();
@@ -39,6 +45,12 @@ export function eventLogMetrics(make: Instruments, { eventLog, storeTime }: Even
     const { since } = (await log.state()).tail;
     return since === null ? 0 : Math.max(0, storeTime() - since) / 1_000;
   });
+  const traffic = (kind: 'requests' | 'bytes', help: string, label: string) =>
+    make.countedElsewhere(`event_log_bucket_${kind}_total`, help, [label], (add) => {
+      for (const [value, count] of Object.entries(bucketTraffic?.[kind] ?? {})) add({ [label]: value }, count);
+    });
+  traffic('requests', "Requests to the event log's bucket, by outcome: ok, retried or failed.", 'outcome');
+  traffic('bytes', "Bytes of files sent to the event log's bucket, and received from it.", 'direction');
   const failures = make.counter(
     'event_log_failures_total',
     'Times that sealing, merging or dropping failed; it is tried again.',

@@ -33,13 +33,14 @@ export function addBackup(program: Command, context: CliContext): void {
 async function run(folder: string, options: AppCommandOptions, { terminal }: CliContext): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
     const { backup } = await import('../../store/copy/backup.ts');
+    const { filesOf } = await import('../../store/events/open-files.ts');
     const known = [...config.audiences, ...config.traits, ...(await app.store.audiences())].map(({ key }) => key);
     const onWait = (what: string) => note(terminal, what);
     const engines = await engineFiles(config, onWait);
     const files = await backup({
       url: config.store.url,
       engines,
-      eventLog: config.eventLog?.path ?? null,
+      eventLog: config.eventLog && filesOf(config.eventLog),
       store: app.store,
       keys: [...new Set(known)],
       base: config.folder,

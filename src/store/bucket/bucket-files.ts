@@ -4,8 +4,7 @@ import * as z from 'zod';
 import type { BucketConfig } from '../../config/config.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
-import type { LogFile } from '../event-log.ts';
-import { folderFiles, gone, type LogFiles, type LogWriter, NOTES, WORK } from '../events/files.ts';
+import { folderFiles, gone, type LogFiles, type LogWriter, NOTES, type SizedFile, WORK } from '../events/files.ts';
 import { Bucket } from './bucket.ts';
 
 /** The object that says whose log it is. Its age shows if the writer is alive. */
@@ -22,6 +21,10 @@ const AT_ONCE = 4;
 /** Tries of a write that others get ahead of. */
 const TRIES = 10;
 
+/** The object that says up to which day a table was copied. */
+const COPIED = 'copied.json';
+
+const copied = z.object({ until: z.iso.date() }).nullable();
 const owner = z.object({ store: z.string(), writer: z.string() });
 
 interface Held {
@@ -43,11 +46,6 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
     if (held !== null && systemClock.monotonic() - held.at < RENEW_AFTER) return;
     const id = writer.isShared ? '' : await ownWriter(folder);
     const known = await bucket.text(OWNER);
-    if (known === null && writer.hasFiles)
-      throw new RollcallError(
-        'event_log_missing',
-        `${place} has no ${OWNER}: it is another bucket or prefix than that of the log, or was emptied. Correct eventLog.path, or put its objects back. If they are lost: rollcall events --forget-missing.`,
-      );
     const before = known === null ? null : owner.safeParse(jsonOf(known.text)).data;
     if (before && before.store !== writer.store)
       throw new RollcallError(
@@ -64,7 +62,7 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
   }
 
   /** A copy of an object, which is there at once or not at all. */
-  async function download({ name, bytes }: Pick<LogFile, 'name' | 'bytes'>): Promise<'missing' | 'size' | null> {
+  async function download({ name, bytes }: SizedFile): Promise<'missing' | 'size' | null> {
     await mkdir(at(WORK), { recursive: true });
     const draft = join(folder, WORK, `${systemClock.token(8)}.part`);
     try {
@@ -79,7 +77,15 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
     }
   }
 
-  async function fetchOne(file: LogFile): Promise<void> {
+  async function replaceText(name: string, change: (before: string) => string): Promise<void> {
+    for (let tries = 1; tries <= TRIES; tries += 1) {
+      const known = await bucket.text(name);
+      if ((await bucket.putText(name, change(known?.text ?? ''), known?.etag ?? null)) !== null) return;
+    }
+    throw new RollcallError('bucket_failed', `${bucket.place(name)} keeps changing.`);
+  }
+
+  async function fetchOne(file: SizedFile): Promise<void> {
     const size = await stat(at(file.name)).then((found) => found.size, gone);
     const now = systemClock.now() / 1_000;
     if (size === file.bytes) return utimes(at(file.name), now, now);
@@ -93,9 +99,7 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
   }
 
   return {
-    folder,
-    place,
-    claim,
+    ...{ folder, place, claim, traffic: bucket.traffic },
     async fetch(files) {
       const ahead = [...files];
       const work = async () => {
@@ -125,14 +129,16 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
         bytes -= copy.bytes;
       }
     },
-    notes: async () => (await bucket.text(NOTES))?.text ?? '',
-    async note(text) {
-      for (let tries = 1; tries <= TRIES; tries += 1) {
-        const known = await bucket.text(NOTES);
-        if ((await bucket.putText(NOTES, (known?.text ?? '') + text, known?.etag ?? null)) !== null) return;
-      }
-      throw new RollcallError('bucket_failed', `${bucket.place(NOTES)} keeps changing.`);
+    copies: {
+      list: async () => (await bucket.list()).map(({ key, bytes }) => ({ name: key, bytes })),
+      until: async () => copied.parse(jsonOf((await bucket.text(COPIED))?.text ?? 'null'))?.until ?? null,
+      async setUntil(day) {
+        await replaceText(COPIED, () => JSON.stringify({ until: day }));
+      },
+      clear: async () => local.remove((await copiesIn(folder)).map(({ name }) => name)),
     },
+    notes: async () => (await bucket.text(NOTES))?.text ?? '',
+    note: (text) => replaceText(NOTES, (before) => before + text),
     async examine() {
       const began = systemClock.monotonic();
       const name = `test-${systemClock.token(8)}`;

@@ -9,6 +9,7 @@ import type { BucketConfig } from '../../config/config.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { backoff } from '../../kernel/retry.ts';
+import type { BucketTraffic } from '../events/files.ts';
 
 /** Milliseconds without a byte after which a request is given up. */
 const SILENCE = 20_000;
@@ -38,14 +39,14 @@ interface Call {
 }
 
 /** The text of an object, and the server's facts about it. */
-export interface StoredText {
+interface StoredText {
   readonly text: string;
   readonly etag: string;
   /** Milliseconds since it was written, by the server's clock. */
   readonly age: number;
 }
 
-export interface Checksum {
+interface Checksum {
   readonly bytes: number;
   /** Hexadecimal. */
   readonly sha256: string;
@@ -57,6 +58,8 @@ export class Bucket {
   private readonly agent = new Agent({
     ...{ headersTimeout: SILENCE, bodyTimeout: SILENCE, connect: { timeout: SILENCE / 2 } },
   });
+
+  readonly traffic: BucketTraffic = { requests: { ok: 0, retried: 0, failed: 0 }, bytes: { sent: 0, received: 0 } };
 
   constructor(config: BucketConfig) {
     this.config = config;
@@ -102,6 +105,7 @@ export class Bucket {
     const { bytes, sha256 } = await checksumOf(createReadStream(path));
     const headers = { 'content-length': String(bytes), 'x-amz-content-sha256': sha256 };
     await this.send({ method: 'PUT', key, headers, body: () => createReadStream(path) }, ({ body }) => body.dump());
+    this.traffic.bytes.sent += bytes;
     const stored = await this.checksum(key);
     if (stored?.bytes !== bytes || stored.sha256 !== sha256)
       throw new RollcallError(
@@ -114,7 +118,9 @@ export class Bucket {
   checksum(key: string, path: string | null = null): Promise<Checksum | null> {
     return this.send({ method: 'GET', key, expected: [NOT_FOUND] }, async ({ statusCode, body }) => {
       if (statusCode === NOT_FOUND) return body.dump().then(() => null);
-      return checksumOf(body, path === null ? null : createWriteStream(path));
+      const found = await checksumOf(body, path === null ? null : createWriteStream(path));
+      this.traffic.bytes.received += found.bytes;
+      return found;
     });
   }
 
@@ -156,12 +162,17 @@ export class Bucket {
    * @throws RollcallError `bucket_failed`
    */
   private async send<T>(call: Call, read: (answer: Answer) => Promise<T>): Promise<T> {
+    const { requests } = this.traffic;
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.once(call, read);
+        const result = await this.once(call, read);
+        requests.ok += 1;
+        return result;
       } catch (error) {
+        const isFinal = error instanceof RollcallError || tries === TRIES;
+        requests[isFinal ? 'failed' : 'retried'] += 1;
         if (error instanceof RollcallError) throw error;
-        if (tries === TRIES) throw this.failed(call, error instanceof Error ? error.message : String(error));
+        if (isFinal) throw this.failed(call, error instanceof Error ? error.message : String(error));
       }
       await systemClock.sleep(backoff(tries, systemClock.random(), WAIT.base, WAIT.cap));
     }

@@ -5,6 +5,7 @@ import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { type Lease, waitForLease } from '../../kernel/keep-lease.ts';
 import { EVENT_LOG_LEASE } from '../event-log.ts';
+import type { LogFiles } from '../events/files.ts';
 import type { Fence, Store } from '../port.ts';
 import { linked } from '../sqlite/files.ts';
 import { IDS_AHEAD } from './ids-ahead.ts';
@@ -23,8 +24,8 @@ interface BackupOptions {
   readonly engines: readonly EngineFile[];
   /** The open store, used to hold back syncs. */
   readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease'>;
-  /** Absolute folder of the event log's files, if any. */
-  readonly eventLog?: string | null;
+  /** The event log's files, if any. */
+  readonly eventLog?: LogFiles | null;
   /** Keys of all audiences and traits. */
   readonly keys: readonly string[];
   /** The configuration's folder: files below it keep their places in the copy. */
@@ -131,7 +132,7 @@ function placesOf(options: BackupOptions): readonly Copy[] {
     const { eventLog = null } = options;
     const copy: Copy = (folder) => copyStore(path, folder, place);
     if (eventLog === null) return [copy];
-    const logPlace = placeOf(eventLog);
+    const logPlace = placeOf(eventLog.folder);
     return [
       (folder) =>
         withoutSealing(options, async () => [
@@ -233,20 +234,21 @@ async function copyStore(path: string, folder: string, place: string): Promise<r
 }
 
 /** Copy the files of the event log that the copy of a store names. */
-async function copyLog(log: string, folder: string, store: string, place: string): Promise<readonly string[]> {
+async function copyLog(log: LogFiles, folder: string, store: string, place: string): Promise<readonly string[]> {
   const copy = new DatabaseSync(join(folder, store), { readOnly: true });
-  const names = copy
-    .prepare('SELECT name FROM event_file')
+  const files = copy
+    .prepare('SELECT name, bytes FROM event_file')
     .all()
-    .map(({ name }) => String(name));
+    .map(({ name, bytes }) => ({ name: String(name), bytes: Number(bytes) }));
   copy.close();
-  for (const name of names) {
-    const target = join(folder, place, name);
+  for (const file of files) {
+    const target = join(folder, place, file.name);
     await mkdir(dirname(target), { recursive: true });
-    await copyFile(join(log, name), target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+    await log.fetch([file]);
+    await copyFile(join(log.folder, file.name), target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
     await persist(target);
   }
-  return names.length === 0 ? [] : [`${place}/`];
+  return files.length === 0 ? [] : [`${place}/`];
 }
 
 /** A log next to the file is from a killed process. It is copied first, as closing the file ends the hold on it. */

@@ -14,9 +14,23 @@ export interface LogWriter {
   readonly store: string;
   /** True if processes on several machines share the store. */
   readonly isShared: boolean;
-  /** True if the store lists files of the log. */
-  readonly hasFiles: boolean;
 }
+
+export interface BucketTraffic {
+  readonly requests: Record<'ok' | 'retried' | 'failed', number>;
+  readonly bytes: Record<'sent' | 'received', number>;
+}
+
+interface DayFiles {
+  list(): Promise<readonly SizedFile[]>;
+  /** The last day that was copied; null if none was. */
+  until(): Promise<string | null>;
+  setUntil(day: string): Promise<void>;
+  /** Remove what the folder has of them. */
+  clear(): Promise<void>;
+}
+
+export type SizedFile = Pick<LogFile, 'name' | 'bytes'>;
 
 /** The place of a log's files: a folder, or a bucket with a cache of it in a folder. */
 export interface LogFiles {
@@ -24,23 +38,27 @@ export interface LogFiles {
   readonly folder: string;
   /** The place as people name it. */
   readonly place: string;
+  /** Requests by outcome and bytes by direction since the process began; null without a bucket. */
+  readonly traffic: BucketTraffic | null;
   /**
    * Take the right to write, or renew it.
    *
-   * @throws RollcallError `event_log_taken`, `event_log_missing`
+   * @throws RollcallError `event_log_taken`
    */
   claim(writer: LogWriter): Promise<void>;
   /** Bring files into the folder, where they stay for ten minutes at least. */
-  fetch(files: readonly LogFile[]): Promise<void>;
+  fetch(files: readonly SizedFile[]): Promise<void>;
   /** Give a finished draft its name. Resolves once that is durable. */
   put(draft: string, name: string): Promise<void>;
   isThere(name: string): Promise<boolean>;
   /** Remove files and their drafts. */
   remove(names: readonly string[]): Promise<void>;
   /** Make the folder's copy as good as the original, or find out what is wrong with that: `missing` or `size`. */
-  fault(file: LogFile): Promise<'missing' | 'size' | null>;
+  fault(file: SizedFile): Promise<'missing' | 'size' | null>;
   /** Remove copies from the folder that are not needed. */
   trim(): Promise<void>;
+  /** The copies of a table's days; null without a bucket. */
+  readonly copies: DayFiles | null;
   notes(): Promise<string>;
   /** Append to the notes. Resolves once that is durable. */
   note(text: string): Promise<void>;
@@ -55,7 +73,7 @@ export function folderFiles(folder: string): LogFiles {
   const sizeOf = (name: string) => stat(at(name)).then(({ size }) => size, gone);
   return {
     folder,
-    place: folder,
+    ...{ place: folder, traffic: null, copies: null },
     async claim() {},
     async fetch() {},
     async put(draft, name) {

@@ -1,9 +1,9 @@
 import { mkdir, rm, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { AttachedDatabase } from '../../duckdb.ts';
 import { failpoint } from '../../kernel/failpoint.ts';
-import type { LogFile, TailPart } from '../event-log.ts';
+import type { LogFile, SelectedRow, TailPart } from '../event-log.ts';
 import { COLUMNS, eventsOf } from './columns.ts';
 import { type LogFiles, WORK } from './files.ts';
 import { readable } from './readable.ts';
@@ -22,6 +22,8 @@ export interface PlannedFile {
 const duckdb = () => import('@duckdb/node-api');
 
 const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
+const TIMES: ReadonlySet<string> = new Set(['timestamp', 'received_at']);
+const OBJECTS: ReadonlySet<string> = new Set(['properties', 'traits', 'context', 'rest']);
 const COLUMN_LIST = COLUMNS.map((column) => `"${column}"`).join(', ');
 /** Columns of a SELECT that make DuckDB decode every value. */
 const READ_WHOLE = COLUMNS.map((column) => `sum(length(CAST("${column}" AS varchar)))`).join(', ');
@@ -110,6 +112,31 @@ export class Workbench {
     );
   }
 
+  /** Load rows of a table of Postgres, all of one source and day; `sealed` returns the file for them. */
+  async loadRows(rows: readonly SelectedRow[]): Promise<void> {
+    const columns = COLUMNS.map((column) => `"${column}" VARCHAR`).join(', ');
+    await this.connection.run(`CREATE TABLE IF NOT EXISTS day_rows (${columns})`);
+    await this.append(
+      'day_rows',
+      COLUMNS.map((_column, index) => rows.map((row) => row[index] ?? null)),
+    );
+  }
+
+  /** Plan the one file of a source and day. */
+  sealed(source: string, day: string): PlannedFile {
+    const typed = COLUMNS.map((column) => {
+      if (TIMES.has(column)) return `make_timestamp_ms(CAST("${column}" AS BIGINT)) AS "${column}"`;
+      return OBJECTS.has(column) ? `CAST("${column}" AS JSON) AS "${column}"` : `"${column}"`;
+    });
+    const { name } = this.planned({ source, day }, '');
+    return {
+      name: join(dirname(name), 'sealed.parquet'),
+      source,
+      day,
+      query: `SELECT ${typed.join(', ')} FROM day_rows`,
+    };
+  }
+
   /** Plan a file of these files' events, all of one source and day. @param condition - SQL for those that stay */
   async merged(files: readonly LogFile[], condition = 'true', columns = COLUMN_LIST): Promise<PlannedFile> {
     const { source = '', day = '' } = files[0] ?? {};
@@ -166,7 +193,7 @@ export class Workbench {
     return { name: `${folder}/${this.token()}.parquet`, source, day, query };
   }
 
-  private async append(table: string, columns: readonly (readonly string[])[]): Promise<void> {
+  private async append(table: string, columns: readonly (readonly (string | null)[])[]): Promise<void> {
     const { DuckDBDataChunk, VARCHAR } = await duckdb();
     const appender = await this.connection.createAppender(table);
     const rows = columns[0]?.length ?? 0;

@@ -1,7 +1,7 @@
 import { isoTime } from '../../kernel/timestamp.ts';
 import type { Message } from '../../message.ts';
 import type { MessageType } from '../../message-types.ts';
-import type { FileLog, IntegrationCount, SelectedEvent, Selection } from '../event-log.ts';
+import type { FileLog, IntegrationCount, SelectedEvent, SelectedRow, Selection } from '../event-log.ts';
 import type { LogFiles } from './files.ts';
 import { Workbench } from './parquet.ts';
 import { loadTail, parsed } from './scan.ts';
@@ -17,12 +17,6 @@ export const selectedColumns = (text: (json: string) => string, millis: (timesta
     ...['message_id', 'type', 'event', 'user_id', 'anonymous_id', 'previous_id', 'group_id', 'name'],
     ...[millis('"timestamp"'), millis('received_at'), ...['properties', 'traits', 'context', 'rest'].map(text)],
   ].join(', ');
-
-type Text = string | null;
-export type SelectedRow = readonly [
-  ...[messageId: string, type: string, event: Text, userId: Text, anonymousId: Text, previousId: Text, groupId: Text],
-  ...[name: Text, timestamp: string, receivedAt: string, properties: Text, traits: Text, context: Text, rest: Text],
-];
 
 /** Return the message of a row: its body as it was, but for `context.replay` and the order of its keys. */
 export function replayedMessage(row: SelectedRow): Message {
@@ -150,5 +144,5 @@ export async function countInFiles(
     bench.rows(`SELECT CAST(json_extract(rest, '$.integrations') AS varchar), count(*)
       FROM ${events} WHERE ${conditionOf(selection)} GROUP BY 1`),
   );
-  return (rows ?? []).map(([integrations, events]) => [integrations as Text, Number(events)]);
+  return (rows ?? []).map(([integrations, events]) => [integrations as string | null, Number(events)]);
 }

@@ -8,7 +8,7 @@ import type { StoreContext } from '../context.ts';
 import type { Database } from '../database.ts';
 import { dropDays, firstDay, prepareDays, sizeOfDays } from './event-days.ts';
 import { eventsSince, scanEvents } from './event-reading.ts';
-import { countEvents, selectEvents } from './event-selection.ts';
+import { countEvents, groupsBetween, rowsOfDay, selectEvents } from './event-selection.ts';
 import { EVENTS_SCHEMA } from './event-writing.ts';
 
 /** @param during - runs work that closing waits for */
@@ -20,6 +20,8 @@ export function tableLog({ db, url }: StoreContext, during: <T>(work: () => Prom
     dropBefore: (day) => during(() => dropDays(db, day)),
     since: (place, now) => during(() => eventsSince(db, place, now)),
     select: (...given) => during(() => selectEvents(db, ...given)),
+    groups: (...given) => during(() => groupsBetween(db, ...given)),
+    rows: (...given) => during(() => rowsOfDay(db, ...given)),
     count: (...given) => during(() => countEvents(db, ...given)),
     scan: (wanted, now, signal, ...given) => during(() => scanEvents({ url, now, signal }, wanted, ...given)),
     forget: (ids, sources, until) => during(() => forget(db, ids, sources, until)),

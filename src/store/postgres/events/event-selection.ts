@@ -1,6 +1,6 @@
 import { dayOf } from '../../../kernel/timestamp.ts';
-import type { IntegrationCount, SelectedEvent, Selection } from '../../event-log.ts';
-import { replayedMessage, type SelectedRow, selectedColumns } from '../../events/selection.ts';
+import type { IntegrationCount, SelectedEvent, SelectedRow, Selection } from '../../event-log.ts';
+import { replayedMessage, selectedColumns } from '../../events/selection.ts';
 import { text } from '../arrays.ts';
 import type { Database } from '../database.ts';
 
@@ -33,6 +33,18 @@ export async function selectEvents(
   const rows = await db.patient<[string, ...SelectedRow]>(NEXT, given);
   return rows.map(([place, ...row]) => ({ place, message: () => replayedMessage(row) }));
 }
+
+const ROWS = `SELECT seq::text, ${COLUMNS} FROM rollcall.event
+  WHERE day = $1::date AND source = $2 AND seq > $3::bigint ORDER BY seq LIMIT $4::int`;
+
+export const rowsOfDay = (db: Database, source: string, day: string, after: string, limit: number) =>
+  db.patient<[string, ...SelectedRow]>(ROWS, [day, source, after, limit]);
+
+export const groupsBetween = (db: Database, after: string, upTo: string) =>
+  db.patient<[string, string]>(
+    'SELECT DISTINCT day::text, source FROM rollcall.event WHERE day > $1::date AND day <= $2::date ORDER BY 1, 2',
+    [after, upTo],
+  );
 
 const COUNT = `SELECT (rest -> 'integrations')::text, count(*)::int FROM rollcall.event
   WHERE ${CONDITION} AND day BETWEEN $5::date AND $6::date AND source = ANY ($7::text[]) GROUP BY 1`;

@@ -1,0 +1,92 @@
+import type { Clock } from '../kernel/clock.ts';
+import { dayOf } from '../kernel/timestamp.ts';
+import type { LogFile, TableLog } from '../store/event-log.ts';
+import type { LogFiles } from '../store/events/files.ts';
+import { Workbench } from '../store/events/parquet.ts';
+import { type Erasure, eraseFrom } from './erasure.ts';
+
+const DAY = 86_400_000;
+/** Longer than any transaction that writes events, in milliseconds, with clocks that differ. */
+const LATEST = 3_600_000;
+const PAGE = 5_000;
+const FIRST = '0001-01-01';
+
+/**
+ * Copies of a table's ended days in a bucket, one file for each source and day. Each has one name for good, so that
+ * writing it again doubles nothing. All of it happens under the lease of the event log.
+ */
+export class DayCopies {
+  private readonly log: TableLog;
+  private readonly files: LogFiles;
+  private readonly copies: NonNullable<LogFiles['copies']>;
+  private readonly clock: Pick<Clock, 'now' | 'token'>;
+
+  /** Null if the files are in no bucket. */
+  static of(log: TableLog, files: LogFiles, clock: Pick<Clock, 'now' | 'token'>): DayCopies | null {
+    return files.copies && new DayCopies(log, files, files.copies, clock);
+  }
+
+  private constructor(
+    log: TableLog,
+    files: LogFiles,
+    copies: NonNullable<LogFiles['copies']>,
+    clock: Pick<Clock, 'now' | 'token'>,
+  ) {
+    this.log = log;
+    this.files = files;
+    this.copies = copies;
+    this.clock = clock;
+  }
+
+  /** Copy the days that have ended since the last one that was copied. */
+  async copy(): Promise<void> {
+    const last = dayOf(this.clock.now() - LATEST - DAY);
+    const copied = (await this.copies.until()) ?? FIRST;
+    if (copied >= last) return;
+    const groups = await this.log.groups(copied, last);
+    for (const [day, sources] of Map.groupBy(groups, ([day]) => day)) {
+      for (const [, source] of sources) await this.write(source, day);
+      await this.copies.setUntil(day);
+    }
+    await this.copies.setUntil(last);
+    await this.copies.clear();
+  }
+
+  /** Drop copies of events received before this day. */
+  async dropBefore(day: string): Promise<void> {
+    const old = (await this.all()).filter((file) => file.day < day);
+    await this.files.remove(old.map(({ name }) => name));
+  }
+
+  async erase(requests: readonly Erasure[]): Promise<void> {
+    const { files, copies, clock } = this;
+    // Another machine may have written other files of the same names.
+    await copies.clear();
+    await eraseFrom(files, clock, await this.all(), requests, async (bench, planned, { name }) => {
+      const left = await bench.write([{ ...planned, name }]);
+      if (left.length === 0) await files.remove([name]);
+    });
+    await copies.clear();
+  }
+
+  private async write(source: string, day: string): Promise<void> {
+    const bench = await Workbench.open(this.files, () => this.clock.token(12));
+    try {
+      for (let after: string | null = '0'; after !== null; ) {
+        const rows = await this.log.rows(source, day, after, PAGE);
+        await bench.loadRows(rows.map(([, ...row]) => row));
+        after = rows.at(-1)?.[0] ?? null;
+      }
+      await bench.write([bench.sealed(source, day)]);
+    } finally {
+      await bench.close();
+    }
+  }
+
+  private async all(): Promise<readonly LogFile[]> {
+    return (await this.copies.list()).flatMap(({ name, bytes }) => {
+      const [, source, day] = /^source=([^/]+)\/day=([\d-]+)\/[^/]+\.parquet$/.exec(name) ?? [];
+      return source && day ? [{ name, bytes, source: decodeURIComponent(source), day, events: 0 }] : [];
+    });
+  }
+}
