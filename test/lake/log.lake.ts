@@ -78,7 +78,7 @@ const ENGINES: Readonly<Record<string, Engine>> = {
         ? statementOf('ClickHouse')
             .replace('https://s3.eu-central-1.amazonaws.com/bucket/rollcall/events', path.replace('s3:/', endpoint))
             .replace("'KEY', 'SECRET'", "'KEY', 's3cret-s3cret'")
-        : statementOf('ClickHouse').replace(/s3\('[^']*events(.*?)', 'KEY', 'SECRET', /, `file('${path}$1', `),
+        : statementOf('ClickHouse').replace(/s3\(\s*'[^']*events(.*?)', 'KEY', 'SECRET', /, `file('${path}$1', `),
     ],
   },
   spark: {
