@@ -4,7 +4,7 @@ import { failpoint } from '../kernel/failpoint.ts';
 import { waitForLease } from '../kernel/keep-lease.ts';
 import { dayOf } from '../kernel/timestamp.ts';
 import type { ErasedIds, IdentityLinks } from '../store/deleted-ids.ts';
-import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState } from '../store/event-log.ts';
+import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState, type TableLog } from '../store/event-log.ts';
 import { erasingIn, linksInFiles } from '../store/events/erasing.ts';
 import type { LogFiles } from '../store/events/files.ts';
 import { Workbench } from '../store/events/parquet.ts';
@@ -115,7 +115,7 @@ export class EventLogKeeper {
     const at = clock.now();
     if (events.kind === 'table') {
       for (const { ids, sources } of requests) await events.forget(ids, sources);
-      const copies = DayCopies.of(events, files, clock);
+      const copies = this.copiesOf(events);
       if (copies && !(await this.leased(() => copies.erase(requests), PATIENCE))) throw busy();
       return noteInTable(files, requests, await hashKey(), at);
     }
@@ -182,6 +182,11 @@ export class EventLogKeeper {
     }, 'Could not maintain the event log; retrying');
   }
 
+  private copiesOf(log: TableLog): DayCopies | null {
+    const { files, clock, log: logger } = this.parts;
+    return DayCopies.of({ log, files, clock, logger, claim: () => this.claim() });
+  }
+
   private today(): string {
     return dayOf(this.parts.clock.now());
   }
@@ -195,8 +200,6 @@ export class EventLogKeeper {
     const { files, store, live } = this.parts;
     const onErased = () => live.rebuildAll();
     if (events.kind === 'table') {
-      // A process that was killed may have left copies that name deleted users.
-      await files.copies?.clear();
       await applyToRestored(files, events, () => store.hashKey(), onErased);
       this.isRestored = true;
       return;
@@ -215,7 +218,7 @@ export class EventLogKeeper {
   }
 
   private async lookAfterDays(): Promise<void> {
-    const { clock, store, keep, files } = this.parts;
+    const { clock, store, keep } = this.parts;
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return;
     const { events } = store;
     const before = dayOf(clock.now() - keep());
@@ -224,7 +227,7 @@ export class EventLogKeeper {
       const done = await this.leased(async () => {
         await events.prepare(clock.now(), keep());
         if (mayDrop) await events.dropBefore(before);
-        const copies = DayCopies.of(events, files, clock);
+        const copies = this.copiesOf(events);
         await copies?.copy();
         if (mayDrop) await copies?.dropBefore(before);
       });
@@ -254,7 +257,10 @@ export class EventLogKeeper {
   private withLease(work: (sealed: Sealed) => Promise<void>, patience = 0): Promise<boolean> {
     const { store, files, clock } = this.parts;
     const log = store.events as FileLog;
-    return this.leased((fence) => work({ log, files, clock, fence }), patience);
+    return this.leased(async (fence) => {
+      await this.claim();
+      await work({ log, files, clock, fence });
+    }, patience);
   }
 
   /** Resolves to false, without doing the work, if another process holds the lease. */
@@ -263,7 +269,6 @@ export class EventLogKeeper {
     const lease = await waitForLease(store, clock, EVENT_LOG_LEASE, { patience, askEvery: ASK_EVERY });
     if (!lease) return false;
     try {
-      await this.claim();
       await work(lease.fence);
       return true;
     } finally {

@@ -1,10 +1,19 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import * as z from 'zod';
 import type { BucketConfig } from '../../config/config.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
-import { folderFiles, gone, type LogFiles, type LogWriter, NOTES, type SizedFile, WORK } from '../events/files.ts';
+import {
+  folderFiles,
+  gone,
+  type LogFiles,
+  type LogWriter,
+  NOTES,
+  SEALED,
+  type SizedFile,
+  WORK,
+} from '../events/files.ts';
 import { Bucket } from './bucket.ts';
 
 /** The object that says whose log it is. Its age shows if the writer is alive. */
@@ -29,9 +38,8 @@ const owner = z.object({ store: z.string(), writer: z.string() });
 
 interface Held {
   readonly writer: LogWriter;
-  readonly etag: string;
   /** By the steady clock. */
-  readonly at: number;
+  readonly since: number;
 }
 
 /** Files in a bucket. A folder holds copies of those that were used lately, up to `maxBytes` unless more are in use. */
@@ -43,7 +51,7 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
   let held: Held | null = null;
 
   async function claim(writer: LogWriter): Promise<void> {
-    if (held !== null && systemClock.monotonic() - held.at < RENEW_AFTER) return;
+    if (held !== null && systemClock.monotonic() - held.since < RENEW_AFTER) return;
     const id = writer.isShared ? '' : await ownWriter(folder);
     const known = await bucket.text(OWNER);
     const before = known === null ? null : owner.safeParse(jsonOf(known.text)).data;
@@ -53,18 +61,18 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
         `${place} has the log of another store (${before.store}). Name another prefix in eventLog.path.`,
       );
     if (known && before && before.writer !== id && known.age < TTL) throw taken(place);
-    const at = systemClock.monotonic();
-    const etag = await bucket.putText(OWNER, JSON.stringify({ store: writer.store, writer: id }), known?.etag ?? null);
+    const since = systemClock.monotonic();
+    const text = JSON.stringify({ store: writer.store, writer: id });
+    const isWritten = await bucket.putText(OWNER, text, known?.etag ?? null);
     // Processes that share the store renew at the same time.
-    if (etag === null && (await bucket.text(OWNER))?.text !== JSON.stringify({ store: writer.store, writer: id }))
-      throw taken(place);
-    held = { writer, etag: etag ?? '', at };
+    if (!isWritten && (await bucket.text(OWNER))?.text !== text) throw taken(place);
+    held = { writer, since };
   }
 
   /** A copy of an object, which is there at once or not at all. */
   async function download({ name, bytes }: SizedFile): Promise<'missing' | 'size' | null> {
     await mkdir(at(WORK), { recursive: true });
-    const draft = join(folder, WORK, `${systemClock.token(8)}.part`);
+    const draft = join(folder, WORK, `${basename(name)}.${systemClock.token(8)}`);
     try {
       const found = await bucket.checksum(name, draft);
       if (found === null) return 'missing';
@@ -80,7 +88,7 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
   async function replaceText(name: string, change: (before: string) => string): Promise<void> {
     for (let tries = 1; tries <= TRIES; tries += 1) {
       const known = await bucket.text(name);
-      if ((await bucket.putText(name, change(known?.text ?? ''), known?.etag ?? null)) !== null) return;
+      if (await bucket.putText(name, change(known?.text ?? ''), known?.etag ?? null)) return;
     }
     throw new RollcallError('bucket_failed', `${bucket.place(name)} keeps changing.`);
   }
@@ -135,20 +143,19 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
       async setUntil(day) {
         await replaceText(COPIED, () => JSON.stringify({ until: day }));
       },
-      clear: async () => local.remove((await copiesIn(folder)).map(({ name }) => name)),
+      clear: async () => local.remove([...(await copiesIn(folder)).map(({ name }) => name), SEALED]),
     },
     notes: async () => (await bucket.text(NOTES))?.text ?? '',
     note: (text) => replaceText(NOTES, (before) => before + text),
     async examine() {
       const began = systemClock.monotonic();
       const name = `test-${systemClock.token(8)}`;
-      const etag = await bucket.putText(name, name, null);
+      await bucket.putText(name, name, null);
       const isKept = (await bucket.text(name))?.text === name;
-      const isGuarded = (await bucket.putText(name, '', null)) === null;
+      const isGuarded = !(await bucket.putText(name, '', null));
       await bucket.remove(name);
       const ms = Math.round(systemClock.monotonic() - began);
-      if (etag === null || !isKept)
-        return [{ state: 'failed', message: `${place} does not keep what is written to it` }];
+      if (!isKept) return [{ state: 'failed', message: `${place} does not keep what is written to it` }];
       return isGuarded
         ? [{ state: 'ok', message: `${place} can be written and read: ${ms} ms for five requests` }]
         : [

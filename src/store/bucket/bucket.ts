@@ -12,9 +12,11 @@ import { backoff } from '../../kernel/retry.ts';
 import type { BucketTraffic } from '../events/files.ts';
 
 /** Milliseconds without a byte after which a request is given up. */
-const SILENCE = 20_000;
+const SILENCE = 10_000;
 /** Tries of a request, and the base and cap of the waits between them in milliseconds. */
 const TRIES = 5;
+/** Milliseconds after a request that failed for good in which others are tried once: a stop must not take minutes. */
+const AWAY = 30_000;
 const WAIT = { base: 200, cap: 5_000 };
 const AGAIN: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
 /** Characters of an answer that is an error. */
@@ -59,6 +61,7 @@ export class Bucket {
     ...{ headersTimeout: SILENCE, bodyTimeout: SILENCE, connect: { timeout: SILENCE / 2 } },
   });
 
+  private awayUntil = 0;
   readonly traffic: BucketTraffic = { requests: { ok: 0, retried: 0, failed: 0 }, bytes: { sent: 0, received: 0 } };
 
   constructor(config: BucketConfig) {
@@ -82,21 +85,20 @@ export class Bucket {
   }
 
   /**
-   * Write a text if the object still is as it was read; null if not.
+   * Write a text if the object still is as it was read; false if not.
    *
    * @param before - its ETag then; null if there was no such object
-   * @returns its new ETag
    */
-  putText(key: string, text: string, before: string | null): Promise<string | null> {
+  putText(key: string, text: string, before: string | null): Promise<boolean> {
     const condition = before === null ? { 'if-none-match': '*' } : { 'if-match': before };
     const sha256 = createHash('sha256').update(text).digest('hex');
     const call: Call = {
       ...{ method: 'PUT', key, body: () => text, expected: [...CONFLICT, NOT_FOUND] },
       headers: { ...condition, 'x-amz-content-sha256': sha256 },
     };
-    return this.send(call, async ({ statusCode, headers, body }) => {
+    return this.send(call, async ({ statusCode, body }) => {
       await body.dump();
-      return statusCode < 300 ? String(headers['etag']) : null;
+      return statusCode < 300;
     });
   }
 
@@ -167,12 +169,16 @@ export class Bucket {
       try {
         const result = await this.once(call, read);
         requests.ok += 1;
+        this.awayUntil = 0;
         return result;
       } catch (error) {
-        const isFinal = error instanceof RollcallError || tries === TRIES;
+        const isFinal = error instanceof RollcallError || tries === TRIES || systemClock.monotonic() < this.awayUntil;
         requests[isFinal ? 'failed' : 'retried'] += 1;
         if (error instanceof RollcallError) throw error;
-        if (isFinal) throw this.failed(call, error instanceof Error ? error.message : String(error));
+        if (isFinal) {
+          this.awayUntil = systemClock.monotonic() + AWAY;
+          throw this.failed(call, error instanceof Error ? error.message : String(error));
+        }
       }
       await systemClock.sleep(backoff(tries, systemClock.random(), WAIT.base, WAIT.cap));
     }

@@ -5,6 +5,8 @@ import type { LogFile } from '../event-log.ts';
 
 /** Folder of unfinished files, and of data that does not fit into memory. */
 export const WORK = '.work';
+/** The file of a table's source and day. */
+export const SEALED = 'sealed.parquet';
 /** The file of `note` and `notes`. */
 export const NOTES = 'deletions.jsonl';
 
@@ -26,7 +28,7 @@ interface DayFiles {
   /** The last day that was copied; null if none was. */
   until(): Promise<string | null>;
   setUntil(day: string): Promise<void>;
-  /** Remove what the folder has of them. */
+  /** Remove what the folder has of them, whole or not. */
   clear(): Promise<void>;
 }
 
@@ -85,9 +87,11 @@ export function folderFiles(folder: string): LogFiles {
     },
     isThere: async (name) => (await sizeOf(name)) !== null,
     async remove(names) {
+      const drafts = (await readdir(at(WORK)).catch(gone)) ?? [];
       for (const name of names) {
         await rm(at(name), { force: true });
-        await rm(join(folder, WORK, basename(name)), { force: true });
+        for (const draft of drafts)
+          if (draft.startsWith(basename(name))) await rm(join(folder, WORK, draft), { force: true });
       }
     },
     async fault({ name, bytes }) {

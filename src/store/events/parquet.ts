@@ -5,7 +5,7 @@ import type { AttachedDatabase } from '../../duckdb.ts';
 import { failpoint } from '../../kernel/failpoint.ts';
 import type { LogFile, SelectedRow, TailPart } from '../event-log.ts';
 import { COLUMNS, eventsOf } from './columns.ts';
-import { type LogFiles, WORK } from './files.ts';
+import { type LogFiles, SEALED, WORK } from './files.ts';
 import { readable } from './readable.ts';
 
 /** Beyond this, DuckDB writes to disk: sealing must leave the machine to collection. */
@@ -130,7 +130,7 @@ export class Workbench {
     });
     const { name } = this.planned({ source, day }, '');
     return {
-      name: join(dirname(name), 'sealed.parquet'),
+      name: join(dirname(name), SEALED),
       source,
       day,
       query: `SELECT ${typed.join(', ')} FROM day_rows`,
