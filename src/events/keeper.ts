@@ -171,6 +171,8 @@ export class EventLogKeeper {
       const { events } = store;
       if (!this.isRestored) await this.restore(events);
       if (events.kind === 'table') return this.lookAfterDays();
+      // Also while there is nothing to do: a silent writer counts as dead.
+      await this.claim();
       await this.lookAfterDays();
       const state = await events.state();
       if (isDue(state, store.time.now())) await this.withLease((sealed) => sealTail(sealed));

@@ -22,6 +22,8 @@ async function inBucket(t: Parameters<typeof keptLog>[0], cacheBytes = 1e9) {
 
 t.test('seals into the bucket, and reads from there what is not in the folder', async (t) => {
   const { s3, keeper, another, add, query, log, folder } = await inBucket(t);
+  await another().start();
+  t.ok(s3.objects.has('some/log/log.json'), 'a writer shows itself although it has nothing to write');
   await keeper.insist();
   await add({ id: '1', event: 'A', userId: 'u', source: "other shop/ü+'" });
   await another().stop();
@@ -139,6 +141,11 @@ t.test('refuses a bucket without the log, or with that of another store', async 
   await another().stop();
   const beside = join(folder, 'other');
   mkdirSync(beside);
+  const nowhere = await keptLog(t, { bucket: { ...bucket, bucket: 'none' }, folder: beside });
+  await nowhere.keeper.insist();
+  t.match(nowhere.warnings, [
+    { err: { message: /^PUT s3:\/\/none\/some\/log\/log\.json at .* failed: 404 NoSuchBucket\.$/ } },
+  ]);
   const other = await keptLog(t, { bucket, folder: beside });
   await t.rejects(other.keeper.insist(), { code: 'event_log_taken', message: /the log of another store/ });
   await other.add({ id: '2', event: 'A', userId: 'u' });

@@ -84,6 +84,7 @@ export async function startS3(t: Pick<Test, 'teardown'>, { pageSize = 1_000 } = 
     const sha256 = headers['x-amz-content-sha256'];
     if (method === 'PUT' && sha256 !== 'UNSIGNED-PAYLOAD' && sha256 !== createHash('sha256').update(body).digest('hex'))
       return refuse(response, 400, 'XAmzContentSHA256Mismatch');
+    if (!url.pathname.startsWith('/bucket')) return refuse(response, 404, 'NoSuchBucket');
     const known = objects.get(key);
     if (url.searchParams.has('list-type')) return void response.end(listed(url.searchParams));
     if (method === 'PUT') {

@@ -90,10 +90,11 @@ export class Bucket {
    * @param before - its ETag then; null if there was no such object
    */
   putText(key: string, text: string, before: string | null): Promise<boolean> {
-    const condition = before === null ? { 'if-none-match': '*' } : { 'if-match': before };
+    const [condition, expected] =
+      before === null ? [{ 'if-none-match': '*' }, CONFLICT] : [{ 'if-match': before }, [...CONFLICT, NOT_FOUND]];
     const sha256 = createHash('sha256').update(text).digest('hex');
     const call: Call = {
-      ...{ method: 'PUT', key, body: () => text, expected: [...CONFLICT, NOT_FOUND] },
+      ...{ method: 'PUT', key, body: () => text, expected },
       headers: { ...condition, 'x-amz-content-sha256': sha256 },
     };
     return this.send(call, async ({ statusCode, body }) => {
