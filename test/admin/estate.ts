@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { ADMIN } from '../helpers/admin.ts';
+import { fillSqlite } from '../helpers/fill-store.ts';
 
 /** A service in all the states that its pages must show, on real sockets and files. */
 export interface Estate {
@@ -24,6 +25,8 @@ export interface EstateOptions {
   /** Besides those with a behaviour of their own. */
   readonly destinations?: number;
   readonly audiences?: number;
+  /** Rows of a store that are there before it starts. */
+  readonly filled?: { readonly attempts: number; readonly letters: number };
   /** None of what is configured otherwise. */
   readonly empty?: boolean;
 }
@@ -53,7 +56,16 @@ export async function startEstate(folder: string, options: EstateOptions = {}): 
   const hooks = await receiver.listen({ host: '127.0.0.1', port: 0 });
   const config = configuration(folder, hooks, options);
   const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', folder, env: {} });
-  const app = await App.create(parsed, { log: pino({ level: process.env['ESTATE_LOG'] ?? 'silent' }) });
+  const open = () => App.create(parsed, { log: pino({ level: process.env['ESTATE_LOG'] ?? 'silent' }) });
+  if (options.filled) {
+    await (await open()).close();
+    const rank = ({ name }: { readonly name: string }) => ['old', 'billing'].toReversed().indexOf(name);
+    const endpoints = parsed.destinations
+      .toSorted((one, other) => rank(other) - rank(one))
+      .flatMap(({ name, endpoints }) => endpoints.map(({ id }) => [name, id] as const));
+    fillSqlite(join(folder, 'rollcall.db'), { endpoints, ...options.filled });
+  }
+  const app = await open();
   await app.start({ collect: true, schedules: false });
   const address = app.address as string;
   return {
@@ -77,10 +89,10 @@ export async function startEstate(folder: string, options: EstateOptions = {}): 
 }
 
 function configuration(folder: string, hooks: string, options: EstateOptions) {
-  const { admin = ADMIN, destinations = 0, audiences = 0, empty = false } = options;
+  const { admin = ADMIN, destinations = 0, audiences = 0, empty = false, filled } = options;
   const sources = ['shop', 'personas', 'spare'].map((id) => ({ id, writeKey: `WK_${id}` }));
   const base = {
-    store: 'sqlite::memory:',
+    store: filled ? 'sqlite:./rollcall.db' : 'sqlite::memory:',
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
     messages: { keep: '1d' },
