@@ -47,6 +47,41 @@ t.test('imports only existing files, and makes no markup of text', async (t) => 
   }
 });
 
+t.test('takes no first page of a list for all of it', async (t) => {
+  const estate = await startEstate(t.testdir(), { empty: true });
+  t.teardown(() => estate.close());
+  const { paths } = (await (
+    await fetch(`${estate.address}/api/v1/openapi.json`, { headers: AS_ADMIN })
+  ).json()) as Paths;
+  const lists = Object.entries(paths).flatMap(([path, { get }]) =>
+    get?.responses['200']?.content?.['application/json']?.schema?.properties?.['next'] ? [path.replace(V1, '')] : [],
+  );
+  t.ok(lists.length > 10, `${lists.length} lists`);
+  const { files } = readPageFiles();
+  for (const [name, { plain }] of files) {
+    const asked = [...String(plain).matchAll(/\b(?:useData|get)\((?:addressOf\()?['"`](\/[\w/-]*)/g)].map(
+      ([, path]) => path,
+    );
+    t.same(
+      asked.filter((path) => lists.includes(path ?? '')),
+      [],
+      `${name} gets lists by useRows or useAll`,
+    );
+  }
+});
+
+interface Paths {
+  paths: Record<
+    string,
+    {
+      get?: {
+        responses: Record<string, { content?: Record<string, { schema?: { properties?: Record<string, unknown> } }> }>;
+      };
+    }
+  >;
+}
+const V1 = '/api/v1';
+
 const isRefusing = async ({ app }: Estate, name: string) =>
   (await app.store.endpoints()).some(({ destination, refusal }) => destination === name && Boolean(refusal?.since));
 

@@ -1,7 +1,7 @@
 import { duration } from './format.js';
 import { html } from './html.js';
 import { addressOf } from './router.js';
-import { Empty, State, Table, Time } from './ui.js';
+import { State, Table, Time } from './ui.js';
 
 /**
  * A table of attempts and their answers.
@@ -10,7 +10,6 @@ import { Empty, State, Table, Time } from './ui.js';
  *   common, which is not repeated in each row
  */
 export function Attempts({ attempts, caption = 'Attempts, last logged first', of = 'message' }) {
-  if (attempts.length === 0) return html`<${Empty} title="No attempt is logged." />`;
   const columns = [
     WHEN,
     ...(of === 'message' ? [] : [MESSAGE]),

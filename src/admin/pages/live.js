@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get } from './api.js';
+import { addressOf } from './router.js';
 
 /**
  * Data that stays current: fetched once, and again whenever an event names one of its topics. The old data stays on the
@@ -30,15 +31,20 @@ const watchers = new Set();
 let connection = 'connecting';
 /** @type {EventSource | null} */
 let stream = null;
-/** @type {Set<string>} */
-const missed = new Set();
+let isSignedIn = false;
 
-/** Open the stream of events. It reconnects automatically. */
+/**
+ * Open the stream of events. It reconnects automatically. A hidden page has none: a browser opens six connections to a service,
+ * for all of its pages.
+ */
 export function connect() {
+  isSignedIn = true;
   stream?.close();
+  stream = null;
+  if (document.hidden) return;
   stream = new EventSource('/api/v1/events');
   stream.onopen = () => {
-    const missedSome = isWithoutEvents();
+    const missedSome = connection !== 'connecting';
     become('live');
     if (missedSome) tell(null);
   };
@@ -52,6 +58,7 @@ export function connect() {
 }
 
 export function disconnect() {
+  isSignedIn = false;
   stream?.close();
   stream = null;
   cache.clear();
@@ -60,21 +67,18 @@ export function disconnect() {
 const isWithoutEvents = () => connection === 'lost' || connection === 'polling';
 
 setInterval(() => {
-  if (isWithoutEvents()) tell(null);
+  // The icon of a hidden page still shows that something needs a person.
+  if (document.hidden) tell(new Set(['overview']));
+  else if (isWithoutEvents()) tell(null);
   // A stream that was refused, for example after a restart with another token, does not reconnect automatically.
   if (stream?.readyState === EventSource.CLOSED) connect();
 }, POLL);
 
 /** @param {{ topics?: string[] }} event */
-function heard({ topics = [] }) {
-  if (document.hidden) for (const topic of topics) missed.add(topic);
-  else tell(new Set(topics));
-}
+const heard = ({ topics = [] }) => tell(new Set(topics));
 
 document.addEventListener('visibilitychange', () => {
-  if (document.hidden || missed.size === 0) return;
-  tell(new Set(missed));
-  missed.clear();
+  if (isSignedIn) connect();
 });
 
 /** @param {ReadonlySet<string> | null} topics - null for all */
@@ -113,25 +117,35 @@ export function refreshAll() {
  * @property {() => void} reload
  */
 
+/** @typedef {{ rows: number, pages: number }} Walk - the rows wanted of a list, and the most pages to fetch for them */
+
 /**
+ * One answer. Of a list that is answered in pages, `walk` fetches page after page.
+ *
  * @param {string | null} path - below /api/v1; null fetches nothing
  * @param {readonly string[]} [topics] - topics of events after which it is fetched again
+ * @param {Walk | null} [walk]
  * @returns {Live<any>}
  */
-export function useData(path, topics = []) {
+export function useData(path, topics = [], walk = null) {
+  const key = walk === null ? path : `${path} ${walk.rows} ${walk.pages}`;
   const [state, setState] = useState(() => ({
-    path,
-    data: path === null ? null : (cache.get(path) ?? null),
+    ...{ path, key },
+    data: key === null ? null : (cache.get(key) ?? null),
     error: null,
   }));
   const reload = useRef(() => {});
   const wanted = topics.join();
   useEffect(() => {
-    if (path === null) return;
-    if (cache.has(path)) setState({ path, data: cache.get(path), error: null });
-    const question = questionOf(path);
+    if (path === null || key === null) return;
+    if (cache.has(key)) setState({ path, key, data: cache.get(key), error: null });
+    const question = questionOf(key, path, walk);
     const leave = question.join((next) =>
-      setState((last) => ({ path, data: next.data ?? last.data, error: next.error })),
+      setState((last) => {
+        // A search that begins again takes no rows away before it has found as many.
+        const isBehind = next.data?.busy && last.path === path && last.data?.data.length > next.data.data.length;
+        return isBehind ? last : { path, key, data: next.data ?? last.data, error: next.error };
+      }),
     );
     const names = wanted.split(',');
     /** @param {ReadonlySet<string> | null} topics */
@@ -145,30 +159,54 @@ export function useData(path, topics = []) {
       readers.delete(listener);
       leave();
     };
-  }, [path, wanted]);
-  return { data: state.data, error: state.error, stale: state.path !== path, reload: () => reload.current() };
+  }, [key, wanted]);
+  return { data: state.data, error: state.error, stale: state.key !== key, reload: () => reload.current() };
+}
+
+/** The most rows of one page of the API. */
+const MOST = 500;
+
+/**
+ * Fetch pages until there are enough rows, or no more. Each covers a bounded part of the store, and may be empty.
+ *
+ * @param {string} path @param {Walk} walk @param {AbortSignal} signal @param {(found: any) => void} show
+ */
+async function fetchRows(path, { rows: enough, pages }, signal, show) {
+  const [base = '', query] = path.split('?');
+  const given = { limit: Math.min(MOST, enough), ...Object.fromEntries(new URLSearchParams(query)) };
+  /** @type {any[]} */
+  let rows = [];
+  let cursor = null;
+  for (let asked = 0; asked < pages; asked += 1) {
+    const { data, next } = await get(addressOf(base, { ...given, cursor }), signal);
+    rows = [...rows, ...data];
+    cursor = next;
+    if (next === null || rows.length >= enough) break;
+    if (data.length > 0) show({ data: rows, next, busy: true });
+  }
+  return { data: rows, next: cursor, busy: false };
 }
 
 /** @typedef {(answer: { data: any, error: any }) => void} OnAnswer */
 /** @typedef {{ ask: () => void, join: (onAnswer: OnAnswer) => () => void }} Question */
 
-/** Shared requests by path, since several parts of a page may show the same. @type {Map<string, Question>} */
+/** Shared requests by key, since several parts of a page may show the same. @type {Map<string, Question>} */
 const questions = new Map();
 
-/** @param {string} path @returns {Question} */
-function questionOf(path) {
-  const question = questions.get(path) ?? createQuestion(path);
-  questions.set(path, question);
+/** @param {string} key @param {string} path @param {Walk | null} walk @returns {Question} */
+function questionOf(key, path, walk) {
+  const question = questions.get(key) ?? createQuestion(key, path, walk);
+  questions.set(key, question);
   return question;
 }
 
 /**
  * Fetches on demand, one request at a time and not more often than the pace.
  *
- * @param {string} path
+ * @param {string} key @param {string} path @param {Walk | null} walk
  * @returns {Question}
  */
-function createQuestion(path) {
+function createQuestion(key, path, walk) {
   const ending = new AbortController();
   /** @type {Set<OnAnswer>} */
   const listeners = new Set();
@@ -177,21 +215,29 @@ function createQuestion(path) {
     if (asking) again = true;
     else if (!timer) timer = setTimeout(read, Math.max(0, next - performance.now()));
   };
+  /** @param {{ data: any, error: any }} answer */
+  const tellAll = (answer) => {
+    for (const listener of listeners) listener(answer);
+  };
+  const fetched = () =>
+    walk === null
+      ? get(path, ending.signal)
+      : fetchRows(path, walk, ending.signal, (data) => tellAll({ data, error: null }));
   const read = async () => {
     [asking, again, timer] = [true, false, 0];
     const begun = performance.now();
     /** @type {{ data: any, error: any }} */
-    const answer = await get(path, ending.signal).then(
+    const answer = await fetched().then(
       (data) => ({ data, error: null }),
       (error) => ({ data: null, error }),
     );
     asking = false;
-    const pause = (performance.now() - begun) / SHARE;
-    next = begun + Math.min(SLOWEST_PACE, Math.max(PACE, pause));
+    const pause = Math.max(PACE, (performance.now() - begun) / SHARE);
+    next = begun + (walk === null ? Math.min(SLOWEST_PACE, pause) : pause);
     if (ending.signal.aborted) return;
-    if (answer.error === null) remember(path, answer.data);
+    if (answer.error === null) remember(key, answer.data);
     if (isWithoutEvents()) become(answer.error?.status === 0 ? 'lost' : 'polling');
-    for (const listener of listeners) listener(answer);
+    tellAll(answer);
     if (again) ask();
   };
   /** @param {OnAnswer} onAnswer */
@@ -202,16 +248,16 @@ function createQuestion(path) {
       if (listeners.size > 0) return;
       ending.abort();
       clearTimeout(timer);
-      questions.delete(path);
+      questions.delete(key);
     };
   };
   return { ask, join };
 }
 
-/** @param {string} path @param {any} data */
-function remember(path, data) {
-  cache.delete(path);
-  cache.set(path, data);
+/** @param {string} key @param {any} data */
+function remember(key, data) {
+  cache.delete(key);
+  cache.set(key, data);
   const [oldest] = cache.keys();
   if (cache.size > KEPT && oldest !== undefined) cache.delete(oldest);
 }

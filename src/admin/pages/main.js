@@ -69,7 +69,8 @@ function App() {
   }, []);
   if (stranger) return html`<${VIEWS['sign-in']} onDone=${begin} problem=${stranger.problem} />`;
   if (error) return html`<main class="alone"><h1>Rollcall</h1><${Problem} error=${error} retry=${begin} /></main>`;
-  return session && html`<${Frame} session=${session} />`;
+  // As in index.html, so that no page is white before the session is known.
+  return session ? html`<${Frame} session=${session} />` : html`<p class="waiting alone" aria-busy="true">Rollcall</p>`;
 }
 
 /** @param {{ session: Session }} props */

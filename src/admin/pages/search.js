@@ -1,72 +1,76 @@
-import { useEffect, useState } from 'preact/hooks';
-import { get } from './api.js';
+import { useState } from 'preact/hooks';
 import { number } from './format.js';
 import { html } from './html.js';
+import { useData } from './live.js';
 import { addressOf } from './router.js';
 import { Empty, Problem, Waiting } from './ui.js';
 
 /** Pages that one search fetches before it waits for a person. Each covers a bounded part of the store. */
 const PATIENCE = 40;
+/** Rows that are shown at first. */
+const ROWS = 50;
 
 /**
- * @typedef {object} Search
- * @property {any[] | null} rows - null until the first answer
- * @property {boolean} busy
- * @property {any} error
- * @property {(() => void) | null} more - continues the search; null if there is nothing more
- * @property {() => void} again
- */
-
-/**
- * Fetch page after page until there are enough rows, or no more.
+ * Every row of a list that is as long as the configuration.
  *
- * @param {string} path @param {Record<string, any>} query @param {number} enough
- * @returns {Search}
+ * @param {string} path @param {readonly string[]} topics @returns {import('./live.js').Live<any>}
  */
-export function useSearch(path, query, enough) {
-  const address = addressOf(path, { ...query, limit: enough });
-  const [state, setState] = useState(/** @type {any} */ ({ rows: null, next: null, busy: true, error: null }));
-  const [start, setStart] = useState({ address, from: /** @type {any} */ (null) });
-  const from = start.address === address ? start.from : null;
-  useEffect(() => {
-    const ending = new AbortController();
-    /** @param {any} next */
-    const show = (next) => ending.signal.aborted || setState(next);
-    const go = async () => {
-      let rows = from?.rows ?? [];
-      let cursor = from?.next ?? null;
-      const wanted = rows.length + enough;
-      show((/** @type {any} */ last) => ({ ...last, busy: true, error: null }));
-      for (let asked = 0; asked < PATIENCE; asked += 1) {
-        const { data, next } = await get(addressOf(path, { ...query, limit: enough, cursor }), ending.signal);
-        rows = [...rows, ...data];
-        cursor = next;
-        if (next === null || rows.length >= wanted) break;
-        if (data.length > 0) show({ rows, next, busy: true, error: null });
-      }
-      show({ rows, next: cursor, busy: false, error: null });
-    };
-    go().catch((error) => show((/** @type {any} */ last) => ({ ...last, busy: false, error })));
-    return () => ending.abort();
-  }, [address, start]);
-  return {
-    ...state,
-    more: state.next !== null && !state.busy ? () => setStart({ address, from: state }) : null,
-    again: () => setStart({ address, from: null }),
-  };
+export const useAll = (path, topics) => useData(path, topics, { rows: Number.POSITIVE_INFINITY, pages: PATIENCE });
+
+/**
+ * The first rows of a list that is answered in pages.
+ *
+ * @param {string} path @param {Record<string, any>} query @param {number} enough @param {readonly string[]} [topics]
+ * @returns {{ rows: any[] | null, busy: boolean, stale: boolean, error: any, more: (() => void) | null, reload: () => void }}
+ *   - `rows`: null until the first answer; `more`: goes on; null if there are no more, or while it searches
+ */
+export function useRows(path, query, enough, topics) {
+  const address = addressOf(path, query);
+  const [asked, setAsked] = useState({ address, times: 1 });
+  const times = asked.address === address ? asked.times : 1;
+  const { data, stale, ...live } = useData(address, topics, { rows: enough * times, pages: PATIENCE * times });
+  const busy = live.error === null && (data === null || data.busy || stale);
+  const more = data?.next != null && !busy ? () => setAsked({ address, times: times + 1 }) : null;
+  return { ...live, rows: data?.data ?? null, busy, stale, more };
 }
 
-/** Rows of a page of people. */
-const PEOPLE = 100;
+/** @typedef {ReturnType<typeof useRows>} List */
 
 /**
- * A list that is fetched page by page.
+ * A list that is answered in pages.
  *
- * @param {{ path: string, none: string, children: (rows: any[]) => any }} props - `none`: shown if the list is empty
+ * @param {{
+ *   path: string, query?: Record<string, any>, enough?: number, topics?: readonly string[], waiting?: number,
+ *   none: any, children: (rows: any[]) => any,
+ * }} props - `none`: shown if the list is empty
  */
-export function Pages({ path, none, children }) {
-  const { rows, busy, error, more, again } = useSearch(path, {}, PEOPLE);
-  return html`${error ? html`<${Problem} error=${error} retry=${again} />` : null}
-    ${rows === null ? !error && html`<${Waiting} rows=${3} />` : rows.length > 0 ? children(rows) : !busy && html`<${Empty} title=${none} />`}
-    ${rows !== null && (more || rows.length > PEOPLE) && html`<div class="more" role="status"><span>${number(rows.length)} shown</span>${more && html`<button type="button" onClick=${more}>Show more</button>`}</div>`}`;
+export function Pages({ path, query = {}, enough = ROWS, topics, waiting, none, children }) {
+  const list = useRows(path, query, enough, topics);
+  const { rows, stale } = list;
+  return html`${rows !== null && rows.length > 0 && html`<div class=${stale ? 'stale' : ''} aria-busy=${stale}>${children(rows)}</div>`}
+    <${Rest} ...${{ list, enough, waiting, none }} />`;
+}
+
+/**
+ * The end of a list. It says that there is nothing only once everything was searched.
+ *
+ * @param {{ list: List, found?: number, enough?: number, waiting?: number, none: any }} props - `found`: rows that are shown
+ */
+export function Rest({
+  list: { rows, busy, error, more, reload },
+  found = rows?.length ?? 0,
+  enough = ROWS,
+  waiting,
+  none,
+}) {
+  const isFull = found >= enough;
+  return html`${error ? html`<${Problem} error=${error} retry=${reload} />` : null}
+    ${rows === null ? !error && html`<${Waiting} rows=${waiting} />` : null}
+    ${rows !== null && found === 0 && !busy && !more && !error && (typeof none === 'string' ? html`<${Empty} title=${none} />` : none)}
+    <div class="more" role="status">
+      ${isFull && html`<span>${number(found)} shown</span>`}
+      ${rows !== null && busy && html`<span>Looking further back…</span>`}
+      ${found === 0 && more && html`<span>Nothing so far.</span>`}
+      ${more && html`<button type="button" onClick=${more}>${isFull ? 'Show more' : 'Look further back'}</button>`}
+    </div>`;
 }

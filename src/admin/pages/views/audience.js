@@ -6,9 +6,23 @@ import { html } from '../html.js';
 import { refreshAll, useData } from '../live.js';
 import { Plan } from '../plan.js';
 import { addressOf, navigate } from '../router.js';
-import { Pages } from '../search.js';
+import { Pages, useRows } from '../search.js';
 import { Sizes } from '../trends.js';
-import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Names, Section, State, Table, Time } from '../ui.js';
+import {
+  Action,
+  Asks,
+  Empty,
+  Facts,
+  Figures,
+  Head,
+  Loaded,
+  Names,
+  Section,
+  State,
+  Table,
+  Time,
+  Waiting,
+} from '../ui.js';
 import { audienceAddress, firstLine } from './audiences.js';
 import { changesOf, Decision, runAddress } from './run.js';
 
@@ -18,12 +32,12 @@ const LISTED = 15;
 /** @param {{ name: string, may: string[] }} props */
 export default function Audience({ name, may }) {
   const live = useData(audienceAddress(name), ['audiences', 'runs']);
-  const runs = useData(addressOf('/runs', { key: name, limit: RUNS }), ['runs']);
+  const runs = useRows('/runs', { key: name }, RUNS, ['runs']);
   return html`<${Heading} name=${name} audience=${live.data} may=${may} />
     <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ audience) => html`
       <${Todo} audience=${audience} may=${may} />
       <${Figures} items=${figuresOf(audience)} />
-      <${Loaded} live=${runs}>${(/** @type {any} */ { data }) => html`<${History} audience=${audience} runs=${data} />`}<//>
+      ${runs.rows === null ? html`<${Waiting} />` : html`<${History} audience=${audience} runs=${runs.rows} />`}
       <${Members} audience=${audience} />
       ${audience.definition && html`<${Definition} audience=${audience} />`}`}<//>`;
 }
@@ -223,7 +237,7 @@ function Members({ audience }) {
     </form>
     ${
       shown &&
-      html`<${Pages} path=${`${path}/members`} none="It has no members.">${(/** @type {any[]} */ rows) =>
+      html`<${Pages} path=${`${path}/members`} enough=${100} none="It has no members.">${(/** @type {any[]} */ rows) =>
         html`<ul class="people">${rows.map(({ userId }) => html`<li key=${userId}><a href=${`${path}/members/${encodeURIComponent(userId)}`}>${userId}</a></li>`)}</ul>`}<//>
       <p class="more soft"><code>rollcall members ${audience.key} --csv</code> lists them all.</p>`
     }

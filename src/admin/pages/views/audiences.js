@@ -1,11 +1,11 @@
 import { count, duration, number } from '../format.js';
 import { html } from '../html.js';
-import { useData } from '../live.js';
 import { refine, useAddress } from '../router.js';
+import { useAll } from '../search.js';
 import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 
 export default function Audiences() {
-  const live = useData('/audiences?limit=500', ['audiences', 'runs']);
+  const live = useAll('/audiences', ['audiences', 'runs']);
   const { query } = useAddress();
   return html`<${Head} title="Audiences" about="Audiences and computed traits, with who entered and left at their last runs." />
     <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ answer) => html`<${List} all=${answer.data} query=${query} />`}<//>`;

@@ -5,37 +5,38 @@ import { html } from '../html.js';
 import { KINDS, REASONS } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
-import { Asks, Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
+import { Pages } from '../search.js';
+import { Asks, Empty, Filters, Head, State, Table, Time } from '../ui.js';
 
-const ROWS = 50;
 const FILTERS = ['destination', 'source', 'reason', 'type', 'userId'];
 
 /** @param {{ may: string[] }} props */
 export default function DeadLetters({ may }) {
   const { query } = useAddress();
   const filter = Object.fromEntries(FILTERS.flatMap((name) => (query[name] ? [[name, query[name]]] : [])));
-  const live = useData(addressOf('/dead-letters', { ...filter, limit: query['rows'] ?? ROWS }), ['dead-letters']);
   return html`<${Head} title="Dead letters" about="Messages that could not be delivered. They are kept until they are sent again or dropped." />
     <${Filters} fields=${[{ name: 'destination', title: 'Destination' }, { name: 'userId', title: 'User' }]} choices=${[
       { name: 'reason', title: 'Reason', options: REASONS.map((each) => [each, each.replaceAll('_', ' ')]) },
       { name: 'type', title: 'Kind', options: KINDS.map((each) => [each, each]) },
     ]} />
-    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ answer) => html`<${List} answer=${answer} filter=${filter} may=${may} />`}<//>`;
+    <${Pages} path="/dead-letters" query=${filter} topics=${['dead-letters']} waiting=${8} none=${html`<${None} isSearch=${Object.keys(filter).length > 0} />`}>${(
+      /** @type {any[]} */ rows,
+    ) => html`<${List} rows=${rows} filter=${filter} may=${may} />`}<//>`;
 }
 
-/** @param {{ answer: any, filter: Record<string, string>, may: string[] }} props */
-function List({ answer: { data, next }, filter, may }) {
-  const { query } = useAddress();
+/** @param {{ isSearch: boolean }} props */
+const None = ({ isSearch }) =>
+  isSearch
+    ? html`<${Empty} title="No dead letter is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
+    : html`<${Empty} title="There are no dead letters."><p>Everything that was accepted is delivered or on its way.</p><//>`;
+
+/** @param {{ rows: any[], filter: Record<string, string>, may: string[] }} props */
+function List({ rows, filter, may }) {
   const { data: overview } = useData('/overview', ['overview']);
   const [chosen, setChosen] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
   const filtered = Object.keys(filter).length > 0;
-  if (data.length === 0) {
-    return filtered
-      ? html`<${Empty} title="No dead letter is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
-      : html`<${Empty} title="There are no dead letters."><p>Everything that was accepted is delivered or on its way.</p><//>`;
-  }
   // Drop chosen letters that no longer exist.
-  const ids = data.map((/** @type {any} */ { id }) => id).filter((/** @type {string} */ id) => chosen.has(id));
+  const ids = rows.map((/** @type {any} */ { id }) => id).filter((/** @type {string} */ id) => chosen.has(id));
   const scope = ids.length > 0 ? { ids } : filtered ? filter : { all: true };
   const what = ids.length > 0 ? count(ids.length, 'dead letter') : filtered ? 'All that match' : 'All dead letters';
   const replay = async () => {
@@ -66,14 +67,9 @@ function List({ answer: { data, next }, filter, may }) {
       <${Asks} kind="danger" run=${drop} title="Give them up?" confirm="Drop for good" question=${html`<p>${what} ${ids.length === 1 ? 'is' : 'are'} deleted and will never be delivered.</p>`}>Drop<//>
     </div>`
   }
-    <${Table} caption="Dead letters, newest first" columns=${COLUMNS} rows=${data} keyOf=${(/** @type {any} */ row) => row.id}
-      chosen=${chosen} onChoose=${may.includes('operate') ? setChosen : undefined} nameOf=${(/** @type {any} */ row) => `${row.type} of ${row.userId ?? 'nobody'} for ${row.destination}`} />
-    <div class="more"><span>${shownOf(data.length, filtered ? null : overview)}</span>${next && html`<button type="button" onClick=${() => refine({ ...query, rows: String(Math.min(500, data.length + ROWS)) })}>Show more</button>`}</div>`;
+    <${Table} caption="Dead letters, newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ row) => row.id}
+      chosen=${chosen} onChoose=${may.includes('operate') ? setChosen : undefined} nameOf=${(/** @type {any} */ row) => `${row.type} of ${row.userId ?? 'nobody'} for ${row.destination}`} />`;
 }
-
-/** @param {number} shown @param {any} overview - null if the total is not known */
-const shownOf = (shown, overview) =>
-  overview && overview.dead > shown ? `${number(shown)} of ${number(overview.dead)} shown` : `${number(shown)} shown`;
 
 /**
  * Repeat a request until it has done everything. Each does a part.

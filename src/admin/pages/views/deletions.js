@@ -1,8 +1,7 @@
 import { count, number } from '../format.js';
 import { html } from '../html.js';
-import { useData } from '../live.js';
-import { addressOf, refine, useAddress } from '../router.js';
-import { Empty, Folded, Head, Loaded, State, Table, Time } from '../ui.js';
+import { Pages } from '../search.js';
+import { Empty, Folded, Head, State, Table, Time } from '../ui.js';
 
 /** The effect of each type of request. @type {Record<string, string>} */
 const TYPES = {
@@ -13,16 +12,10 @@ const TYPES = {
 };
 
 export default function Deletions() {
-  const { query } = useAddress();
-  const { cursor = '' } = query;
-  const live = useData(addressOf('/deletions', { cursor }), ['deletions']);
+  const none = html`<${Empty} title="Nobody has asked for a deletion."><p><code>rollcall forget USER_ID</code> files a request, and so does <code>POST /regulations</code>.</p><//>`;
   return html`<${Head} title="Deletions" about="Requests to delete people or keep them out, and which destinations confirmed them." />
-    <${Loaded} live=${live} rows=${4}>${(/** @type {any} */ { data, next }) =>
-      data.length === 0
-        ? html`<${Empty} title="Nobody has asked for a deletion."><p><code>rollcall forget USER_ID</code> files a request, and so does <code>POST /regulations</code>.</p><//>`
-        : html`<${Table} caption="Deletion requests, newest first" columns=${COLUMNS} rows=${data} keyOf=${(/** @type {any} */ { id }) => id} />
-          <div class="more">${cursor && html`<button type="button" onClick=${() => refine({})}>Newest</button>`}
-            ${next && html`<button type="button" onClick=${() => refine({ cursor: next })}>Older</button>`}</div>`}<//>`;
+    <${Pages} path="/deletions" topics=${['deletions']} none=${none}>${(/** @type {any[]} */ rows) =>
+      html`<${Table} caption="Deletion requests, newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`}<//>`;
 }
 
 /** @type {import('../ui.js').Column[]} */

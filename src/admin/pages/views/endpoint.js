@@ -6,6 +6,7 @@ import { html } from '../html.js';
 import { OUTCOMES } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
+import { Pages, useAll } from '../search.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from '../ui.js';
 import { ENOUGH, endpointAddress } from './endpoints.js';
 
@@ -101,7 +102,7 @@ function Results({ results, onClose }) {
 
 /** The answers of an endpoint in the last day. @param {{ id: string }} props */
 function Flow({ id }) {
-  const live = useData(addressOf('/history/sums', { of: 'endpoint', name: id }), ['history']);
+  const live = useAll(addressOf('/history/sums', { of: 'endpoint', name: id }), ['history']);
   return html`<${Section} title="In the last day"><${Loaded} live=${live} rows=${3}>${(
     /** @type {any} */ { data: [sum] },
   ) => {
@@ -134,10 +135,12 @@ function Flow({ id }) {
 function Log({ id }) {
   const { query } = useAddress();
   const { outcome = '' } = query;
-  const live = useData(addressOf('/attempts', { endpoint: id, outcome, limit: ATTEMPTS }), ['messages']);
   const choose = html`<label class="inline">Show <select value=${outcome} onChange=${(/** @type {any} */ event) => refine({ outcome: event.target.value })}>
     <option value="">all outcomes</option>${OUTCOMES.map((each) => html`<option key=${each} value=${each}>${each.replaceAll('_', ' ')}</option>`)}</select></label>`;
-  return html`<${Section} title="Last attempts" aside=${choose}><${Loaded} live=${live}>${(/** @type {any} */ { data }) => html`<${Attempts} attempts=${data} of="endpoint" />`}<//><//>`;
+  return html`<${Section} title="Last attempts" aside=${choose}>
+    <${Pages} path="/attempts" query=${{ endpoint: id, outcome }} enough=${ATTEMPTS} topics=${['messages']} none="No attempt is logged.">${(
+      /** @type {any[]} */ rows,
+    ) => html`<${Attempts} attempts=${rows} of="endpoint" />`}<//><//>`;
 }
 
 /** @param {{ name: string }} props */

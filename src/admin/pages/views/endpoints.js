@@ -1,7 +1,7 @@
 import { count, duration, number, percent } from '../format.js';
 import { html } from '../html.js';
-import { useData } from '../live.js';
 import { refine, useAddress } from '../router.js';
+import { useAll } from '../search.js';
 import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 
 /** Rows drawn at first. The rest is drawn on demand, since there may be a thousand destinations. */
@@ -10,8 +10,8 @@ const SHOWN = 100;
 const ORDER = ['refusing', 'dead', 'paused', 'open', 'disabled'];
 
 export default function Endpoints() {
-  const live = useData('/endpoints', ['endpoints', 'messages']);
-  const { data: sums } = useData('/history/sums?of=endpoint&limit=5000', ['history']).data ?? { data: [] };
+  const live = useAll('/endpoints?limit=5000', ['endpoints', 'messages']);
+  const { data: sums } = useAll('/history/sums?of=endpoint&limit=5000', ['history']).data ?? { data: [] };
   const days = new Map(sums.map((/** @type {any} */ sum) => [sum.name, sum]));
   return html`<${Head} title="Endpoints" about="Every URL that is posted to, and how it answers." />
     <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ { data }) => html`<${List} all=${data.map((/** @type {any} */ each) => ({ ...each, day: days.get(each.endpoint) }))} />`}<//>`;

@@ -3,30 +3,28 @@ import { get, post } from '../api.js';
 import { count, number, percent } from '../format.js';
 import { html } from '../html.js';
 import { KINDS } from '../lists.js';
-import { refreshAll, useData } from '../live.js';
-import { addressOf, refine, useAddress } from '../router.js';
-import { Action, Asks, Empty, Head, Loaded, Section, State, Table, Time } from '../ui.js';
+import { refreshAll } from '../live.js';
+import { addressOf } from '../router.js';
+import { Pages, useAll } from '../search.js';
+import { Action, Asks, Empty, Head, Section, State, Table, Time } from '../ui.js';
 
 /** Sends of past events: their progress, and a form for a new one. @param {{ may: string[] }} props */
 export default function EventSends({ may }) {
-  const { cursor = '' } = useAddress().query;
-  const live = useData(addressOf('/event-log/sends', { cursor }), ['sends', 'messages']);
   const operates = may.includes('operate');
+  const none = html`<${Empty} title="No past events were sent."><p><code>rollcall events send</code> does it, too.</p><//>`;
   return html`<${Head} title="Past events" up=${['/events', 'Events']} about="Events of the log, sent to a destination as if it had been connected when they came." />
     ${operates && html`<${Section} title="Send past events"><${Form} /><//>`}
-    <${Section} title="Sends"><${Loaded} live=${live} rows=${4}>${(/** @type {any} */ { data, next }) =>
-      data.length === 0
-        ? html`<${Empty} title="No past events were sent."><p><code>rollcall events send</code> does it, too.</p><//>`
-        : html`<${Table} caption="Sends of past events, newest first" columns=${columnsFor(operates)} rows=${data} keyOf=${(/** @type {any} */ { id }) => id} />
-          <div class="more">${cursor && html`<button type="button" onClick=${() => refine({})}>Newest</button>`}
-            ${next && html`<button type="button" onClick=${() => refine({ cursor: next })}>Older</button>`}</div>`}<//><//>`;
+    <${Section} title="Sends"><${Pages} path="/event-log/sends" topics=${['sends', 'messages']} none=${none}>${(
+      /** @type {any[]} */ rows,
+    ) =>
+      html`<${Table} caption="Sends of past events, newest first" columns=${columnsFor(operates)} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`}<//><//>`;
 }
 
 /** Fields without a value are not sent. @param {Record<string, string>} order */
 const given = (order) => Object.fromEntries(Object.entries(order).filter(([, value]) => value !== ''));
 
 function Form() {
-  const { data } = useData('/destinations', ['destinations']);
+  const { data } = useAll('/destinations', ['destinations']);
   const [order, setOrder] = useState(/** @type {Record<string, string>} */ ({}));
   const [events, setEvents] = useState(/** @type {number | null} */ (null));
   /** @param {any} event */

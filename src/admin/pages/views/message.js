@@ -3,8 +3,8 @@ import { Attempts } from '../attempts.js';
 import { html } from '../html.js';
 import { refreshAll, useData } from '../live.js';
 import { addressOf, useAddress } from '../router.js';
-import { useSearch } from '../search.js';
-import { Action, Empty, Facts, Head, Loaded, Section, State, Table, Time } from '../ui.js';
+import { Rest, useRows } from '../search.js';
+import { Action, Empty, Facts, Head, Section, State, Table, Time } from '../ui.js';
 
 /** Enough for a message: it has a few destinations with a few endpoints each. */
 const ATTEMPTS = 100;
@@ -12,24 +12,28 @@ const ATTEMPTS = 100;
 /** One message: its destinations, its requests, and its body if that is kept. @param {{ id: string, may: string[] }} props */
 export default function Message({ id, may }) {
   const { delivery } = useAddress().query;
-  const live = useData(addressOf('/attempts', { messageId: id, limit: ATTEMPTS }), ['messages']);
-  const { rows, again } = useSearch('/messages', { messageId: id }, ATTEMPTS);
+  const topics = ['messages'];
+  const log = useRows('/attempts', { messageId: id }, ATTEMPTS, topics);
+  const { rows, busy, reload } = useRows('/messages', { messageId: id }, ATTEMPTS, topics);
   // Fetch the message by its own id, since it may be too old for the list.
   const wanted = delivery ?? rows?.find(({ kept }) => kept)?.id;
-  const one = useData(wanted ? `/messages/${encodeURIComponent(wanted)}` : null, ['messages']);
+  const one = useData(wanted ? `/messages/${encodeURIComponent(wanted)}` : null, topics);
   const body = one.error ? null : one.data;
   const others = (rows ?? []).filter((row) => row.id !== body?.id);
   const deliveries = body ? [body, ...others] : others;
-  const attempts = merged(live.data?.data ?? [], body?.attempts ?? []);
+  const attempts = merged(log.rows ?? [], body?.attempts ?? []);
   const about = body ?? rows?.[0] ?? attempts[0];
   return html`<${Head} title="Message" up=${['/messages', 'Messages']} about=${html`<code>${id}</code>`} />
     ${about && html`<${About} message=${about} />`}
-    ${deliveries.length > 0 && html`<${Deliveries} rows=${deliveries} may=${may} onDone=${again} />`}
-    <${Section} title="Attempts"><${Loaded} live=${live}>${() => html`<${Attempts} attempts=${attempts} />`}<//><//>
+    ${deliveries.length > 0 && html`<${Deliveries} rows=${deliveries} may=${may} onDone=${reload} />`}
+    <${Section} title="Attempts">
+      ${attempts.length > 0 && html`<${Attempts} attempts=${attempts} />`}
+      <${Rest} list=${log} found=${attempts.length} none="No attempt is logged." /><//>
     <${Section} title="Request">${
       body
         ? html`<${Facts} items=${[['Idempotency-Key', html`<code>${body.id}</code>`]]} /><pre tabindex="0">${JSON.stringify(body.body, null, 2)}</pre>`
         : rows !== null &&
+          !busy &&
           html`<${Empty} title="Its body is not kept."><p><code>messages.keep</code> in the configuration says how long bodies of delivered messages are.</p><//>`
     }<//>`;
 }

@@ -1,16 +1,13 @@
 import { html } from '../html.js';
 import { KINDS, STATES } from '../lists.js';
 import { addressOf, useAddress } from '../router.js';
-import { useSearch } from '../search.js';
-import { Empty, Filters, Head, Problem, State, Table, Time, Waiting } from '../ui.js';
-
-const ROWS = 50;
+import { Pages } from '../search.js';
+import { Empty, Filters, Head, State, Table, Time } from '../ui.js';
 
 export default function Messages() {
   const { query } = useAddress();
   const { userId, messageId, type, event, destination, state, since, until } = query;
   const wanted = { userId, messageId, type, event, destination, state, since, until };
-  const { rows, busy, error, more } = useSearch('/messages', wanted, ROWS);
   const options = (/** @type {readonly string[]} */ all) => all.map((each) => /** @type {const} */ ([each, each]));
   return html`<${Head} title="Messages" about="Messages that wait, that could not be delivered, and that were." />
     <${Filters}
@@ -26,15 +23,10 @@ export default function Messages() {
         { name: 'state', title: 'State', options: options(STATES) },
         { name: 'type', title: 'Kind', options: options(KINDS) },
       ]} />
-    ${error ? html`<${Problem} error=${error} />` : null}
-    ${
-      rows === null
-        ? !error && html`<${Waiting} rows=${8} />`
-        : rows.length > 0
-          ? html`<${Table} caption="Messages, by state and newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`
-          : !busy && html`<${Nothing} isSearch=${Object.values(wanted).some(Boolean)} />`
-    }
-    <div class="more" role="status">${rows !== null && busy ? 'Looking further back…' : more && html`<button type="button" onClick=${more}>Look further back</button>`}</div>`;
+    <${Pages} path="/messages" query=${wanted} waiting=${8} none=${html`<${Nothing} isSearch=${Object.values(wanted).some(Boolean)} />`}>${(
+      /** @type {any[]} */ rows,
+    ) =>
+      html`<${Table} caption="Messages, by state and newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`}<//>`;
 }
 
 /** @param {{ isSearch: boolean }} props */

@@ -3,6 +3,7 @@ import { number } from '../format.js';
 import { html } from '../html.js';
 import { CONCERNS } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
+import { useRows } from '../search.js';
 import { Trends } from '../trends.js';
 import { Action, Empty, Figures, Head, Loaded, Section, State, Table, Time } from '../ui.js';
 import { firstLine } from './audiences.js';
@@ -28,15 +29,15 @@ export default function Overview({ may }) {
     <${Alerts} />`;
 }
 
+/** The last alerts that were sent. */
+const ALERTS = 10;
+
 /** Alerts that were sent. Not shown if there are none. */
 function Alerts() {
-  const { data } = useData('/alerts?limit=10', ['alerts']).data ?? { data: [] };
-  // The API sorts by when concerns began. Some alerts opened later.
-  const rows = data.toSorted((/** @type {any} */ one, /** @type {any} */ other) =>
-    other.openedAt.localeCompare(one.openedAt),
-  );
+  const { rows } = useRows('/alerts', {}, ALERTS, ['alerts']);
   return (
-    data.length > 0 &&
+    rows !== null &&
+    rows.length > 0 &&
     html`<${Section} title="Alerts"><${Table} caption="Alerts, newest first" columns=${ALERT_COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ row) => row.alert} /><//>`
   );
 }

@@ -97,7 +97,7 @@ const WOULD = { entered: 'would enter', exited: 'would leave', changed: 'would c
 function Changes({ run }) {
   const isHeld = run.state === 'held';
   const title = isHeld ? 'Who would enter and leave' : 'Who entered and left';
-  return html`<${Section} title=${title}><${Pages} path=${`/runs/${encodeURIComponent(run.run)}/changes`} none="Nobody.">${(
+  return html`<${Section} title=${title}><${Pages} path=${`/runs/${encodeURIComponent(run.run)}/changes`} enough=${100} none="Nobody.">${(
     /** @type {any[]} */ rows,
   ) => html`
     <${Table} caption=${title} rows=${rows} keyOf=${(/** @type {any} */ row) => row.userId} columns=${[

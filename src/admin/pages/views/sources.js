@@ -1,16 +1,19 @@
 import { number } from '../format.js';
 import { html } from '../html.js';
-import { useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
+import { Pages, useAll } from '../search.js';
 import { Empty, Head, Loaded, Names, Section, State, Table, Time } from '../ui.js';
 
+/** Samples that are shown at first: the same mistake is often made many times. */
+const DISCARDED = 100;
+
 export default function Sources() {
-  const live = useData('/sources', ['sources']);
+  const live = useAll('/sources', ['sources']);
   const { query } = useAddress();
   const { source = '' } = query;
-  const sums = useData('/history/sums?of=source&limit=500', ['history']);
+  const sums = useAll('/history/sums?of=source', ['history']);
   const passed = new Map((sums.data?.data ?? []).map((/** @type {any} */ sum) => [sum.name, sum]));
-  const discards = useData(addressOf('/discards', { source, limit: 100 }), ['sources']);
+  const none = html`<${Empty} title="Nothing was discarded."><p>The last discarded messages are shown here, each with its reason.</p><//>`;
   return html`<${Head} title="Sources" about="Where messages come from, and those that were discarded." />
     <${Loaded} live=${live}>${(/** @type {any} */ { data }) =>
       data.length === 0
@@ -18,10 +21,10 @@ export default function Sources() {
         <pre>sources:\n  - { id: shop, writeKey: "\${SHOP_WRITE_KEY}" }</pre><//>`
         : html`<${Table} caption="Sources" columns=${COLUMNS} rows=${data.map((/** @type {any} */ row) => ({ ...row, passed: passed.get(row.id) ?? {} }))} keyOf=${(/** @type {any} */ row) => row.id} />`}<//>
     <${Section} title=${source === '' ? 'Discarded messages' : `Discarded messages of ${source}`} aside=${source === '' ? null : html`<button type="button" onClick=${() => refine({})}>Of all sources</button>`}>
-      <${Loaded} live=${discards}>${(/** @type {any} */ { data }) =>
-        data.length === 0
-          ? html`<${Empty} title="Nothing was discarded."><p>The last discarded messages are shown here, each with its reason.</p><//>`
-          : html`<${Table} caption="Samples of discarded messages, newest first" columns=${DISCARDS} rows=${folded(data)} keyOf=${keyOf} />`}<//>
+      <${Pages} path="/discards" query=${{ source }} enough=${DISCARDED} topics=${['sources']} none=${none}>${(
+        /** @type {any[]} */ rows,
+      ) =>
+        html`<${Table} caption="Samples of discarded messages, newest first" columns=${DISCARDS} rows=${folded(rows)} keyOf=${keyOf} />`}<//>
     <//>`;
 }
 

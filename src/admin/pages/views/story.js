@@ -27,7 +27,11 @@ export default function Story({ name, user }) {
         : html`<ol class="story">${story.changes.toReversed().map((/** @type {any} */ change, /** @type {number} */ index) => html`<${Change} key=${`${change.run} ${index}`} name=${name} user=${user} change=${change} />`)}</ol>`
     }<//>
     ${story.unfinished.length > 0 && html`<p class="soft">Runs that are not done may change it: ${story.unfinished.map((/** @type {any} */ run) => html`<a key=${run.run} href=${runAddress(run)}>${run.run}</a> `)}</p>`}
-    <${Section} title="Requests about it"><${Attempts} attempts=${story.attempts.toReversed()} /><//>`}<//>`;
+    <${Section} title="Requests about it">${
+      story.attempts.length === 0
+        ? html`<${Empty} title="No attempt is logged." />`
+        : html`<${Attempts} attempts=${story.attempts.toReversed()} />`
+    }<//>`}<//>`;
 }
 
 /** Chooses a time in the past. @param {{ at: string | undefined }} props */
