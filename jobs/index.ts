@@ -1,6 +1,6 @@
 export { nameOf } from './audience-or-trait.ts';
 export type { CurrentBody, DeadChange } from './current-bodies.ts';
-export { shownSql } from './definition-sql.ts';
+export { definitionHash, shownSql } from './definition-sql.ts';
 export { installExtensions, type OpenEngine } from './engines/open.ts';
 export type { Engine, MemberBatch, RunChange } from './engines/port.ts';
 export type { LiveStepReport as LiveStep } from './live/loop.ts';

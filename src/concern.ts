@@ -36,10 +36,10 @@ interface Rule {
 /** Every alert rule; those that stop deliveries come first. */
 const TABLE = {
   endpointDead: {
-    when: 'An endpoint answers no request.',
+    when: 'An endpoint takes nothing: it does not answer, or answers each request with an error such as 500.',
     after: MINUTE,
-    one: 'An endpoint does not answer',
-    many: 'endpoints do not answer',
+    one: 'An endpoint is down',
+    many: 'endpoints are down',
     tone: 'bad',
     page: '/endpoints/',
     all: '/endpoints?state=dead',

@@ -59,7 +59,7 @@ type About = Omit<Concern, 'kind'>;
 
 const RULE_CHECKS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]>> = {
   endpointDead: (look) =>
-    endpointsIn('dead', look, ({ destination, url }) => `${destination} does not answer at ${url}.`),
+    endpointsIn('dead', look, ({ destination, url, cause }) => `${destination} ${failing(cause)} at ${url}.`),
   endpointRefusing: (look) =>
     endpointsIn(
       'refusing',
@@ -110,6 +110,12 @@ const RULE_CHECKS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]
       return [{ ...ofAudience(key, lastRun), message }];
     }),
 };
+
+/** What a dead endpoint does: most do not answer, some answer with an error. */
+function failing(cause: string | null): string {
+  if (cause?.startsWith('status_')) return `answers ${cause.slice('status_'.length)} to everything`;
+  return cause === null ? 'does not answer' : `does not answer (${cause})`;
+}
 
 function endpointsIn(
   wanted: EndpointStatus['state'],

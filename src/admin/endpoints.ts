@@ -10,6 +10,8 @@ export interface EndpointStatus {
   readonly url: string;
   readonly state: 'open' | 'dead' | 'refusing' | 'paused' | 'disabled';
   readonly since: string | null;
+  /** For a dead one: what its last request failed with when it died, such as `status_500` or `ECONNREFUSED`. */
+  readonly cause: string | null;
   readonly pending: number;
   /** Dead letters, including those held out. */
   readonly dead: number;
@@ -43,6 +45,7 @@ export function statusesOf(
         endpoint: id,
         url: shownUrl(endpoint),
         state: enabled ? whyClosed(state) : 'disabled',
+        cause: enabled && whyClosed(state) === 'dead' ? (state.deadCause ?? null) : null,
         since: since === null ? null : new Date(store.time.toWall(since)).toISOString(),
         pending: backlog?.pending ?? 0,
         dead: backlog?.dead ?? 0,

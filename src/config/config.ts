@@ -63,9 +63,17 @@ export interface Config {
   readonly unset: readonly UnsetVariable[];
   /** The places of audiences and traits in the files, by key. */
   readonly places: ReadonlyMap<string, FilePlace>;
+  /** The definitions of audiences and traits as they are written, without values of variables, by key. */
+  readonly written: ReadonlyMap<string, WrittenDefinition>;
   readonly logLevel: string;
   /** Settings that are allowed but probably mistakes. */
   readonly warnings: readonly ShownMistake[];
+}
+
+/** SQL, or the YAML of a short definition. */
+export interface WrittenDefinition {
+  readonly language: 'sql' | 'yaml';
+  readonly text: string;
 }
 
 export interface UnsetVariable {

@@ -1,7 +1,9 @@
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
-import type { Config, UnsetVariable } from './config.ts';
+import pick from 'lodash/pick.js';
+import { stringify } from 'yaml';
+import type { Config, UnsetVariable, WrittenDefinition } from './config.ts';
 import { checkFiles, withSqlFiles } from './file-references.ts';
 import { readText, unreadable } from './files.ts';
 import { describe, type Gathered, gather, placeOf, shownIn } from './gather.ts';
@@ -94,6 +96,7 @@ export function parseConfig(text: string, { file, folder, env, mayLack = false }
   const mistakes = inOrder([...gathered.mistakes, ...placed(firstOfEachPath(found))], gathered);
   if (!data || mistakes.length > 0) throw new ConfigurationError(file, mistakes);
   const changed = files.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
+  const written = withSqlFiles(gathered.content, (path) => dirname(originOf(path).file.at)).content;
   const config = {
     ...normalise(data, folder, (path) => dirname(originOf(path).file.at), env),
     ...{ sourceFiles: files, changedAt: Math.max(...changed) || null },
@@ -103,8 +106,22 @@ export function parseConfig(text: string, { file, folder, env, mayLack = false }
         data[section].map((item, index) => [keyOf(item), placeOf(originOf([section, index]))] as const),
       ),
     ),
+    written: new Map(
+      (['audiences', 'traits'] as const).flatMap((section) =>
+        data[section].map((item, index) => [keyOf(item), definitionAt(written, section, index)] as const),
+      ),
+    ),
   };
   return { ...config, warnings: inOrder(placed(warningsOf(config)), gathered) };
+}
+
+/** The settings of a short definition. */
+const SHORT = ['live', 'when', 'value', 'with', 'sends'];
+
+function definitionAt(written: unknown, section: 'audiences' | 'traits', index: number): WrittenDefinition {
+  const item = (written as Readonly<Record<string, readonly Readonly<Record<string, unknown>>[]>>)[section]?.[index];
+  if (typeof item?.['sql'] === 'string') return { language: 'sql', text: item['sql'].trimEnd() };
+  return { language: 'yaml', text: stringify(pick(item, SHORT)).trimEnd() };
 }
 
 interface Filled {

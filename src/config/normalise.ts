@@ -25,7 +25,10 @@ import type { Environment } from './variables.ts';
 
 const PER_DESTINATION = 1_000_000;
 
-type Normalised = Omit<Config, 'sourceFiles' | 'changedAt' | 'warnings' | 'hiddenValues' | 'unset' | 'places'>;
+type Normalised = Omit<
+  Config,
+  'sourceFiles' | 'changedAt' | 'warnings' | 'hiddenValues' | 'unset' | 'places' | 'written'
+>;
 
 /**
  * Makes the configuration that the program uses.

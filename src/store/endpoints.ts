@@ -6,6 +6,8 @@ export interface EndpointState {
   readonly pausedAt: number | null;
   /** Time it died: no probe has succeeded since. */
   readonly deadSince: number | null;
+  /** What its last request failed with when it died, such as `status_500` or `ECONNREFUSED`. */
+  readonly deadCause?: string | null;
   /** Set while the endpoint refuses everything, and until all that it refused is requeued. */
   readonly refusal?: Refusal | null;
 }

@@ -108,6 +108,9 @@ t.test('reports a slow backlog only for destinations with an open endpoint', asy
   t.same(await concerns({ oldest, top: 'alerts: { rules: { backlogOld: { olderThan: 1h } } }' }), []);
   const dead = { endpoint: id, destination: name, pausedAt: null, deadSince: NOW - HOUR };
   t.match(await concerns({ oldest, endpoints: [dead] }), [{ kind: 'endpointDead' }], 'that says it all');
+  const messageOf = async (deadCause: string) => (await concerns({ endpoints: [{ ...dead, deadCause }] }))[0]?.message;
+  t.match(await messageOf('status_500'), / answers 500 to everything at http/);
+  t.match(await messageOf('ECONNREFUSED'), / does not answer \(ECONNREFUSED\) at http/);
 });
 
 t.test('reports dead letters from a number on, and overdue runs unless they need something else', async (t) => {

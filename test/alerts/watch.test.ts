@@ -88,7 +88,7 @@ t.test('notifies each hook when an alert opens and closes, in its format', async
   t.match(JSON.parse(json?.body ?? ''), {
     ...{ version: 1, type: 'track', event: 'Alert Opened', messageId: /^alert-/ },
     properties: {
-      ...{ kind: 'endpointDead', message: 'An endpoint does not answer', more: 0 },
+      ...{ kind: 'endpointDead', message: 'An endpoint is down', more: 0 },
       alerts: [
         {
           ...{ subject: 'id-crm', destination: 'crm', audience: null, message: 'crm does not answer.' },
@@ -98,10 +98,10 @@ t.test('notifies each hook when an alert opens and closes, in its format', async
       ],
     },
   });
-  t.match(JSON.parse(slack?.body ?? ''), { text: 'An endpoint does not answer: crm does not answer.', blocks: [{}] });
+  t.match(JSON.parse(slack?.body ?? ''), { text: 'An endpoint is down: crm does not answer.', blocks: [{}] });
   t.same(events(it), [
     'rollcall:alerts:json: Alert Opened',
-    'rollcall:alerts:slack: An endpoint does not answer: crm does not answer.',
+    'rollcall:alerts:slack: An endpoint is down: crm does not answer.',
   ]);
   it.needs = [];
   await it.next();

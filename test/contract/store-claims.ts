@@ -328,7 +328,8 @@ export const claimCases: Cases = {
   },
   'keeps the state of endpoints until they recover': async (t, store, fixture) => {
     const paused = { endpoint: 'e1', destination: 'crm', pausedAt: START, deadSince: null };
-    const dead = { endpoint: 'e2', destination: 'crm', pausedAt: null, deadSince: START + 1 };
+    const alive = { endpoint: 'e2', destination: 'crm', pausedAt: null, deadSince: null };
+    const dead = { ...alive, deadSince: START + 1, deadCause: 'status_500' };
     await store.markEndpoint({ ...paused, pausedAt: 1 });
     await store.markEndpoint(paused);
     await store.markEndpoint(dead);
@@ -341,12 +342,12 @@ export const claimCases: Cases = {
     await other.markEndpoint({ ...paused, pausedAt: null });
     t.same(await store.endpoints(), [dead]);
     const refusal = { since: START, from: START - 5, takenAt: null };
-    await store.markEndpoint({ ...dead, deadSince: null, refusal });
-    t.same(await other.endpoints(), [{ ...dead, deadSince: null, refusal }]);
+    await store.markEndpoint({ ...alive, refusal });
+    t.same(await other.endpoints(), [{ ...alive, refusal }]);
     const owed = { since: null, from: START - 5, takenAt: START + 9 };
-    await store.markEndpoint({ ...dead, deadSince: null, refusal: owed });
-    t.same(await other.endpoints(), [{ ...dead, deadSince: null, refusal: owed }]);
-    await store.markEndpoint({ ...dead, deadSince: null, refusal: null });
+    await store.markEndpoint({ ...alive, refusal: owed });
+    t.same(await other.endpoints(), [{ ...alive, refusal: owed }]);
+    await store.markEndpoint({ ...alive, refusal: null });
     t.same(await other.endpoints(), []);
   },
 };

@@ -203,7 +203,7 @@ t.test('pauses an endpoint whose probe is answered with 410, and lets a person r
   const rig = await Rig.start(t, { destinations: [one] });
   await rig.send(40);
   await rig.untilDead();
-  t.match(await rig.store.endpoints(), [{ pausedAt: null, deadSince: Number }]);
+  t.match(await rig.store.endpoints(), [{ pausedAt: null, deadSince: Number, deadCause: 'status_500' }]);
   receiver.answer = status(410);
   await rig.passQuickly(600_000, () => rig.outcomes.some(([, error]) => error === 'status_410'));
   await rig.calm();

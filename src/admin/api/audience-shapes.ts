@@ -71,6 +71,9 @@ export const definition = z.object({
     allowEmpty: z.boolean(),
   }),
   destinations: z.array(z.string()).describe('Those that hear of it.'),
+  language: z.enum(['sql', 'yaml']).describe('YAML is a short definition.'),
+  text: z.string().describe('As it is written, without values of variables.'),
+  version: z.string().describe('As `definitionHash` of runs.'),
 });
 
 export const details = audience.extend({ definition: definition.nullable() });

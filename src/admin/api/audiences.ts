@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { definitionHash } from '../../../jobs/index.ts';
 import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts';
 import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
@@ -125,7 +126,7 @@ export function configuredAudience(key: string, config: Config): AudienceConfig 
 const find = (key: string, { audiences, traits }: Config): AudienceConfig | TraitConfig | undefined =>
   [...audiences, ...traits].find((each) => each.key === key);
 
-/** Omits the SQL, which may contain secrets from the configuration. */
+/** The text is that of the file, since values of its variables may be secrets. */
 function definitionOf(key: string, config: Config): z.input<typeof definition> | null {
   const found = find(key, config);
   if (!found) return null;
@@ -133,5 +134,6 @@ function definitionOf(key: string, config: Config): z.input<typeof definition> |
   const destinations = config.destinations
     .filter(({ sources, wants }) => sources.includes(source) && (wants?.audiences?.includes(key) ?? true))
     .map((destination) => destination.name);
-  return { name, timezone, timeout, guard, destinations };
+  const { language, text } = config.written.get(key) ?? { language: 'sql', text: '' };
+  return { name, timezone, timeout, guard, destinations, language, text, version: definitionHash(found) };
 }

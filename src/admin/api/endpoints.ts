@@ -15,6 +15,10 @@ const endpoint = z.object({
   url: z.string().describe('Without user, password and query.'),
   state: z.enum(STATES),
   since: time.nullable().describe('Since when it is so, unless it is open.'),
+  cause: z
+    .string()
+    .nullable()
+    .describe('Of a dead one: what its last request failed with when it died, such as `status_500` or `ECONNREFUSED`.'),
   pending: z.int().describe('Deliveries of its destination neither delivered nor dead.'),
   dead: z.int().describe('Dead letters of its destination, those held out included.'),
   heldOut: z.int().describe('Dead letters `queue_full`, which are queued again automatically.'),

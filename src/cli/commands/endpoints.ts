@@ -29,7 +29,7 @@ interface AttemptOptions extends AppCommandOptions {
 const LIST_HELP = `
 States:
   open      it gets deliveries
-  dead      it does not answer; Rollcall probes it, and opens it once it does
+  dead      it does not answer, or answers errors such as 500; Rollcall probes it, and opens it once it takes one
   refusing  it refused its last 20 attempts with 3xx, 401, 403, 404, 405 or 407, or its certificate
             or address is not allowed: correct its URL, secret or certificate; once it accepts one, Rollcall sends what
             it refused again

@@ -27,6 +27,7 @@ export class Outlet {
   /** True if the last attempt found a certificate or an address that is not allowed; null before the first attempt. */
   private isUntrusted: boolean | null = null;
   private readonly clock: Clock;
+  private deadCause: string | null = null;
   private isResting = false;
   /** Resolvers of waiting attempts; true if a place was taken for them. */
   private readonly queue: ((hasPlace: boolean) => void)[] = [];
@@ -44,7 +45,9 @@ export class Outlet {
 
   stateIn(destination: string): EndpointState {
     const { pausedAt, deadSince } = this.window;
-    return { endpoint: this.id, destination, pausedAt, deadSince, refusal: this.refusals.state };
+    const { deadCause } = this;
+    const dead = deadSince === null || deadCause === null ? { deadSince } : { deadSince, deadCause };
+    return { endpoint: this.id, destination, pausedAt, ...dead, refusal: this.refusals.state };
   }
 
   /** True if it may be closed because of its certificate or address. */
@@ -112,6 +115,7 @@ export class Outlet {
       if (failure === null) window.succeeded(exchange.ms);
       else window.failed(begun, failure, tries > 0, this.moment, clock.random());
     }
+    if (window.deadSince !== deadSince) this.deadCause = exchange.error;
     if (exchange.status === 410) window.pause(clock.now());
     if (!window.open) this.wakeAll();
     this.handOn();
@@ -144,7 +148,8 @@ export class Outlet {
   }
 
   /** Applies a state found by another process or set by a person. */
-  hear({ pausedAt, deadSince, refusal = null }: EndpointState): void {
+  hear({ pausedAt, deadSince, deadCause = null, refusal = null }: EndpointState): void {
+    this.deadCause = deadCause;
     const { window, clock } = this;
     if (pausedAt === null && window.pausedAt !== null) window.resume();
     else if (pausedAt !== null && window.pausedAt === null) window.pause(pausedAt);

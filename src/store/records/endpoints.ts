@@ -7,28 +7,29 @@ const TIMES = ['paused_at', 'dead_since', 'refusing_since', 'refused_from', 'tak
 
 export async function endpoints({ rows, time }: Session): Promise<EndpointState[]> {
   const times = TIMES.map((column) => time.read(raw(column)));
-  const found = await rows<[string, string, ...(number | null)[]]>(
-    sql`SELECT endpoint, destination, ${join(times, ', ')} FROM rollcall.endpoint`,
+  const found = await rows<[string, string, string | null, ...(number | null)[]]>(
+    sql`SELECT endpoint, destination, dead_cause, ${join(times, ', ')} FROM rollcall.endpoint`,
   );
-  return found.map(([endpoint, destination, paused = null, dead = null, ...refusal]) => ({
+  return found.map(([endpoint, destination, deadCause, paused = null, dead = null, ...refusal]) => ({
     endpoint,
     destination,
     pausedAt: paused,
     deadSince: dead,
+    ...(deadCause === null ? {} : { deadCause }),
     ...refusalOf(...refusal),
   }));
 }
 
 export async function markEndpoint({ run, time }: Session, state: EndpointState): Promise<void> {
-  const { endpoint, destination, pausedAt, deadSince, refusal } = state;
+  const { endpoint, destination, pausedAt, deadSince, deadCause = null, refusal } = state;
   if (isOrdinary(state)) {
     await run(sql`DELETE FROM rollcall.endpoint WHERE endpoint = ${endpoint}`);
     return;
   }
   const times = [pausedAt, deadSince, refusal?.since ?? null, refusal?.from ?? null, refusal?.takenAt ?? null];
-  const changed = ['destination', ...TIMES].map((column) => `${column} = excluded.${column}`).join(', ');
-  await run(sql`INSERT INTO rollcall.endpoint (endpoint, destination, ${raw(TIMES.join(', '))})
-    VALUES (${endpoint}, ${destination}, ${join(
+  const changed = ['destination', 'dead_cause', ...TIMES].map((column) => `${column} = excluded.${column}`).join(', ');
+  await run(sql`INSERT INTO rollcall.endpoint (endpoint, destination, dead_cause, ${raw(TIMES.join(', '))})
+    VALUES (${endpoint}, ${destination}, ${deadCause}, ${join(
       times.map((at) => time.at(at)),
       ', ',
     )})

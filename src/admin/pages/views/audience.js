@@ -246,29 +246,32 @@ function Members({ audience }) {
 
 /** @param {{ audience: any }} props */
 function Definition({ audience: { definition, source, engine, kind, ...about } }) {
-  const { name, timezone, timeout, guard, destinations } = definition;
+  const { name, timezone, timeout, guard, destinations, language, text, version } = definition;
   /** @param {any} threshold */
   const limit = (threshold) =>
     threshold === null ? 'any number' : 'percent' in threshold ? `${threshold.percent} %` : number(threshold.count);
-  return html`<${Section} title="Definition"><${Facts} items=${[
-    ['Name', name],
-    ...notesOf(about),
-    ['Speaks as source', html`<a href=${`/sources?source=${encodeURIComponent(source)}`}>${source}</a>`],
-    ['Engine', engine],
-    [
-      'Destinations',
-      destinations.length === 0
-        ? html`<span class="warn-text">none is connected to ${source}</span>`
-        : html`<${Names} names=${destinations} />`,
-    ],
-    ['May run for', duration(timeout)],
-    ['Time zone', timezone ?? 'of the machine'],
-    ...(kind === 'audience'
-      ? [
-          ['Exits without asking', limit(guard.maxExits)],
-          ['Entries without asking', limit(guard.maxEntries)],
-          ['May become empty', guard.allowEmpty ? 'yes' : 'asks'],
-        ]
-      : []),
-  ]} /><//>`;
+  return html`<${Section} title="Definition">
+    <pre tabindex="0" aria-label=${language === 'sql' ? 'SQL' : 'Short definition'}>${text}</pre>
+    <${Facts} items=${[
+      ['Name', name],
+      ['Version', html`<code>${version}</code>`],
+      ...notesOf(about),
+      ['Speaks as source', html`<a href=${`/sources?source=${encodeURIComponent(source)}`}>${source}</a>`],
+      ['Engine', engine],
+      [
+        'Destinations',
+        destinations.length === 0
+          ? html`<span class="warn-text">none is connected to ${source}</span>`
+          : html`<${Names} names=${destinations} />`,
+      ],
+      ['May run for', duration(timeout)],
+      ['Time zone', timezone ?? 'of the machine'],
+      ...(kind === 'audience'
+        ? [
+            ['Exits without asking', limit(guard.maxExits)],
+            ['Entries without asking', limit(guard.maxEntries)],
+            ['May become empty', guard.allowEmpty ? 'yes' : 'asks'],
+          ]
+        : []),
+    ]} /><//>`;
 }

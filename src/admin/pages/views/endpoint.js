@@ -12,7 +12,7 @@ import { ENOUGH, endpointAddress } from './endpoints.js';
 
 const ATTEMPTS = 25;
 const ADVICE = {
-  dead: 'It answers no request, so it gets one probe at a time. Everything waits, up to four hours from its first attempt. Once it answers, what waits is sent.',
+  dead: 'It takes nothing: it does not answer, or each answer is an error. So it gets one probe at a time. Everything waits, up to four hours from its first attempt. Once it takes one, what waits is sent.',
   refusing:
     'It refused each of its last requests, so something about it is probably set up wrongly: its address, its certificate, its secret or its access. What it refused is sent again automatically once it accepts a message.',
   paused: 'Nothing is posted to it until somebody resumes it. It was paused by a person, or answered 410 Gone.',

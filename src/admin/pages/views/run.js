@@ -66,7 +66,7 @@ export default function Run({ name, run: id, may }) {
     ${run.before !== null && html`<${Changes} run=${run} />`}
     <${Section} title="More"><${Facts} items=${[
       ['As of', html`<${Time} at=${run.asOf} ago=${false} />`],
-      ['Definition', html`<code>${run.definitionHash.slice(0, 12)}</code>`],
+      ['Version of the definition', html`<code>${run.definitionHash}</code>`],
       ['Rows without a user id', number(run.invalid)],
       ['Rows beyond the first of a user', number(run.duplicates)],
       ...(run.held && run.state !== 'held' ? [['It was held', run.reason ?? 'yes']] : []),

@@ -237,6 +237,8 @@ CREATE TABLE rollcall.endpoint (
   destination text NOT NULL,
   paused_at bigint,
   dead_since bigint,
+  -- What its last request failed with when it died: status_500, ECONNREFUSED, …
+  dead_cause text,
   -- It refuses everything: since when; what it refused from when on is to be sent again; when it took one again.
   refusing_since bigint,
   refused_from bigint,
