@@ -134,7 +134,7 @@ export function createSync(options: SyncOptions): Sync {
     retire: async (key, { now } = {}) => orders.order(await subjects.findWhereItLies(key), { action: 'retire', now }),
     approve: orders.approve,
     reject: orders.reject,
-    ...createQueries({ store, clock, config, log, subjects, look: engines.look }),
+    ...createQueries({ store, clock, config, log, subjects, look: engines.look, ordered: orders.waiting }),
     orphans: subjects.orphans,
     ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>

@@ -20,9 +20,19 @@ interface Request {
   readonly patience?: number;
 }
 
+/** An order that waits for its turn. */
+export interface WaitingOrder {
+  readonly action: SyncOrder['action'];
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
 /** Carries out the orders of people and schedules under the lease, and reports them. */
 export interface Orders {
+  /** Joins the same order of a person that still waits for its turn. */
   order(subject: Subject, request: Request): Promise<SyncReport>;
+  /** The order of this audience that waits in this process, if any. */
+  waiting(key: string): WaitingOrder | null;
   /** Continues a held run. @throws RollcallError `unknown_run` */
   approve(run: string): Promise<SyncReport>;
   /** Discards a held run, or the rest of one that can't be finished. @throws RollcallError `unknown_run` */
@@ -40,9 +50,19 @@ interface OrdersOptions {
 }
 
 export function createOrders({ store, clock, runner, subjects }: OrdersOptions): Orders {
+  /** Orders for now that have not begun, by action and key. */
+  const queue = new Map<string, WaitingOrder & { readonly key: string; readonly report: Promise<SyncReport> }>();
+
   /** Performs an order under its lease, recorded as run by this configuration. */
-  function perform(subject: Subject, { now, ...given }: Asked, onRun: OnRun, patience: number): Promise<void> {
+  function perform(
+    subject: Subject,
+    { now, ...given }: Asked,
+    onRun: OnRun,
+    patience: number,
+    begun: () => void,
+  ): Promise<void> {
     const work = async (context: LeasedContext) => {
+      begun();
       await runner.generations.check(subject.key, context.lease.fence);
       // Only now: an order that waited for the lease must not compute as of a time before that of the run ahead of it.
       const order = { ...given, asOf: now ?? clock.now() };
@@ -77,15 +97,26 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
 
   return {
     order(subject, { action, now, tick, renames, patience = PATIENCE }) {
+      const place = `${action} ${subject.key} ${renames ?? false}`;
+      const isForNow = now === undefined && tick === undefined && patience === PATIENCE;
+      const same = isForNow ? queue.get(place) : undefined;
+      if (same) return same.report;
+      const begun = () => void (isForNow && queue.delete(place));
       const work = async (onRun: OnRun) => {
         const asked = { action, now, tick, renames };
-        if (action !== 'sync') return perform(subject, asked, onRun, patience);
+        if (action !== 'sync') return perform(subject, asked, onRun, patience, begun);
         const former = () => formerSelf(subject);
         // Also before there is a run, so that an older configuration doesn't record a failed one.
         await former();
-        await perform(subject, { ...asked, former }, onRun, patience);
+        await perform(subject, { ...asked, former }, onRun, patience, begun);
       };
-      return runner.report(subject, work);
+      const report = runner.report(subject, work).finally(begun);
+      if (isForNow) queue.set(place, { key: subject.key, action, at: clock.now(), report });
+      return report;
+    },
+    waiting(key) {
+      const found = [...queue.values()].find((each) => each.key === key);
+      return found ? { action: found.action, at: found.at } : null;
     },
     approve: (run) => decide(run, ['held'], approveRun),
     reject: (run) =>

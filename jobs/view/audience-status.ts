@@ -10,6 +10,7 @@ import { sinceOf, standingFailure } from '../run/retry-times.ts';
 import { changesMembership } from '../run/run-changes.ts';
 import type { JobLog } from '../run/run-context.ts';
 import { Ticks } from '../schedule/due-times.ts';
+import type { WaitingOrder } from '../schedule/orders.ts';
 import { nextTick } from '../schedule/schedule.ts';
 
 const TREND = 10;
@@ -34,6 +35,8 @@ export interface AudienceStatus extends Annotations {
   /** Members after each of the last runs that were done, oldest first. */
   readonly trend: readonly number[];
   readonly lastRun: Run | null;
+  /** An order that waits for its turn in this process, behind other runs. */
+  readonly ordered: WaitingOrder | null;
   readonly schedule: string | null;
   /** Milliseconds since 1970; null without a schedule, and while paused. */
   readonly nextRunAt: number | null;
@@ -66,6 +69,7 @@ interface StatusParts {
   readonly clock: Pick<Clock, 'now'>;
   readonly config: () => SyncConfig;
   readonly log: JobLog;
+  readonly ordered: (key: string) => WaitingOrder | null;
 }
 
 /** The status of configured audiences and traits, in that order, then of orphans. */
@@ -84,7 +88,7 @@ export async function audienceStatuses(
     ),
   ]);
   const schedules: Schedules = {
-    ...{ clock: parts.clock, changedAt },
+    ...{ clock: parts.clock, changedAt, ordered: parts.ordered },
     // Hundreds may share one.
     next: memoize((computation) => nextTick(computation, parts.log), scheduleOf),
   };
@@ -105,13 +109,13 @@ async function liveStatusesOf({ store, clock, config }: StatusParts) {
   return sources.size === 0 ? null : liveStatuses(store, sources, clock.now());
 }
 
-interface Schedules extends Pick<StatusParts, 'clock'>, Pick<Config, 'changedAt'> {
+interface Schedules extends Pick<StatusParts, 'clock' | 'ordered'>, Pick<Config, 'changedAt'> {
   /** The next time at which it is due, in milliseconds since 1970. */
   readonly next: (computation: Computation) => number | null;
 }
 
 function statusOf(
-  { clock, changedAt, next }: Schedules,
+  { clock, changedAt, next, ordered }: Schedules,
   { key, kind, engine, source }: Pick<Computation, 'key' | 'kind' | 'engine' | 'source'>,
   computation: Computation | null,
   runs: readonly Run[],
@@ -133,6 +137,7 @@ function statusOf(
     members: (live && statuses?.membersOf(key)) ?? trend[0] ?? null,
     trend: trend.toReversed(),
     lastRun: last,
+    ordered: ordered(key),
     schedule,
     nextRunAt: isScheduled ? next(computation) : null,
     overdueSince: live

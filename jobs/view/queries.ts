@@ -8,6 +8,7 @@ import type { Subjects } from '../run/audience-subjects.ts';
 import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds } from '../run/run-changes.ts';
 import type { JobLog, Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
+import type { Orders } from '../schedule/orders.ts';
 import { absenceOf } from './absence.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
 import { type Person, tellPerson } from './person.ts';
@@ -52,12 +53,13 @@ interface QueriesOptions {
   readonly log: JobLog;
   readonly subjects: Subjects;
   readonly look: ReadEngine;
+  readonly ordered: Orders['waiting'];
 }
 
-export function createQueries({ store, clock, config, log, subjects, look }: QueriesOptions): Queries {
+export function createQueries({ store, clock, config, log, subjects, look, ordered }: QueriesOptions): Queries {
   const parts = { store, config, subjects };
   return {
-    audiences: async () => audienceStatuses({ store, clock, config, log }, await subjects.orphans()),
+    audiences: async () => audienceStatuses({ store, clock, config, log, ordered }, await subjects.orphans()),
     async members(key, each) {
       const subject = await subjects.findWhereItLies(key);
       await look(subject.engine, async (engine) => {

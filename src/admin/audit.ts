@@ -1,3 +1,4 @@
+import type { SyncReport } from '../../jobs/index.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import type { Logger } from '../kernel/log.ts';
 import type { Records } from '../store/port.ts';
@@ -9,6 +10,9 @@ interface AuditDeed {
   readonly action: string;
   readonly target: string | null;
 }
+
+export const syncOutcome = ({ error, runs }: SyncReport): string =>
+  error?.code ?? (runs.at(-1)?.state === 'held' ? 'run_held' : 'done');
 
 /** Records what people do before it is done, and its outcome afterwards. */
 export class Audit {
@@ -22,17 +26,21 @@ export class Audit {
     this.log = log;
   }
 
-  /** Do the work, unless the audit log can't be written. */
+  /**
+   * Do the work, unless the audit log can't be written. The outcome may be known later than the result, for an order that goes on.
+   */
   async during<T>(
     deed: AuditDeed,
     work: () => Promise<T>,
-    outcomeOf: (result: T) => string = () => 'done',
+    outcomeOf: (result: T) => string | Promise<string> = () => 'done',
   ): Promise<T> {
     const id = await this.store.beginAudit({ ...deed, at: this.now() });
     this.log.info({ event: 'audit', ...deed }, `${deed.who}: ${deed.action}${deed.target ? ` ${deed.target}` : ''}`);
     try {
       const result = await work();
-      await this.end(id, outcomeOf(result));
+      const outcome = outcomeOf(result);
+      if (typeof outcome === 'string') await this.end(id, outcome);
+      else void outcome.then((late) => this.end(id, late));
       return result;
     } catch (error) {
       await this.end(id, error instanceof RollcallError ? error.code : 'internal_error');

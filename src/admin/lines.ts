@@ -97,11 +97,12 @@ export function planLine({ paused, sample, ...plan }: SyncPlan) {
 
 const pauseLine = ({ at, by }: AudiencePause) => ({ since: iso(at), by });
 
-export function audienceLine({ lastRun, nextRunAt, overdueSince, paused, todo, ...status }: AudienceStatus) {
+export function audienceLine({ lastRun, ordered, nextRunAt, overdueSince, paused, todo, ...status }: AudienceStatus) {
   return {
     ...status,
     todo: todo?.do === 'repair' ? { ...todo, since: iso(todo.since) } : todo,
     lastRun: lastRun && shortRun(runLine(lastRun)),
+    ordered: ordered && { action: ordered.action, at: iso(ordered.at) },
     nextRunAt: isoOrNull(nextRunAt),
     overdueSince: isoOrNull(overdueSince),
     paused: paused && pauseLine(paused),

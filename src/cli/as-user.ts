@@ -1,5 +1,4 @@
 import { userInfo } from 'node:os';
-import type { SyncReport } from '../../jobs/index.ts';
 import type { App } from '../app.ts';
 
 interface Deed {
@@ -16,9 +15,6 @@ export function asUser<T>(
 ): Promise<T> {
   return audit.during({ who: cliUser(), action, target }, work, outcomeOf);
 }
-
-export const syncOutcome = ({ error, runs }: SyncReport): string =>
-  error?.code ?? (runs.at(-1)?.state === 'held' ? 'run_held' : 'done');
 
 export const cliUser = (): string => `cli:${userName()}`;
 

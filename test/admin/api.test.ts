@@ -191,7 +191,7 @@ t.test('the management API', async (t) => {
     t.equal((await post(`${V1}/audiences/nowhere/pause`)).status, 404);
     const begun = await sync('regulars', false);
     t.equal(begun.status, 202);
-    t.match(await begun.json(), { status: 'started' });
+    t.match(await begun.json(), { status: 'ordered' });
     await until(async () => (await json(`${V1}/runs?key=regulars&state=done`)).data.length >= 4);
   });
 

@@ -52,7 +52,7 @@ async function concerns({ top = '', endpoints = [], backlogs = [], oldest = [], 
 
 const status = (trend: readonly number[], over: Partial<AudienceStatus> = {}): AudienceStatus => ({
   ...{ key: 'a', kind: 'audience', engine: 'lake', source: 'shop', state: 'ok', members: trend.at(-1) ?? null, trend },
-  ...{ schedule: null, nextRunAt: null, overdueSince: null, live: null, paused: null, todo: null },
+  ...{ schedule: null, nextRunAt: null, overdueSince: null, live: null, paused: null, ordered: null, todo: null },
   lastRun: { id: 'r1', startedAt: NOW - HOUR } as AudienceStatus['lastRun'],
   ...over,
 });

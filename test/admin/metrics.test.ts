@@ -97,7 +97,16 @@ t.test('reads only counters of the store in a scrape, and reports the current ba
 function status(changes: Partial<AudienceStatus>): AudienceStatus {
   return {
     ...{ key: 'vips', kind: 'audience', engine: 'lake', source: 'personas', state: 'ok', members: 12, trend: [] },
-    ...{ lastRun: null, schedule: null, nextRunAt: null, overdueSince: null, paused: null, live: null, todo: null },
+    ...{
+      lastRun: null,
+      ordered: null,
+      schedule: null,
+      nextRunAt: null,
+      overdueSince: null,
+      paused: null,
+      live: null,
+      todo: null,
+    },
     ...changes,
   };
 }

@@ -355,7 +355,7 @@ async function orders(t: Test, { page, show }: Visit): Promise<void> {
   t.equal(await retire.getAttribute('aria-disabled'), 'true', 'not before its name is typed');
   await dialog.getByRole('textbox').fill('newsletter');
   await retire.click();
-  await page.getByRole('status').getByText('is being retired').waitFor();
+  await page.getByRole('status').getByText('will be retired').waitFor();
   await rows.filter({ hasText: 'retire' }).filter({ hasText: 'done' }).waitFor();
 }
 

@@ -34,7 +34,7 @@ const ANSWERS: Readonly<Record<string, RegExp>> = {
   'How large is it, how did it grow, and when does it run next?':
     /Members 63 .*Next run (in \d+|now).*Size and changes .*Members/,
   'Why did a run fail?': /It fails .*sql_failed.* nowhere/,
-  'How do I run it now?': /A run of big_spenders has begun/,
+  'How do I run it now?': /A run of big_spenders is ordered/,
   'How do I stop it for a while?': /Pause big_spenders\? .*until somebody resumes it/,
   'A receiver lost its data: how does it get everyone again?': /Send all of big_spenders again\?/,
   'Did the events of user-0001 reach the CRM?': /Where it went .*crm delivered .*Attempts .*crm success 200/,

@@ -41,6 +41,19 @@ t.test('lists who entered and left by each run, or would by a held one, even aft
   );
 });
 
+t.test('joins orders that wait for their turn, and shows them', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', list('1'))];
+  await rig.sync.run();
+  const orders = Array.from({ length: 6 }, () => rig.sync.run(['a']));
+  while ((await rig.sync.audiences())[0]?.ordered === null) await new Promise(setImmediate);
+  t.match((await rig.sync.audiences())[0], { ordered: { action: 'sync', at: Number } });
+  const reports = (await Promise.all(orders)).flat();
+  t.equal(new Set(reports.flatMap(({ runs }) => runs.map(({ id }) => id))).size, 1, 'one run for six');
+  t.equal((await rig.store.runs({ key: 'a', limit: 10 })).length, 2);
+  t.match((await rig.sync.audiences())[0], { ordered: null });
+});
+
 t.test("keeps a run's changes as long as runs, except those of deleted users", async (t) => {
   const rig = await createRig(t);
   Object.assign(rig.config, { recordRetention: { runs: 30 * 86_400_000, regulations: 0, audit: 0 } });

@@ -17,10 +17,10 @@ export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): vo
     answer: report,
     begins: true,
     deed: ({ params }) => ({ action: 'audience.sync', target: params.key }),
-    handle: async ({ params: { key }, body: { now }, query: { wait }, reply }) => {
+    handle: async ({ params: { key }, body: { now }, query: { wait }, reply, goesOn }) => {
       await refusePaused(parts, key);
       sync.check([key], { now });
-      return answerReport(sync, () => syncOne(sync, key, now), wait, reply);
+      return answerReport(sync, () => syncOne(sync, key, now), wait, { reply, goesOn });
     },
   });
   for (const action of ['pause', 'resume'] as const) {
@@ -48,9 +48,9 @@ export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): vo
       answer: report,
       begins: true,
       deed: ({ params }) => ({ action: `audience.${action}`, target: params.key }),
-      handle: async ({ params: { key }, query: { wait }, reply }) => {
+      handle: async ({ params: { key }, query: { wait }, reply, goesOn }) => {
         await oneAudience(sync, key);
-        return answerReport(sync, () => sync[action](key), wait, reply);
+        return answerReport(sync, () => sync[action](key), wait, { reply, goesOn });
       },
     });
   }

@@ -35,6 +35,10 @@ export const audience = z.object({
       reason: z.string().nullable(),
     })
     .nullable(),
+  ordered: z
+    .object({ action: z.string(), at: time })
+    .nullable()
+    .describe('An order that waits for its turn, in the process that answers.'),
   schedule: z.string().nullable(),
   nextRunAt: time.nullable(),
   paused: pause.describe('By a person; null where the configuration pauses it, too.'),

@@ -46,13 +46,15 @@ type Unchanged<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]: Unchanged<T[Key]> }
     : T;
 
-interface Asked<P, Q, B> {
+export interface Asked<P, Q, B> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
   readonly caller: Caller;
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
+  /** Tells the audit log that the order goes on after the answer, until its outcome is known. */
+  readonly goesOn: (outcome: Promise<string>) => void;
 }
 
 interface RouteOptions<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType> {
@@ -89,7 +91,7 @@ export function reading<
     refuseUnknown(options.query ?? NOTHING, request.query, 'query');
     const caller = gate.caller(request);
     const { signal } = request;
-    const given = { ...asked(options, request), body: {}, caller, request, reply };
+    const given = { ...asked(options, request), body: {}, caller, request, reply, goesOn() {} };
     const answer = async () => options.handle(given);
     try {
       if (options.engine === 'look') return await answer();
@@ -124,9 +126,12 @@ export function ordering<
     refuseUnknown(body, request.body ?? {}, 'body');
     const given = { ...asked(options, request), body: checkedPart(body, request.body ?? {}, 'body') as z.output<B> };
     const { action, target } = options.deed(given);
-    return audit.during({ who: caller.name, action, target }, async () =>
-      options.handle({ ...given, caller, request, reply }),
-    );
+    let outcome: string | Promise<string> = 'done';
+    const goesOn = (later: Promise<string>) => {
+      outcome = later;
+    };
+    const work = async () => options.handle({ ...given, caller, request, reply, goesOn });
+    return audit.during({ who: caller.name, action, target }, work, () => outcome);
   });
 }
 
@@ -164,7 +169,7 @@ function documentation<P extends z.ZodType, Q extends z.ZodType, B extends z.Zod
     ...(body ? { body: jsonSchema(body) } : {}),
     response: {
       200: { description: 'Done.', ...shape },
-      ...(begins ? { 202: { description: 'Begun; nobody waits for it.', ...shape } } : {}),
+      ...(begins ? { 202: { description: 'Ordered; nobody waits for it.', ...shape } } : {}),
       ...failures(may),
       404: errorAnswer('There is no such thing.'),
       409: errorAnswer('It can’t be done as things stand; `code` says why.'),

@@ -76,12 +76,12 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunsApiParts): voi
       answer: report,
       begins: true,
       deed: ({ params }) => ({ action: `run.${action}`, target: params.run }),
-      handle: async ({ params: { run: id }, query: { wait }, reply }) => {
+      handle: async ({ params: { run: id }, query: { wait }, reply, goesOn }) => {
         // Even if the client does not wait, answer refusals that are known at once.
         if ((await theRun(store, id)).state !== 'held') {
           throw new RollcallError('unknown_run', `The run ${id} is not held now.`);
         }
-        return answerReport(sync, () => sync[action](id), wait, reply);
+        return answerReport(sync, () => sync[action](id), wait, { reply, goesOn });
       },
     });
   }

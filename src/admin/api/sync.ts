@@ -1,11 +1,12 @@
-import type { FastifyReply } from 'fastify';
 import * as z from 'zod';
 import type { PlanTime, Sync, SyncPlan, SyncReport, SyncTime } from '../../../jobs/index.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Logger } from '../../kernel/log.ts';
 import type { RunProgress } from '../../store/port.ts';
+import { syncOutcome } from '../audit.ts';
 import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
+import type { Asked } from './route.ts';
 import { deliveries, run } from './run-shapes.ts';
 
 export interface Syncing extends Pick<Sync, 'audiences' | 'memberPage' | 'changePage' | 'why' | 'person'> {
@@ -32,8 +33,10 @@ export const waiting = z.object({
 
 export const report = z.object({
   status: z
-    .enum(['started', 'done', 'undelivered'])
-    .describe('started: nobody waited for it. undelivered: something is dead, or waits for a retry.'),
+    .enum(['ordered', 'done', 'undelivered'])
+    .describe(
+      'ordered: it begins when its turn comes, and nobody waits for it. undelivered: something is dead, or waits for a retry.',
+    ),
   runs: z.array(run),
   deliveries: deliveries.nullable(),
 });
@@ -46,13 +49,17 @@ export async function answerReport(
   sync: Syncing,
   work: () => Promise<SyncReport>,
   wait: boolean,
-  reply: FastifyReply,
+  { reply, goesOn }: Pick<Asked<unknown, unknown, unknown>, 'reply' | 'goesOn'>,
 ): Promise<z.input<typeof report>> {
   if (!wait) {
     // The outcome is in the log and in the list of runs.
-    void work().catch((error) => sync.log.error({ err: error }, 'The requested sync failed'));
+    const outcome = work().then(syncOutcome, (error) => {
+      sync.log.error({ err: error }, 'The requested sync failed');
+      return error instanceof RollcallError ? error.code : 'internal_error';
+    });
+    goesOn(outcome);
     reply.code(202);
-    return { status: 'started', runs: [], deliveries: null };
+    return { status: 'ordered', runs: [], deliveries: null };
   }
   const { runs, error, key } = await work();
   if (error) throw error;

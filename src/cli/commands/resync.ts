@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { asUser, syncOutcome } from '../as-user.ts';
+import { syncOutcome } from '../../admin/audit.ts';
+import { asUser } from '../as-user.ts';
 import type { CliContext } from '../context.ts';
 import { nowOption } from '../options.ts';
 import { order } from '../order.ts';

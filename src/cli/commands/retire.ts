@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { asUser, syncOutcome } from '../as-user.ts';
+import { syncOutcome } from '../../admin/audit.ts';
+import { asUser } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { order } from '../order.ts';

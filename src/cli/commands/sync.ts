@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
 import type { SyncReport } from '../../../jobs/index.ts';
+import { syncOutcome } from '../../admin/audit.ts';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
-import { asUser, syncOutcome } from '../as-user.ts';
+import { asUser } from '../as-user.ts';
 import { canAsk, confirm } from '../confirm.ts';
 import type { CliContext } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';

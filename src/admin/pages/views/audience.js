@@ -35,6 +35,7 @@ export default function Audience({ name, may }) {
   const runs = useRows('/runs', { key: name }, RUNS, ['runs']);
   return html`<${Heading} name=${name} audience=${live.data} may=${may} />
     <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ audience) => html`
+      ${audience.ordered && html`<div class="panel"><p>Ordered <${Time} at=${audience.ordered.at} ago=${false} />: a ${audience.ordered.action} waits for its turn, behind other runs of ${audience.engine === 'live' ? 'this audience' : `the engine ${audience.engine}`}.</p></div>`}
       <${Todo} audience=${audience} may=${may} />
       <${Figures} items=${figuresOf(audience)} />
       ${runs.rows === null ? html`<${Waiting} />` : html`<${History} audience=${audience} runs=${runs.rows} />`}
@@ -50,7 +51,7 @@ function Heading({ name, audience, may }) {
   const operates = audience !== null && may.includes('operate');
   const kind = audience?.kind === 'trait' ? 'Computed trait' : 'Audience';
   return html`<${Head} title=${name} up=${['/audiences', 'Audiences']} about=${audience && html`<${State} of=${audience.state} /><span>${kind}</span>`}>
-      ${configured && operates && audience.state !== 'paused' && html`<${Action} kind="main" run=${orderOf(name, 'sync', `A run of ${name} has begun.`)}>Run now<//>`}
+      ${configured && operates && audience.state !== 'paused' && html`<${Action} kind="main" run=${orderOf(name, 'sync', `A run of ${name} is ordered.`)}>Run now<//>`}
       ${configured && html`<${Action} run=${look}>Plan<//>`}
       ${configured && operates && html`<${Pausing} audience=${audience} />`}
       ${operates && html`<${Orders} audience=${audience} />`}
@@ -89,10 +90,10 @@ function Orders({ audience: { key, kind, state, members } }) {
     }</p>`;
   return html`${
     configured &&
-    html`<${Asks} run=${orderOf(key, 'resync', `${key} is being sent again.`)}
+    html`<${Asks} run=${orderOf(key, 'resync', `${key} will be sent again.`)}
         title=${`Send all of ${key} again?`} confirm="Send again" question=${again}>Resync<//>`
   }
-    <${Asks} kind="danger" type=${key} run=${orderOf(key, 'retire', `${key} is being retired.`)}
+    <${Asks} kind="danger" type=${key} run=${orderOf(key, 'retire', `${key} will be retired.`)}
       title=${`Retire ${key}?`} confirm="Retire" question=${end}>Retire<//>`;
 }
 
