@@ -36,8 +36,8 @@ export function letterLine(letter: DeadLetter, withBody: boolean | undefined) {
 }
 
 export function messageLine(message: MessageRecord) {
-  const { id, messageId, source, type, event, userId, destination, state, at, kept } = message;
-  return { id, messageId, source, type, event, userId, destination, state, at: iso(at), kept };
+  const { id, messageId, source, type, event, traits = null, userId, destination, state, at, kept } = message;
+  return { id, messageId, source, type, event, traits, userId, destination, state, at: iso(at), kept };
 }
 
 /** Describe the chosen letters for the audit log, which must not name users. */

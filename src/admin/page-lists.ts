@@ -25,6 +25,7 @@ export const PAGES: readonly { path: string; view: string; title?: string }[] = 
   { path: '/events', view: 'events', title: 'Events' },
   { path: '/events/sends', view: 'event-sends' },
   { path: '/deletions', view: 'deletions', title: 'Deletions' },
+  { path: '/deletions/:id', view: 'deletions' },
   { path: '/activity', view: 'activity', title: 'Activity' },
   { path: '/sign-in', view: 'sign-in' },
 ];

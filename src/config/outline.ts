@@ -118,5 +118,6 @@ export function engineNames(engines: Readonly<Record<string, unknown>>): readonl
 
 /** The key of an audience or computed trait, made from its name if not given (docs/wire.md). */
 export function keyOf(computation: { readonly name: string; readonly key?: string | undefined }): string {
-  return computation.key || snakeCase(computation.name);
+  // VIPs is one word.
+  return computation.key || snakeCase(computation.name.replaceAll(/\b[A-Z]{2,}s\b/g, (word) => word.toLowerCase()));
 }

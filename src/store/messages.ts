@@ -42,6 +42,8 @@ export interface MessageRecord {
   readonly type: MessageType;
   /** Name of a track event; null for other types, or if the body is not kept. */
   readonly event: string | null;
+  /** Of a membership change sent as an identify; absent for others, and if the body is not kept. */
+  readonly traits?: object;
   readonly userId: string | null;
   readonly destination: string;
   readonly state: MessageState;

@@ -270,9 +270,8 @@ async function overview(t: Test, { page, go, complaints }: Visit, { address }: E
   )) as number[];
   t.equal(count, listed);
   await page.locator('#icon[href*="icon-alert.svg"]').waitFor({ state: 'attached' });
-  const alerts = page.getByRole('table', { name: 'Alerts, newest first' });
-  await alerts.getByRole('link', { name: /^big_spenders is held/ }).waitFor();
-  await alerts.getByRole('link', { name: /^old is paused/ }).waitFor();
+  await needs.filter({ hasText: /big_spenders is held.*announced/ }).waitFor();
+  await needs.filter({ hasText: /old is paused.*announced/ }).waitFor();
   await needs.filter({ hasText: 'big_spenders' }).getByRole('link', { name: 'Decide' }).click();
   await page.getByText('waits for you').waitFor();
   t.equal(page.url(), `${address}/audiences/big_spenders`);

@@ -21,8 +21,7 @@ const WEEKS_AGO = new Date(Date.now() - 21 * 86_400_000).toISOString().slice(0, 
 const ANSWERS: Readonly<Record<string, RegExp>> = {
   'Is all well?': /\d+ things need you/,
   'What needs me now?': /big_spenders is held.* broken failed/,
-  'Which alerts were sent, and are they over?':
-    /Alerts Alerts, newest first Opened Alert Closed .*big_spenders is held.* open/,
+  'Which alerts were sent, and are they over?': /big_spenders is held: .*since [\d:]+, announced [\d:]+/,
   'Who left big_spenders at the last run?': /held .*Who would enter and leave .*user-0010 would leave/,
   'Was the CRM told that user-0001 left, and when?': /left \d.* crm was told 200 \d/,
   'What do we know of user-0001, and who was told what?':

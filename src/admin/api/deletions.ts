@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { RollcallError } from '../../kernel/errors.ts';
 import { REGULATION_TYPES, type Records, type Regulation } from '../../store/port.ts';
 import { deletionLine } from '../lines.ts';
 import { type ApiRoutes, reading } from './route.ts';
@@ -24,7 +25,7 @@ const deletion = z.object({
 });
 
 export interface DeletionParts {
-  readonly store: Pick<Records, 'regulations' | 'confirmed'>;
+  readonly store: Pick<Records, 'regulations' | 'regulation' | 'confirmed'>;
 }
 
 export function deletionRoutes(routes: ApiRoutes, { store }: DeletionParts): void {
@@ -42,6 +43,17 @@ export function deletionRoutes(routes: ApiRoutes, { store }: DeletionParts): voi
         data: page.map((each) => deletionLine(each, confirmed)),
         next: found.length > limit ? cursorOf(page.at(-1)?.id ?? '') : null,
       };
+    },
+  });
+  reading(routes, '/deletions/:id', {
+    summary: 'One deletion request',
+    tag: 'Deletions',
+    params: z.object({ id: z.string() }),
+    answer: deletion,
+    handle: async ({ params: { id } }) => {
+      const found = await store.regulation(id);
+      if (!found) throw new RollcallError('not_found', `There is no deletion request ${id}.`);
+      return deletionLine(found, await store.confirmed([id]));
     },
   });
 }

@@ -14,6 +14,7 @@ const message = z.object({
   source: z.string(),
   type: z.enum(MESSAGE_TYPES),
   event: z.string().nullable().describe('Name of a track event; null where the body is not kept.'),
+  traits: z.unknown().describe('Of a membership change; null for others, and where the body is not kept.'),
   userId: z.string().nullable(),
   destination: z.string(),
   state: z.enum(MESSAGE_STATES),

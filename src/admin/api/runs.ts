@@ -52,17 +52,19 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunsApiParts): voi
     description: "In the order of the users' ids, as bytes.",
     tag,
     params,
-    query: z.object(pagingByUser),
+    query: z.object({ ...pagingByUser, change: change.shape.change.optional().describe('Only such changes.') }),
     answer: pageOf(change),
     engine: 'look',
-    handle: async ({ params: { run: id }, query: { limit, cursor }, request: { signal } }) => {
+    handle: async ({ params: { run: id }, query: { limit, cursor, change: wanted }, request: { signal } }) => {
       const { changes, next } = await sync.changePage(id, changePlaceOf(cursor), limit, signal);
       return {
-        data: changes.map(({ userId, change, value }) => ({
-          userId,
-          change,
-          ...(value === null ? {} : { traits: JSON.parse(value) }),
-        })),
+        data: changes
+          .filter(({ change }) => change === (wanted ?? change))
+          .map(({ userId, change, value }) => ({
+            userId,
+            change,
+            ...(value === null ? {} : { traits: JSON.parse(value) }),
+          })),
         next: next && cursorOf(`${next.position}:${placeAfter(next.user)}`),
       };
     },

@@ -16,19 +16,22 @@ const [WIDTH, HEIGHT] = [1_000, 100];
 /**
  * Lines over time. Arrow keys move from one time to the next, and a table has every value.
  *
- * @param {{ title: string, times: readonly number[], series: readonly Series[], busy?: boolean, format?: (value: number) => string }} props
- *   - `times`: milliseconds since 1970, in order; `busy`: still loading
+ * @param {{
+ *   title: string, times: readonly number[], series: readonly Series[], busy?: boolean, isSize?: boolean, format?: (value: number) => string,
+ * }} props - `times`: milliseconds since 1970, in order; `busy`: still loading; `isSize`: the axis need not begin at 0
  */
-export function Chart({ title, times, series, busy = false, format = short }) {
+export function Chart({ title, times, series, busy = false, isSize = false, format = short }) {
   const [hovered, setHovered] = useState(/** @type {number | null} */ (null));
   const [spoken, setSpoken] = useState('');
   const [first = 0, last = first] = [times[0], times.at(-1)];
-  const highest = niceAbove(Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0))));
+  const known = series.flatMap(({ values }) => values.filter((value) => value !== null));
+  const [lowest = 0, highest = 1] =
+    isSize && known.length > 0 ? niceAround(known) : [0, niceAbove(Math.max(0, ...known))];
   const isKnown = series.some(({ values }) => values.some((value) => value !== null));
   /** @param {number} time */
   const x = (time) => (last === first ? WIDTH : (WIDTH * (time - first)) / (last - first));
   /** @param {number} value */
-  const y = (value) => HEIGHT - (HEIGHT * value) / highest;
+  const y = (value) => HEIGHT - (HEIGHT * (value - lowest)) / (highest - lowest);
   /** @param {any} event */
   const hover = ({ clientX, currentTarget }) => {
     const { left, width } = currentTarget.getBoundingClientRect();
@@ -54,7 +57,7 @@ export function Chart({ title, times, series, busy = false, format = short }) {
       )}
     </span></figcaption>
     <div class="plot">
-      <div class="scale" aria-hidden="true">${isKnown && [highest, highest / 2, 0].map((value) => html`<span key=${value}>${format(value)}</span>`)}</div>
+      <div class="scale" aria-hidden="true">${isKnown && [highest, (highest + lowest) / 2, lowest].map((value) => html`<span key=${value}>${format(value)}</span>`)}</div>
       <div class="lines" role="group" tabindex="0" aria-label=${inWords(title, series, format)} onKeyDown=${press} onBlur=${() => setHovered(null)}
         onPointerMove=${hover} onPointerLeave=${() => setHovered(null)}>
         <svg aria-hidden="true" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
@@ -113,6 +116,14 @@ function niceAbove(value) {
   if (value <= 2) return value <= 0 ? 10 : 2;
   const power = 10 ** Math.floor(Math.log10(value));
   return power * ([1, 2, 5].find((step) => step * power >= value) ?? 10);
+}
+
+/** The ends of an axis on which a small change of a large size shows. @param {readonly number[]} values */
+function niceAround(values) {
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const step = niceAbove(Math.max(10, most - least)) / 2;
+  const lowest = step * Math.floor(least / step);
+  return least < most / 2 ? [0, niceAbove(most)] : [lowest, Math.max(lowest + step, step * Math.ceil(most / step))];
 }
 
 /** @param {readonly number[]} times @param {number} time */
@@ -197,11 +208,12 @@ function inWords(title, series, format) {
 /**
  * Users who entered (up) and left (down) in each of the last runs. Each bar leads to its run.
  *
- * @param {{ runs: readonly (Change & { id: string, label: string, href: string })[], title: string }} props - oldest first
+ * @param {{ runs: readonly (Change & { id: string, label: string, href: string })[], title: string, changed: boolean }} props - oldest
+ *   first; `changed`: those with another value count too
  */
-export function Bars({ runs, title }) {
+export function Bars({ runs, title, changed }) {
   return html`<figure class="chart">
-    <${BarsCaption} title=${title} />
+    <${BarsCaption} title=${title} changed=${changed} />
     <${BarsDrawn} title=${title} role="group" changes=${runs} bar=${(
       /** @type {any} */ { id, label, href },
       /** @type {any} */ shape,
@@ -248,9 +260,9 @@ function sumOf(series, from, size) {
   return values.reduce((/** @type {number} */ sum, value) => sum + (value ?? 0), 0);
 }
 
-/** @param {{ title: string }} props */
-function BarsCaption({ title }) {
-  return html`<figcaption><span>${title}</span><span class="legend"><span class="tone-2">entered</span><span class="tone-4">exited</span></span></figcaption>`;
+/** @param {{ title: string, changed?: boolean }} props */
+function BarsCaption({ title, changed = false }) {
+  return html`<figcaption><span>${title}</span><span class="legend"><span class="tone-2">entered${changed ? ' or changed' : ''}</span><span class="tone-4">exited</span></span></figcaption>`;
 }
 
 /**

@@ -62,6 +62,12 @@ export function moment(at, now) {
   return days.format(at) === days.format(now) ? seconds.format(at) : minutes.format(at);
 }
 
+const full = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'long' });
+export const ZONE = full.resolvedOptions().timeZone;
+
+/** A whole time with its zone. @param {number} at */
+export const zoned = (at) => full.format(at);
+
 /** @param {number} bytes */
 export function bytes(bytes) {
   if (bytes < 1_024) return `${bytes} B`;

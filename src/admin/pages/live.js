@@ -169,9 +169,9 @@ const MOST = 500;
 /**
  * Fetch pages until there are enough rows, or no more. Each covers a bounded part of the store, and may be empty.
  *
- * @param {string} path @param {Walk} walk @param {AbortSignal} signal @param {(found: any) => void} show
+ * @param {string} path @param {Walk} walk @param {AbortSignal} [signal] @param {(found: any) => void} [show]
  */
-async function fetchRows(path, { rows: enough, pages }, signal, show) {
+export async function fetchRows(path, { rows: enough, pages }, signal, show = () => {}) {
   const [base = '', query] = path.split('?');
   const given = { limit: Math.min(MOST, enough), ...Object.fromEntries(new URLSearchParams(query)) };
   /** @type {any[]} */

@@ -1,6 +1,7 @@
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get, onUnauthorized, post, remove } from './api.js';
+import { ZONE } from './format.js';
 import { html } from './html.js';
 import { PAGES } from './lists.js';
 import { connect, disconnect, useConnection, useData } from './live.js';
@@ -108,6 +109,7 @@ function Frame({ session }) {
       )}</ul>
       <footer>
         <${State} ...${CONNECTIONS[connection]} />
+        <small class="soft zone" title="Times are in your time zone">${ZONE}</small>
         <${Theme} />
         <${Action} run=${signOut} kind="bare">Sign out<//>
       </footer>

@@ -5,10 +5,13 @@ import { useData } from './live.js';
 import { addressOf, refine, useAddress } from './router.js';
 import { Section } from './ui.js';
 
-/** The range of each step. @type {readonly (readonly [step: string, label: string])[]} */
+const HOUR = 3_600_000;
+
+/** Ranges, most of them named after their step. @type {readonly (readonly [step: string, label: string])[]} */
 const RANGES = [
   ['minute', '6 hours'],
   ['hour', '7 days'],
+  ['month', '30 days'],
   ['day', '13 months'],
 ];
 
@@ -29,10 +32,10 @@ const LATENCY = [
 ];
 
 export function Trends() {
-  const { step, points, busy } = useHistory('all', '', 'minute');
+  const { step, range, points, busy } = useHistory('all', '', 'minute');
   // An unfinished step would look like a drop.
   const over = points.length > 1 ? points.slice(0, -1) : points;
-  return html`<${Section} title="Lately" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
+  return html`<${Section} title="Lately" aside=${html`<${Ranges} range=${range} />`}><div class="charts">
     <${Lines} title=${`Messages and deliveries per ${step}`} points=${over} lines=${PASSED} busy=${busy} />
     <${Lines} title="Waiting" points=${points} lines=${[['deliveries', 'pending', 1]]} busy=${busy} />
     <${Lines} title="From acceptance to delivery" points=${over} lines=${LATENCY} busy=${busy} format=${duration} />
@@ -46,10 +49,27 @@ export function Trends() {
  * @param {{ name: string, children?: import('preact').ComponentChildren }} props - `children`: in place of changes per step
  */
 export function Sizes({ name, children }) {
-  const { step, points, busy } = useHistory('audience', name, 'hour');
-  return html`<${Section} title="Size and changes" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
-    <${Lines} title="Members" points=${points} lines=${[['members', 'members', 1]]} busy=${busy} format=${number} />
+  const { step, range, points, busy } = useHistory('audience', name, 'hour');
+  return html`<${Section} title="Size and changes" aside=${html`<${Ranges} range=${range} />`}><div class="charts">
+    <${Lines} title="Members" points=${points} lines=${[['members', 'members', 1]]} busy=${busy} isSize format=${number} />
     ${children ?? html`<${Steps} step=${step} points=${points} busy=${busy} />`}
+  </div><//>`;
+}
+
+/** @type {readonly Line[]} */
+const ANSWERS = [
+  ['taken', 'succeeded', 2],
+  ['failed', 'retried', 3],
+  ['refused', 'refused', 4],
+];
+
+/** Charts of an endpoint: its answers. @param {{ id: string }} props */
+export function Answers({ id }) {
+  const { step, range, points, busy } = useHistory('endpoint', id, 'minute');
+  const over = points.length > 1 ? points.slice(0, -1) : points;
+  return html`<${Section} title="Answers" aside=${html`<${Ranges} range=${range} />`}><div class="charts">
+    <${Lines} title=${`Attempts per ${step}`} points=${over} lines=${ANSWERS} busy=${busy} />
+    <${Lines} title="Time until the answer" points=${over} lines=${LATENCY} busy=${busy} format=${duration} />
   </div><//>`;
 }
 
@@ -57,25 +77,28 @@ export function Sizes({ name, children }) {
  * The history in steps of the address.
  *
  * @param {string} of @param {string} name @param {string} usual - the step, if the address has none
- * @returns {{ step: string, points: readonly any[], busy: boolean }} - `busy`: still loading
+ * @returns {{ step: string, range: string, points: readonly any[], busy: boolean }} - `busy`: still loading
  */
 function useHistory(of, name, usual) {
   const { query } = useAddress();
-  const step = RANGES.some(([known]) => known === query['step']) ? (query['step'] ?? usual) : usual;
-  const { data, error } = useData(addressOf('/history', { of, name, step }), ['history']);
-  return { step, points: data?.data ?? [], busy: data === null && error === null };
+  const range = RANGES.some(([known]) => known === query['step']) ? (query['step'] ?? usual) : usual;
+  const step = range === 'month' ? 'hour' : range;
+  const since =
+    range === 'month' ? new Date(HOUR * (Math.floor(Date.now() / HOUR) - 30 * 24)).toISOString() : undefined;
+  const { data, error } = useData(addressOf('/history', { of, name, step, since }), ['history']);
+  return { step, range, points: data?.data ?? [], busy: data === null && error === null };
 }
 
-/** @param {{ step: string }} props */
-function Ranges({ step }) {
+/** @param {{ range: string }} props */
+function Ranges({ range }) {
   const { query } = useAddress();
   return html`<div class="ranges" role="group" aria-label="How far back">${RANGES.map(
     ([value, label]) =>
-      html`<button key=${value} type="button" class="bare" aria-pressed=${value === step} onClick=${() => refine({ ...query, step: value })}>${label}</button>`,
+      html`<button key=${value} type="button" class="bare" aria-pressed=${value === range} onClick=${() => refine({ ...query, step: value })}>${label}</button>`,
   )}</div>`;
 }
 
-/** @param {{ title: string, points: readonly any[], lines: readonly Line[], busy: boolean, format?: (value: number) => string }} props */
+/** @param {{ title: string, points: readonly any[], lines: readonly Line[], busy: boolean, isSize?: boolean, format?: (value: number) => string }} props */
 function Lines({ title, points, lines, ...props }) {
   const series = lines.map(([label, field, tone]) => ({
     label,

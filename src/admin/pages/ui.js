@@ -1,5 +1,5 @@
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import { distance, FEW, moment } from './format.js';
+import { distance, FEW, moment, zoned } from './format.js';
 import { html } from './html.js';
 import { refine, useAddress } from './router.js';
 
@@ -67,7 +67,7 @@ export function Time({ at, ago = true }) {
   if (at === null || at === undefined) return html`<span class="none">–</span>`;
   const time = new Date(at);
   const iso = time.toISOString();
-  const [shown, title] = ago ? [distance(+time, now), `${moment(+time, now)} · ${iso}`] : [moment(+time, now), iso];
+  const [shown, title] = ago ? [distance(+time, now), zoned(+time)] : [moment(+time, now), zoned(+time)];
   return html`<time datetime=${iso} title=${title}>${shown}</time>`;
 }
 
@@ -110,6 +110,7 @@ export function Loaded({ live, rows, children }) {
  * @property {(row: any) => Children} cell
  * @property {boolean} [number] - aligned as a number
  * @property {boolean} [wide] - takes the remaining width
+ * @property {(row: any) => string | number | null | undefined} [by] - sorts by this; for tables that have every row
  */
 
 /**
@@ -121,6 +122,8 @@ export function Loaded({ live, rows, children }) {
  * }} props
  */
 export function Table({ caption, columns, rows, keyOf, chosen, onChoose, nameOf = keyOf }) {
+  const { query } = useAddress();
+  const { sort = '' } = query;
   const all = chosen !== undefined && rows.length > 0 && rows.every((row) => chosen.has(keyOf(row)));
   /** @param {string} key */
   const toggle = (key) => onChoose?.(new Set(chosen).symmetricDifference(new Set([key])));
@@ -129,10 +132,17 @@ export function Table({ caption, columns, rows, keyOf, chosen, onChoose, nameOf 
     <caption class="unseen">${caption}</caption>
     <thead role="rowgroup"><tr role="row">
       ${onChoose && html`<th role="columnheader" class="choice"><input type="checkbox" aria-label="Choose all shown" checked=${all} onChange=${toggleAll} /></th>`}
-      ${columns.map(({ title, number, wide }) => html`<th key=${title} role="columnheader" scope="col" class=${classes({ number, wide })}>${title}</th>`)}
+      ${columns.map(
+        ({ title, number, wide, by }) =>
+          html`<th key=${title} role="columnheader" scope="col" class=${classes({ number, wide })} aria-sort=${sort === title ? 'ascending' : sort === `-${title}` ? 'descending' : undefined}>${
+            by
+              ? html`<button type="button" class="bare" onClick=${() => refine({ ...query, sort: nextSort(title, sort) })}>${title}</button>`
+              : title
+          }</th>`,
+      )}
     </tr></thead>
     <tbody role="rowgroup">
-      ${rows.map((row) => {
+      ${sorted(rows, columns, sort).map((row) => {
         const key = keyOf(row);
         return html`<tr key=${key} role="row" class=${chosen?.has(key) ? 'chosen' : ''}>
           ${onChoose && html`<td role="cell" class="choice"><input type="checkbox" aria-label=${`Choose ${nameOf(row)}`} checked=${chosen?.has(key)} onChange=${() => toggle(key)} /></td>`}
@@ -141,6 +151,22 @@ export function Table({ caption, columns, rows, keyOf, chosen, onChoose, nameOf 
       })}
     </tbody>
   </table>`;
+}
+
+/** Greatest first, then smallest first, then as it was. @param {string} title @param {string} sort */
+const nextSort = (title, sort) => (sort === `-${title}` ? title : sort === title ? undefined : `-${title}`);
+
+/** Rows without a value go last. @param {readonly any[]} rows @param {readonly Column[]} columns @param {string} sort */
+function sorted(rows, columns, sort) {
+  const by = columns.find(({ title }) => title === sort.replace(/^-/, ''))?.by;
+  if (!by) return rows;
+  const known = rows.filter((row) => (by(row) ?? null) !== null);
+  const [less, more] = sort.startsWith('-') ? [1, -1] : [-1, 1];
+  known.sort((one, other) => {
+    const [a, b] = /** @type {[any, any]} */ ([by(one), by(other)]);
+    return a < b ? less : a > b ? more : 0;
+  });
+  return [...known, ...rows.filter((row) => (by(row) ?? null) === null)];
 }
 
 /** @param {Record<string, boolean | undefined>} names */

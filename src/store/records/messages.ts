@@ -106,7 +106,7 @@ async function matches(
   const { rows, dialect, time, ids } = session;
   const { table, state, hasBody } = place;
   const at = raw(place.at);
-  const body = hasBody ? sql`CASE WHEN type = ${TRACK} THEN body END` : raw('NULL');
+  const body = hasBody ? sql`CASE WHEN type = ${TRACK} OR conflict IS NOT NULL THEN body END` : raw('NULL');
   const found = await rows<[number, number, string, string, number, string, string | null, number, string | null]>(sql`
     SELECT id, ${raw(place.delivery)}, ${dialect.nameOf(raw('destination'))}, ${dialect.nameOf(raw('source'))}, type, message_id, user_id,
       ${time.read(at)}, ${body}
@@ -115,7 +115,7 @@ async function matches(
     row,
     delivery,
     message: {
-      ...{ id: ids.name(delivery), messageId, source, type: MESSAGE_TYPES[type] as MessageType, event: eventOf(body) },
+      ...{ id: ids.name(delivery), messageId, source, type: MESSAGE_TYPES[type] as MessageType, ...said(body) },
       ...{ userId, destination, state, at: time.wall(at), kept: hasBody },
     },
   }));
@@ -123,9 +123,10 @@ async function matches(
 
 const TRACK = MESSAGE_TYPES.indexOf('track');
 
-function eventOf(body: string | null): string | null {
-  const { event } = (body === null ? {} : JSON.parse(body)) as { readonly event?: unknown };
-  return typeof event === 'string' ? event : null;
+/** The name of a track event, or the traits of a membership change. */
+function said(body: string | null): Pick<MessageRecord, 'event' | 'traits'> {
+  const { event, traits } = (body === null ? {} : JSON.parse(body)) as { event?: unknown; traits?: object };
+  return typeof event === 'string' ? { event } : { event: null, ...(traits ? { traits } : {}) };
 }
 
 /** The last of several endpoints that took a delivery in one try: their rows are adjacent. */
@@ -191,7 +192,7 @@ export async function message({ rows, dialect, time, ids }: Session, id: string)
     const [destination, source, type, messageId, userId, when, acceptedAt, conflict, body] = row;
     return {
       ...{ id, messageId, source, type: MESSAGE_TYPES[type] as MessageType, userId, destination, state, kept: true },
-      ...{ event: type === TRACK ? eventOf(body) : null, at: time.wall(when), acceptedAt: time.wall(acceptedAt) },
+      ...{ ...said(type === TRACK || conflict !== null ? body : null), at: time.wall(when), acceptedAt: time.wall(acceptedAt) },
       ...{ conflict, body },
     };
   }

@@ -189,12 +189,12 @@ function Changes({ name, runs }) {
   const since = runs.filter(({ first }) => !first);
   const bars = (since.length > 0 ? since : runs).map((run) => ({
     id: run.run,
-    entered: run.entered,
+    entered: run.entered + run.changed,
     exited: run.exited,
     href: runAddress(run),
     label: `${changesOf(run)}, ${run.startedAt}`,
   }));
-  return html`<${Sizes} name=${name}><${Bars} title=${bars.length === 1 ? 'The last run' : `The last ${number(bars.length)} runs`} runs=${bars} /><//>`;
+  return html`<${Sizes} name=${name}><${Bars} title=${bars.length === 1 ? 'The last run' : `The last ${number(bars.length)} runs`} runs=${bars} changed=${runs.some(({ changed }) => changed > 0)} /><//>`;
 }
 
 /** @type {import('../ui.js').Column[]} */
@@ -212,6 +212,7 @@ const RUN_COLUMNS = [
   { title: 'What', cell: ({ action, first }) => (first ? 'first\u00a0sync' : action) },
   { title: 'Entered', number: true, cell: ({ before, entered }) => (before === null ? '–' : number(entered)) },
   { title: 'Exited', number: true, cell: ({ before, exited }) => (before === null ? '–' : number(exited)) },
+  { title: 'Changed', number: true, cell: ({ before, changed }) => (before === null ? '–' : number(changed)) },
   { title: 'Members', number: true, cell: ({ before, members }) => (before === null ? '–' : number(members)) },
   { title: 'Sent', number: true, cell: ({ sent }) => number(sent) },
   { title: 'Took', number: true, cell: ({ ms }) => (ms === null ? '–' : duration(ms)) },
@@ -239,7 +240,7 @@ function Members({ audience }) {
     ${
       shown &&
       html`<${Pages} path=${`${path}/members`} enough=${100} none="It has no members.">${(/** @type {any[]} */ rows) =>
-        html`<ul class="people">${rows.map(({ userId }) => html`<li key=${userId}><a href=${`${path}/members/${encodeURIComponent(userId)}`}>${userId}</a></li>`)}</ul>`}<//>
+        html`<ul class="people">${rows.map(({ userId, traits }) => html`<li key=${userId}><a href=${`${path}/members/${encodeURIComponent(userId)}`}>${userId}</a>${traits === undefined ? null : html` <code>${JSON.stringify(traits)}</code>`}</li>`)}</ul>`}<//>
       <p class="more soft"><code>rollcall members ${audience.key} --csv</code> lists them all.</p>`
     }
   <//>`;

@@ -6,9 +6,11 @@ import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
 
 export default function Audiences() {
   const live = useAll('/audiences', ['audiences', 'runs']);
+  const sums = useAll('/history/sums?of=audience', ['history']).data?.data ?? [];
+  const days = new Map(sums.map((/** @type {any} */ sum) => [sum.name, sum]));
   const { query } = useAddress();
-  return html`<${Head} title="Audiences" about="Audiences and computed traits, with who entered and left at their last runs." />
-    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ answer) => html`<${List} all=${answer.data} query=${query} />`}<//>`;
+  return html`<${Head} title="Audiences" about="Audiences and computed traits, with who entered and left in the last day." />
+    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ answer) => html`<${List} all=${answer.data.map((/** @type {any} */ each) => ({ ...each, day: days.get(each.key) ?? {} }))} query=${query} />`}<//>`;
 }
 
 /** @param {{ all: any[], query: Record<string, string> }} props */
@@ -46,13 +48,39 @@ const COLUMNS = [
   {
     title: 'Name',
     wide: true,
+    by: ({ key }) => key,
     cell: ({ key, kind, todo, owner }) =>
       html`<a href=${audienceAddress(key)}>${key}</a>${kind === 'trait' ? html` <span class="soft">trait</span>` : null}${owner ? html` <span class="soft">${owner}</span>` : null}${todo?.reason ? html`<small>${firstLine(todo.reason)}</small>` : null}`,
   },
-  { title: 'State', cell: ({ state }) => html`<${State} of=${state} />` },
-  { title: 'Members', number: true, cell: ({ members }) => (members === null ? '–' : number(members)) },
+  {
+    title: 'State',
+    cell: ({ state, ordered }) =>
+      html`<${State} of=${state} />${ordered ? html`<small>${ordered.action} ordered</small>` : null}`,
+  },
+  {
+    title: 'Members',
+    number: true,
+    by: ({ members }) => members,
+    cell: ({ members }) => (members === null ? '–' : number(members)),
+  },
+  {
+    title: 'Entered',
+    number: true,
+    by: ({ day }) => day.entered ?? 0,
+    cell: ({ day }) => (day.entered ? html`<span class="good-text">+${number(day.entered)}</span>` : '0'),
+  },
+  {
+    title: 'Left',
+    number: true,
+    by: ({ day }) => day.exited ?? 0,
+    cell: ({ day }) => (day.exited ? html`<span class="bad-text">−${number(day.exited)}</span>` : '0'),
+  },
   { title: 'Trend', cell: ({ trend }) => html`<${Trend} sizes=${trend} />` },
-  { title: 'Last run', cell: ({ lastRun }) => html`<${Time} at=${lastRun?.startedAt} />` },
+  {
+    title: 'Last run',
+    by: ({ lastRun }) => lastRun?.startedAt,
+    cell: ({ lastRun }) => html`<${Time} at=${lastRun?.startedAt} />`,
+  },
   {
     title: 'Next run',
     cell: ({ nextRunAt, schedule, live }) =>

@@ -1,7 +1,9 @@
 import { count, number } from '../format.js';
 import { html } from '../html.js';
+import { useData } from '../live.js';
+import { navigate } from '../router.js';
 import { Pages } from '../search.js';
-import { Empty, Folded, Head, State, Table, Time } from '../ui.js';
+import { Empty, Facts, Folded, Head, Loaded, Section, State, Table, Time } from '../ui.js';
 
 /** The effect of each type of request. @type {Record<string, string>} */
 const TYPES = {
@@ -11,18 +13,48 @@ const TYPES = {
   UNSUPPRESS: 'lets in again',
 };
 
-export default function Deletions() {
+/** All requests, or one. @param {{ id?: string }} props */
+export default function Deletions({ id }) {
+  if (id) return html`<${One} id=${id} />`;
+  /** @param {any} event */
+  const find = (event) => {
+    event.preventDefault();
+    navigate(`/deletions/${encodeURIComponent(String(new FormData(event.target).get('id')).trim())}`);
+  };
   const none = html`<${Empty} title="Nobody has asked for a deletion."><p><code>rollcall forget USER_ID</code> files a request, and so does <code>POST /regulations</code>.</p><//>`;
   return html`<${Head} title="Deletions" about="Requests to delete people or keep them out, and which destinations confirmed them." />
+    <form class="filters" role="search" onSubmit=${find}>
+      <label class="search">Id of a request<input type="search" name="id" required autocomplete="off" spellcheck=${false} /></label>
+      <button type="submit">Look up</button></form>
     <${Pages} path="/deletions" topics=${['deletions']} none=${none}>${(/** @type {any[]} */ rows) =>
       html`<${Table} caption="Deletion requests, newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`}<//>`;
+}
+
+/** @param {{ id: string }} props */
+function One({ id }) {
+  const live = useData(`/deletions/${encodeURIComponent(id)}`, ['deletions']);
+  return html`<${Head} title="Deletion" up=${['/deletions', 'Deletions']} about=${html`<code>${id}</code>`} />
+    <${Loaded} live=${live}>${(/** @type {any} */ deletion) =>
+      html`<${Facts} items=${[
+        ['State', html`<${Standing} ...${deletion} />`],
+        ['For what', COLUMNS[2]?.cell(deletion)],
+        ['Who asked', deletion.by ?? '–'],
+        ['Asked', html`<${Time} at=${deletion.createdAt} ago=${false} />`],
+        ['Finished here', html`<${Time} at=${deletion.finishedAt} ago=${false} />`],
+      ]} />
+      <${Section} title="Who confirmed">${
+        deletion.notices.length === 0
+          ? html`<p class="soft">No destination knew them.</p>`
+          : html`<ul>${deletion.notices.map((/** @type {any} */ notice) => html`<li key=${notice.destination}><${Confirmation} ...${notice} /></li>`)}</ul>`
+      }<//>`}<//>`;
 }
 
 /** @type {import('../ui.js').Column[]} */
 const COLUMNS = [
   {
     title: 'When',
-    cell: ({ createdAt, id }) => html`<${Time} at=${createdAt} ago=${false} /><small><code>${id}</code></small>`,
+    cell: ({ createdAt, id }) =>
+      html`<a href=${`/deletions/${encodeURIComponent(id)}`}><${Time} at=${createdAt} ago=${false} /></a><small><code>${id}</code></small>`,
   },
   { title: 'Who asked', cell: ({ by }) => by ?? '–' },
   {
@@ -30,7 +62,7 @@ const COLUMNS = [
     cell: ({ type, users, sources }) =>
       html`${TYPES[type] ?? type} ${count(users, 'person', 'people')}${sources && html`<small>of ${sources.join(', ')}</small>`}`,
   },
-  { title: 'State', cell: ({ status }) => html`<${State} of=${status} />` },
+  { title: 'State', cell: Standing },
   {
     title: 'Who confirmed',
     wide: true,
@@ -41,6 +73,13 @@ const COLUMNS = [
             ${notices.map((/** @type {any} */ notice) => html`<div key=${notice.destination}><${Confirmation} ...${notice} /></div>`)}<//>`,
   },
 ];
+
+/** Finished means here: some destinations may still have the person. @param {any} deletion */
+function Standing({ status, notices }) {
+  const open = notices.filter((/** @type {any} */ each) => !isConfirmed(each)).length;
+  if (status !== 'FINISHED' || open === 0) return html`<${State} of=${status} />`;
+  return html`<${State} of="PARTIAL_SUCCESS" label=${`finished here; ${number(open)} of ${count(notices.length, 'destination')} not`} />`;
+}
 
 /** @param {{ notices: number, confirmed: number }} notice */
 const isConfirmed = ({ notices, confirmed }) => confirmed >= notices;

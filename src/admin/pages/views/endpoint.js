@@ -7,6 +7,7 @@ import { OUTCOMES } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Pages, useAll } from '../search.js';
+import { Answers } from '../trends.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from '../ui.js';
 import { ENOUGH, endpointAddress } from './endpoints.js';
 
@@ -47,6 +48,7 @@ export default function Endpoint({ id, may }) {
           ]),
     ]} />
     <${Flow} id=${id} />
+    <${Answers} id=${id} />
     <${Log} id=${id} />
     <${Destination} name=${endpoint.destination} />`}<//>`;
 }
@@ -135,7 +137,7 @@ function Flow({ id }) {
 function Log({ id }) {
   const { query } = useAddress();
   const { outcome = '' } = query;
-  const choose = html`<label class="inline">Show <select value=${outcome} onChange=${(/** @type {any} */ event) => refine({ outcome: event.target.value })}>
+  const choose = html`<label class="inline">Show <select value=${outcome} onChange=${(/** @type {any} */ event) => refine({ ...query, outcome: event.target.value })}>
     <option value="">all outcomes</option>${OUTCOMES.map((each) => html`<option key=${each} value=${each}>${each.replaceAll('_', ' ')}</option>`)}</select></label>`;
   return html`<${Section} title="Last attempts" aside=${choose}>
     <${Pages} path="/attempts" query=${{ endpoint: id, outcome }} enough=${ATTEMPTS} topics=${['messages']} none="No attempt is logged.">${(

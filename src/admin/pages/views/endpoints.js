@@ -52,11 +52,16 @@ export const endpointAddress = ({ endpoint }) => `/endpoints/${encodeURIComponen
 /** The share of accepted attempts below which something is wrong. */
 export const ENOUGH = 0.9;
 
-/** @param {{ day: any }} props - counts of its attempts in a day; undefined if there were none */
-function Taken({ day: { succeeded = 0, retried = 0, refused = 0 } = {} }) {
-  const all = succeeded + retried + refused;
-  if (all === 0) return '–';
-  const share = succeeded / all;
+/** @param {any} day - counts of attempts in a day; undefined if there were none */
+const attemptsOf = ({ succeeded = 0, retried = 0, refused = 0 } = {}) => succeeded + retried + refused;
+
+/** @param {any} day @returns {number | null} - null if there were no attempts */
+const shareOf = (day) => (attemptsOf(day) === 0 ? null : day.succeeded / attemptsOf(day));
+
+/** @param {{ day: any }} props */
+function Taken({ day }) {
+  const [all, share] = [attemptsOf(day), shareOf(day)];
+  if (share === null) return '–';
   return html`<span class=${share < ENOUGH ? 'bad-text' : ''}>${percent(share)}</span><small>of ${number(all)}</small>`;
 }
 
@@ -65,24 +70,32 @@ const COLUMNS = [
   {
     title: 'Destination',
     wide: true,
+    by: ({ destination }) => destination,
     cell: (each) => html`<a href=${endpointAddress(each)}>${each.destination}</a><small>${each.url}</small>`,
   },
   {
     title: 'State',
-    cell: ({ state, since }) =>
-      html`<${State} of=${state} />${since ? html`<small>since <${Time} at=${since} /></small>` : null}`,
+    cell: ({ state, since, cause }) =>
+      html`<${State} of=${state} />${since ? html`<small>since <${Time} at=${since} /></small>` : null}${cause ? html`<small>${cause.replaceAll('_', ' ')}</small>` : null}`,
   },
-  { title: 'Taken in a day', number: true, cell: ({ day }) => html`<${Taken} day=${day} />` },
+  {
+    title: 'Taken in a day',
+    number: true,
+    by: ({ day }) => shareOf(day),
+    cell: ({ day }) => html`<${Taken} day=${day} />`,
+  },
   {
     title: 'Answers within',
     number: true,
+    by: ({ day }) => day?.p50Ms,
     cell: ({ day }) =>
       day?.p50Ms == null ? '–' : html`${duration(day.p50Ms)}<small>95 % in ${duration(day.p95Ms)}</small>`,
   },
-  { title: 'Waiting', number: true, cell: ({ pending }) => number(pending) },
+  { title: 'Waiting', number: true, by: ({ pending }) => pending, cell: ({ pending }) => number(pending) },
   {
     title: 'Dead letters',
     number: true,
+    by: ({ dead }) => dead,
     cell: ({ dead, destination }) =>
       dead === 0
         ? '0'

@@ -47,8 +47,10 @@ const COLUMNS = [
   {
     title: 'Message',
     wide: true,
-    cell: ({ id, messageId, type, event, userId }) =>
-      html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery: id })}>${event ?? type}</a>${userId && html`<small>${userId}</small>`}`,
+    cell: ({ id, messageId, type, event, traits, userId }) =>
+      html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery: id })}>${event ?? type}</a>${
+        traits && html` <code>${JSON.stringify(traits).slice(0, 100)}</code>`
+      }${userId && html`<small>${userId}</small>`}`,
   },
   { title: 'Source', cell: ({ source }) => source },
   { title: 'Destination', cell: ({ destination }) => destination },

@@ -5,7 +5,7 @@ import { CONCERNS } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
 import { useRows } from '../search.js';
 import { Trends } from '../trends.js';
-import { Action, Empty, Figures, Head, Loaded, Section, State, Table, Time } from '../ui.js';
+import { Action, Empty, Figures, Head, Loaded, Section, Table, Time } from '../ui.js';
 import { firstLine } from './audiences.js';
 
 /** With more concerns than this, each kind shows only its first ones, so that they don't push everything else down. */
@@ -17,28 +17,31 @@ const kindOf = ({ kind }) => CONCERNS[kind] ?? { tone: 'warn', page: '/?find=', 
 /** @param {any} need */
 const hrefOf = (need) => kindOf(need).page + encodeURIComponent(need.subject);
 
+/** Alerts among which open ones are looked for. */
+const LOOKED_AT = 100;
+
 /** The state of the service: concerns first, then figures and trends. @param {{ may: string[] }} props */
 export default function Overview({ may }) {
   const live = useData('/overview', ['overview']);
+  const alerts = useRows('/alerts', {}, LOOKED_AT, ['alerts']).rows ?? [];
   return html`<${Loaded} live=${live} rows=${8}>${(
     /** @type {any} */ overview,
   ) => html`<${Verdict} overview=${overview} />
-    <${Needs} needs=${overview.attention} may=${may} />
+    <${Needs} needs=${overview.attention} alerts=${alerts} may=${may} />
     <${Section} title="Now"><${Figures} items=${figuresOf(overview)} /><//>
     <${Trends} />`}<//>
-    <${Alerts} />`;
+    <${Alerts} alerts=${alerts} />`;
 }
 
-/** The last alerts that were sent. */
+/** Alerts that are over and shown. Open ones stand at what needs a person. */
 const ALERTS = 10;
 
-/** Alerts that were sent. Not shown if there are none. */
-function Alerts() {
-  const { rows } = useRows('/alerts', {}, ALERTS, ['alerts']);
+/** @param {{ alerts: any[] }} props */
+function Alerts({ alerts }) {
+  const rows = alerts.filter(({ closedAt }) => closedAt !== null).slice(0, ALERTS);
   return (
-    rows !== null &&
     rows.length > 0 &&
-    html`<${Section} title="Alerts"><${Table} caption="Alerts, newest first" columns=${ALERT_COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ row) => row.alert} /><//>`
+    html`<${Section} title="Alerts that are over"><${Table} caption="Alerts that are over, newest first" columns=${ALERT_COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ row) => row.alert} /><//>`
   );
 }
 
@@ -50,11 +53,7 @@ const ALERT_COLUMNS = [
     cell: (alert) => html`<a href=${hrefOf(alert)}>${firstLine(alert.message)}</a>`,
     wide: true,
   },
-  {
-    title: 'Closed',
-    cell: ({ closedAt }) =>
-      closedAt ? html`<${Time} at=${closedAt} ago=${false} />` : html`<${State} of="failed" label="open" />`,
-  },
+  { title: 'Closed', cell: ({ closedAt }) => html`<${Time} at=${closedAt} ago=${false} />` },
 ];
 
 /** @param {{ overview: any }} props - null until it is known */
@@ -80,14 +79,17 @@ function verdictOf({ attention, destinations, sources }) {
   ];
 }
 
-/** @param {{ needs: any[], may: string[] }} props */
-function Needs({ needs, may }) {
+/** @param {{ needs: any[], alerts: any[], may: string[] }} props */
+function Needs({ needs, alerts, may }) {
   if (needs.length === 0) return null;
+  const open = new Map(
+    alerts.filter(({ closedAt }) => closedAt === null).map((each) => [`${each.kind} ${each.subject}`, each]),
+  );
   const most = needs.length > NEEDS ? OF_A_KIND : NEEDS;
   return html`<ul class="needs" aria-label="What needs a person">
       ${[...Map.groupBy(needs, ({ kind }) => kind)].map(
         ([kind, alike]) =>
-          html`${alike.slice(0, most).map((need) => html`<${Need} key=${`${kind} ${need.subject}`} need=${need} may=${may} />`)}
+          html`${alike.slice(0, most).map((need) => html`<${Need} key=${`${kind} ${need.subject}`} need=${need} alert=${open.get(`${kind} ${need.subject}`)} may=${may} />`)}
           ${alike.length > most && html`<${Further} key=${kind} kind=${kindOf(alike[0])} count=${alike.length - most} />`}`,
       )}
     </ul>`;
@@ -101,8 +103,8 @@ function Further({ kind: { tone, these, all }, count }) {
   </li>`;
 }
 
-/** @param {{ need: any, may: string[] }} props */
-function Need({ need, may }) {
+/** @param {{ need: any, alert: any, may: string[] }} props - `alert`: undefined if none was sent */
+function Need({ need, alert, may }) {
   const { kind, subject, message, since, destination, audience } = need;
   const { tone } = kindOf(need);
   const name = audience ?? destination ?? subject;
@@ -114,7 +116,7 @@ function Need({ need, may }) {
   };
   return html`<li class=${tone}>
     <p><a href=${hrefOf(need)}><strong>${name}</strong></a>${said.startsWith(name) ? said.slice(name.length) : `: ${said}`}
-      ${since && html`<small class="sub">since <${Time} at=${since} ago=${false} /></small>`}</p>
+      ${(since || alert) && html`<small class="sub">${since && html`since <${Time} at=${since} ago=${false} />`}${since && alert ? ', ' : ''}${alert && html`announced <${Time} at=${alert.openedAt} ago=${false} />`}</small>`}</p>
     <div class="buttons">
       ${kind.startsWith('endpoint') && may.includes('operate') && html`<${Action} run=${resume}>${kind === 'endpointPaused' ? 'Resume' : 'Try again'}<//>`}
       <a class="button" href=${hrefOf(need)}>${kind === 'runHeld' ? 'Decide' : 'Look'}</a>

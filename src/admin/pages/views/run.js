@@ -1,9 +1,10 @@
 import { post } from '../api.js';
 import { count, duration, number } from '../format.js';
 import { html } from '../html.js';
-import { refreshAll, useData } from '../live.js';
+import { fetchRows, refreshAll, useData } from '../live.js';
+import { addressOf, refine, useAddress } from '../router.js';
 import { Pages } from '../search.js';
-import { Asks, Facts, Figures, Head, Loaded, Section, State, Table, Time, Waiting } from '../ui.js';
+import { Action, Asks, Facts, Figures, Head, Loaded, Section, State, Table, Time, Waiting } from '../ui.js';
 import { audienceAddress } from './audiences.js';
 
 /** @param {{ key: string, run: string }} run */
@@ -48,11 +49,9 @@ export default function Run({ name, run: id, may }) {
     ${
       run.before !== null &&
       html`<${Figures} items=${[
-        {
-          title: isHeld ? 'Members then' : 'Members',
-          value: number(run.members),
-          note: `${number(run.before)} before it`,
-        },
+        isHeld
+          ? { title: 'Members now', value: number(run.before), note: `${number(run.members)} if it is approved` }
+          : { title: 'Members', value: number(run.members), note: `${number(run.before)} before it` },
         { title: isHeld ? 'Would enter' : 'Entered', value: number(run.entered) },
         { title: isHeld ? 'Would leave' : 'Exited', value: number(run.exited) },
         ...(run.kind === 'trait' || run.changed > 0
@@ -93,11 +92,41 @@ function Delivered({ run: { deliveries } }) {
 /** Words for the changes of a held run. @type {Record<string, string>} */
 const WOULD = { entered: 'would enter', exited: 'would leave', changed: 'would change' };
 
+/** The most changes that a browser saves in a file. */
+const SAVED = 100_000;
+
+/** Save the changes of a run as a file. @param {any} run @param {string} change */
+async function save(run, change) {
+  const path = addressOf(`/runs/${encodeURIComponent(run.run)}/changes`, { change });
+  const { data, next } = await fetchRows(path, { rows: SAVED, pages: SAVED });
+  const lines = data.map((/** @type {any} */ { userId, change, traits }) =>
+    [userId, change, ...(traits === undefined ? [] : [JSON.stringify(traits)])].map(csvField).join(),
+  );
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(
+    new Blob([['user_id,change,traits', ...lines, ''].join('\r\n')], { type: 'text/csv' }),
+  );
+  link.download = `${run.key}-${run.run}.csv`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+  return next === null
+    ? `${number(lines.length)} saved.`
+    : `The first ${number(lines.length)} saved; rollcall runs ${run.run} --changes has all.`;
+}
+
+/** Spreadsheets would compute a text such as =1+1. @param {string} text */
+const csvField = (text) => `"${text.replace(/^[=+\-@\t\r\n]/, "'$&").replaceAll('"', '""')}"`;
+
 /** @param {{ run: any }} props */
 function Changes({ run }) {
+  const { change = '' } = useAddress().query;
   const isHeld = run.state === 'held';
+  const kinds = ['entered', 'exited', ...(run.changed > 0 ? ['changed'] : [])];
+  const choose = html`<label class="inline">Show <select value=${change} onChange=${(/** @type {any} */ event) => refine({ change: event.target.value })}>
+    <option value="">all</option>${kinds.map((each) => html`<option key=${each} value=${each}>${isHeld ? WOULD[each] : each}</option>`)}</select></label>
+    <${Action} run=${() => save(run, change)}>Save as CSV<//>`;
   const title = isHeld ? 'Who would enter and leave' : 'Who entered and left';
-  return html`<${Section} title=${title}><${Pages} path=${`/runs/${encodeURIComponent(run.run)}/changes`} enough=${100} none="Nobody.">${(
+  return html`<${Section} title=${title} aside=${choose}><${Pages} path=${`/runs/${encodeURIComponent(run.run)}/changes`} query=${{ change }} enough=${100} none="Nobody.">${(
     /** @type {any[]} */ rows,
   ) => html`
     <${Table} caption=${title} rows=${rows} keyOf=${(/** @type {any} */ row) => row.userId} columns=${[

@@ -44,10 +44,16 @@ const COLUMNS = [
     cell: ({ enabled }) =>
       html`<${State} of=${enabled ? 'open' : 'disabled'} label=${enabled ? 'enabled' : 'disabled'} />`,
   },
-  { title: 'Accepted in a day', number: true, cell: ({ passed }) => number(passed.accepted ?? 0) },
+  {
+    title: 'Accepted in a day',
+    number: true,
+    by: ({ passed }) => passed.accepted ?? 0,
+    cell: ({ passed }) => number(passed.accepted ?? 0),
+  },
   {
     title: 'Not taken',
     number: true,
+    by: ({ passed }) => passed.discarded ?? 0,
     cell: ({ passed }) =>
       html`<span class=${passed.discarded > 0 ? 'warn-text' : ''}>${number(passed.discarded ?? 0)}</span>`,
   },
