@@ -264,14 +264,15 @@ export class App {
     if (this.damage && !collects) throw this.damage;
     if (collects) this.tokens = this.tokensOf(this.config);
     if (collects || schedules) this.logWarnings();
+    if (!this.damage && (collects || schedules)) await this.events?.insist();
+    // First, so that nothing is delivered by a process whose port is taken.
+    if (collects && !this.stopping) await this.listen();
     if (!this.damage) {
-      if (collects || schedules) await this.events?.insist();
       await this.worker.start(collects || schedules);
       this.history.start();
       if (collects || schedules) await this.sync.configured();
       await this.resumeRegulations();
     }
-    if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules ? { renames } : null;
     if (schedules && !this.damage && !this.stopping) await this.sync.start(renames);
     if ((collects || schedules) && !this.damage) {

@@ -43,7 +43,7 @@ export async function resendMessages(ids: readonly string[], options: ResendOpti
 
 function sendable(id: string, message: KeptMessage | null): Sendable {
   if (message === null) {
-    const why = `There is no body of ${id}: delivered messages are kept for messages.keep, which is 0 unless set.`;
+    const why = `No message ${id} is kept: the id is unknown, or it was delivered longer ago than messages.keep (0 unless set).`;
     throw new RollcallError('not_found', why);
   }
   if (message.state === 'waiting') {

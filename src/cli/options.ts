@@ -3,6 +3,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import ms from 'ms';
 import type { Config } from '../config/config.ts';
 import { isSetEmpty } from '../config/variables.ts';
+import { systemClock } from '../kernel/clock.ts';
 import { isoInstant } from '../kernel/timestamp.ts';
 
 const DEFAULT_CONFIG = 'rollcall.yaml';
@@ -44,7 +45,7 @@ export function withTokenFile(config: Config, tokenFile: string | undefined): Co
 }
 
 export const nowOption = () =>
-  new Option('--now <iso>', 'as of this time ($now in the SQL), such as 1998-03-01').argParser(instantOption);
+  new Option('--now <time>', 'as of this time ($now in the SQL), such as 1998-03-01').argParser(instantOption);
 
 export function wholeNumber(minimum: number, maximum = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
@@ -61,11 +62,24 @@ export function milliseconds(text: string): number {
   throw new InvalidArgumentError('It must be a number with a unit: ms, s, m, h, d or w, such as 6s.');
 }
 
-/** Milliseconds since 1970 of an ISO 8601 date or date-time, in UTC unless it has an offset. */
-export function instantOption(text: string): number {
-  const time = isoInstant(text);
+const SPAN = /^(\d+(?:\.\d+)? ?(?:s|sec|m|min|h|d|w|(?:second|minute|hour|day|week)s?))(?: ago)?$/i;
+const DAY = 24 * 60 * 60_000;
+
+/**
+ * Milliseconds since 1970 of an ISO 8601 date or date-time, in UTC unless it has an offset; of `2 days` ago; or of the beginning of
+ * today or yesterday, in UTC.
+ */
+export function instantOption(text: string, _previous?: unknown, now = systemClock.now()): number {
+  const today = now - (now % DAY);
+  if (text === 'now') return now;
+  if (text === 'today') return today;
+  if (text === 'yesterday') return today - DAY;
+  const [, span] = SPAN.exec(text) ?? [];
+  const time = span === undefined ? isoInstant(text) : now - ms(span as ms.StringValue);
   if (time !== null) return time;
-  throw new InvalidArgumentError('It must be an ISO 8601 date or date-time, such as 1998-03-01T00:00:00Z.');
+  throw new InvalidArgumentError(
+    'It must be an ISO 8601 date or date-time, such as 1998-03-01T00:00:00Z, or 2 days, today or yesterday.',
+  );
 }
 
 export function collect(value: string, previous: readonly string[] = []): readonly string[] {

@@ -5,6 +5,12 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** True if a variable is set but empty. */
 export const isSetEmpty = (name: string, env: Environment = process.env): boolean => env[name] === '';
 
+/** What NO_COLOR or FORCE_COLOR say of colours; null if neither is set. */
+export function wantsColours({ NO_COLOR, FORCE_COLOR }: Environment = process.env): boolean | null {
+  if (NO_COLOR) return false;
+  return FORCE_COLOR ? !['0', 'false'].includes(FORCE_COLOR) : null;
+}
+
 /** `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself. Any other `${` is a misspelt variable. */
 const VARIABLE = /\$(?<escaped>\$\{)|\$\{(?<name>\w+)(?::-(?<fallback>(?:(?!\$\{)[^}])*))?\}|\$\{/g;
 /** In SQL `$${"a":1}$$` is a text, so only complete variables count, and `$${NAME}` stands for `${NAME}` itself. */

@@ -80,6 +80,12 @@ export const HTTP_CODES = {
     'Send `Authorization: Bearer TOKEN`, or sign in.',
     '`admin` in the configuration',
   ),
+  port_taken: code(
+    503,
+    'Another program listens at `listen.port`, such as an instance of the service that has not ended yet.',
+    'Set `listen.port` to another one, or end that program. A supervisor may try again.',
+    'the output of `rollcall start`',
+  ),
   no_admin_token: code(
     503,
     'No admin token is configured, and there is no token file: it can’t be written, or no service has started here.',

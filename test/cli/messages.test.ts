@@ -25,7 +25,7 @@ t.test('finds a message and sends it again', async (t) => {
   t.match(unkept, { userId: 'u1', state: 'delivered', kept: false, type: 'identify', event: null });
   t.match(await messages('--user', 'u1', '--body'), { code: 0, stdout: /delivered.*\n\n.*\nIts body is not kept\./s });
   const refused = await rollcall(['resend', `${unkept?.id}`, '-c', config]);
-  t.match(refused, { code: 1, stderr: /There is no body of .*messages\.keep/ });
+  t.match(refused, { code: 1, stderr: /No message .* is kept: .*messages\.keep/ });
 
   writeFileSync(config, `${readFileSync(config, 'utf8')}\nmessages: { keep: 1d }\n`);
   await orders(folder, { u1: 60, u2: 70, u3: 80 });

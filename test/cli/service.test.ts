@@ -86,12 +86,12 @@ t.test('writes only JSON lines if the log is JSON', async (t) => {
   t.match(said.at(-1)?.msg, /^Stopping/);
 });
 
-t.test('reports a port in use as a mistake of the configuration', async (t) => {
+t.test('delivers nothing if its port is taken, and may be tried again', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const { service, port } = await serve(config);
   t.match(await rollcall(['serve', '-c', config]), {
-    code: 2,
-    stderr: new RegExp(`^bad_configuration: Port ${port} is taken`, 'm'),
+    code: 1,
+    stderr: new RegExp(`^port_taken: Port ${port} is taken`, 'm'),
   });
   await writeFile(
     config,

@@ -54,7 +54,7 @@ t.test('exits 2 on bad usage, and suggests what was meant', async (t) => {
     [['listen', '--port', '70000'], /whole number from 0 to 65535/],
     [['listen', '--fail', '999'], /503:0\.3/],
     [['listen', '--slow', '6'], /number with a unit/],
-    [['sync', '--now', 'yesterday'], /ISO 8601/],
+    [['sync', '--now', 'tomorrow'], /ISO 8601/],
     [['sync', '--once', '--now', '2026-02-30'], /ISO 8601/],
     [['attempts', '--since', '2026-01-31 5:00'], /ISO 8601/],
     [['sync', '--now', '1998-01-01'], /--now goes with --once/],

@@ -27,7 +27,7 @@ export function addAudit(program: Command, context: CliContext): void {
   addAppOptions(program.command('audit').description('show who did what, newest first'))
     .option('--who <name>', 'only by them')
     .option('--action <action>', 'only this, such as run.approve')
-    .option('--since <iso>', 'only since then', instantOption)
+    .option('--since <time>', 'only since then', instantOption)
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
     .addHelpText('after', HELP)
     .action((options: AuditOptions) => audit(options, context));

@@ -95,8 +95,8 @@ function filtered(command: Command): Command {
     .addOption(new Option('--reason <reason>', 'only letters with this reason').choices(DEAD_REASONS))
     .addOption(new Option('--type <type>', 'only of this kind').choices(MESSAGE_TYPES))
     .option('--user <id>', 'only of this user')
-    .option('--since <iso>', 'only dead since then', instantOption)
-    .option('--until <iso>', 'only dead before then', instantOption);
+    .option('--since <time>', 'only dead since then', instantOption)
+    .option('--until <time>', 'only dead before then', instantOption);
 }
 
 function chosen(command: Command): Command {

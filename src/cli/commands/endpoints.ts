@@ -93,7 +93,7 @@ export function addEndpoints(program: Command, context: CliContext): void {
     .option('--message <id>', 'only of this messageId')
     .option('--user <id>', 'only about this user')
     .addOption(new Option('--outcome <outcome>', 'only with this outcome').choices(OUTCOMES))
-    .option('--since <iso>', 'only since then', instantOption)
+    .option('--since <time>', 'only since then', instantOption)
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
     .addHelpText('after', ATTEMPTS_HELP)
     .action((options: AttemptOptions) => attempts(options, context));
@@ -130,7 +130,17 @@ async function list(options: AppCommandOptions, { terminal }: CliContext): Promi
 
 function endpointTable(statuses: readonly EndpointStatus[], terminal: Terminal): string {
   const colour = stateColours(terminal);
-  const header = ['endpoint', 'destination', 'url', 'state', 'since', 'pending', 'dead letters', 'held out'];
+  const hasHeld = statuses.some(({ heldOut }) => heldOut > 0);
+  const header = [
+    'endpoint',
+    'destination',
+    'url',
+    'state',
+    'since',
+    'pending',
+    'dead',
+    ...(hasHeld ? ['held out'] : []),
+  ];
   const rows = statuses.map(({ endpoint, destination, url, state, since, pending, dead, heldOut }) => [
     endpoint,
     destination,
@@ -139,7 +149,7 @@ function endpointTable(statuses: readonly EndpointStatus[], terminal: Terminal):
     since ?? '-',
     String(pending),
     String(dead),
-    String(heldOut),
+    ...(hasHeld ? [String(heldOut)] : []),
   ]);
   return table(header, rows, { width: terminal.stdout.columns, flexible: ['destination', 'url'] });
 }

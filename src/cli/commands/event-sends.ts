@@ -50,8 +50,8 @@ Nothing more is queued from then on. What is queued already is still delivered: 
 export function addEventSends(events: Command, context: CliContext): void {
   addAppOptions(events.command('send').description('send past events to a destination'))
     .requiredOption('--to <destination>', 'its name')
-    .requiredOption('--since <iso>', 'only events received since then', instantOption)
-    .option('--until <iso>', 'only events received before then; now unless given', instantOption)
+    .requiredOption('--since <time>', 'only events received since then', instantOption)
+    .option('--until <time>', 'only events received before then; now unless given', instantOption)
     .addOption(new Option('--type <type>', 'only of this kind').choices(CLIENT_TYPES))
     .option('--event <name>', 'only track events with this name')
     .option('--source <id>', 'only of this source')

@@ -3,7 +3,7 @@ import type { Person, PersonMembership } from '../../../jobs/index.ts';
 import { personLine } from '../../admin/lines.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { instantOption } from '../options.ts';
-import { inLine, print, printJson, type Terminal } from '../output/terminal.ts';
+import { inLine, print, printJson, type Terminal, timeIn } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 import { changeText } from './why.ts';
 
@@ -27,7 +27,7 @@ With --json it is {"user","asOf","memberships","failures","deletion"}; a members
 export function addPerson(program: Command, context: CliContext): void {
   addAppOptions(program.command('person').description('one user in all audiences and computed traits'))
     .argument('<user>', 'user id')
-    .option('--at <iso>', 'as it was then', instantOption)
+    .option('--at <time>', 'as it was then', instantOption)
     .addHelpText('after', HELP)
     .action((user: string, options: PersonOptions) => person(user, options, context));
 }
@@ -44,7 +44,7 @@ async function person(user: string, options: PersonOptions, { terminal, setExitC
 function describe({ user, asOf, memberships, failures, deletion }: Person, terminal: Terminal): string {
   const inside = memberships.filter(({ member }) => member === true);
   const [left, unknown] = [false, null].map((state) => memberships.filter(({ member }) => member === state));
-  const then = asOf === null ? '' : ` at ${new Date(asOf).toISOString()}`;
+  const then = asOf === null ? '' : ` at ${timeIn(terminal, asOf)}`;
   return [
     `${inLine(user)}${then}: in ${inside.length} of ${memberships.length} audiences and traits.`,
     ...inside.flatMap((each) => membershipText(each, terminal)),

@@ -141,9 +141,10 @@ async function reload({ reload: apply, log }: OpenedApp): Promise<void> {
 
 function explainListenError(error: NodeJS.ErrnoException & { readonly port?: number }): never {
   if (error.syscall !== 'listen' && error.syscall !== 'getaddrinfo') throw error;
-  const message =
-    error.code === 'EADDRINUSE'
-      ? `Port ${error.port} is taken. Set listen.port to another one; 0 takes a free one.`
-      : `Nothing can listen at listen.host and listen.port: ${error.message}.`;
+  if (error.code === 'EADDRINUSE') {
+    const message = `Port ${error.port} is taken. Set listen.port to another one; 0 takes a free one.`;
+    throw new RollcallError('port_taken', message, { cause: error });
+  }
+  const message = `Nothing can listen at listen.host and listen.port: ${error.message}.`;
   throw new RollcallError('bad_configuration', message, { cause: error });
 }

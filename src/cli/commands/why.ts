@@ -5,7 +5,7 @@ import type { CliContext } from '../context.ts';
 import { hint, instantOption } from '../options.ts';
 import { answerText } from '../output/answer-text.ts';
 import { stateColours } from '../output/state-colours.ts';
-import { inLine, print, printJson, type Terminal } from '../output/terminal.ts';
+import { inLine, print, printJson, type Terminal, timeIn } from '../output/terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface WhyOptions extends AppCommandOptions {
@@ -38,7 +38,7 @@ export function addWhy(program: Command, context: CliContext): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
     .argument('<key>', 'audience or computed trait')
     .argument('<user>', 'user id')
-    .option('--at <iso>', 'as it was then', instantOption)
+    .option('--at <time>', 'as it was then', instantOption)
     .addHelpText('after', HELP)
     .action((key: string, user: string, options: WhyOptions) => why(key, user, options, context));
 }
@@ -51,12 +51,11 @@ async function why(key: string, user: string, options: WhyOptions, { terminal }:
   });
 }
 
-const iso = (time: number) => new Date(time).toISOString();
 function describe(story: Story, options: WhyOptions, terminal: Terminal): string {
   const lines = [
-    standing(story),
+    standing(story, terminal),
     ...absent(story),
-    ...(story.steps ?? []).map(stepText),
+    ...(story.steps ?? []).map((step) => stepText(step, terminal)),
     ...story.changes.flatMap((change) => changeText(change, terminal)),
   ];
   for (const { id, state, reason } of story.unfinished)
@@ -66,14 +65,14 @@ function describe(story: Story, options: WhyOptions, terminal: Terminal): string
   return lines.join('\n');
 }
 
-function standing({ key, asOf, member, value, since, ...story }: Story): string {
+function standing({ key, asOf, member, value, since, ...story }: Story, terminal: Terminal): string {
   const user = inLine(story.user);
-  const then = asOf === null ? '' : `At ${iso(asOf)}, `;
+  const then = asOf === null ? '' : `At ${timeIn(terminal, asOf)}, `;
   if (member === null) return `${then}nobody knows any more whether ${user} was in ${key}: no run of then is kept.`;
   const verb = asOf === null ? 'is' : 'was';
   const what =
     value === null ? `${verb} ${member ? '' : 'not '}in ${key}` : `${asOf === null ? 'has' : 'had'} ${value}`;
-  const started = since === null ? '' : `, since the run ${since.id} of ${iso(since.startedAt)}`;
+  const started = since === null ? '' : `, since the run ${since.id} of ${timeIn(terminal, since.startedAt)}`;
   return `${then}${user} ${what}${started}.`;
 }
 
@@ -86,13 +85,13 @@ function absent({ absence, key, user }: Story): readonly string[] {
   return [`Of the condition, this does not hold: ${failing.join(', ')}.`];
 }
 
-function stepText({ path, condition, event, until, isOver }: StepTaken): string {
+function stepText({ path, condition, event, until, isOver }: StepTaken, terminal: Terminal): string {
   const begun = `  ${path} (${condition}): `;
-  const said = event && inLine(`"${event.event}" of ${iso(event.at)}, message ${event.messageId}`);
+  const said = event && inLine(`"${event.event}" of ${timeIn(terminal, event.at)}, message ${event.messageId}`);
   if (condition !== 'not') return begun + (said ?? 'no such event after the step before');
   if (said) return `${begun}ended by ${said}`;
   if (until === null) return `${begun}its time has not begun`;
-  return `${begun}${isOver ? 'no such event came until' : 'none so far; its time ends at'} ${iso(until)}`;
+  return `${begun}${isOver ? 'no such event came until' : 'none so far; its time ends at'} ${timeIn(terminal, until)}`;
 }
 
 export function changeText(
@@ -104,22 +103,30 @@ export function changeText(
   const what = reason === null || reason === own ? said : `${said} (reason ${reason})`;
   const tail = told.map((destination) => `    ${toldText(destination, terminal)}`);
   if (run === null) {
-    const [at, by] = cause === null ? ['', 'a run that is no longer kept'] : [`${iso(cause.at)} `, causeText(cause)];
+    const [at, by] =
+      cause === null
+        ? ['', 'a run that is no longer kept']
+        : [`${timeIn(terminal, cause.at)} `, causeText(cause, terminal)];
     return [`- ${at}${what}, by ${by}`, ...tail];
   }
   const action = run.first ? 'first sync' : run.action;
   const definition = run.definitionHash === '' ? '' : `, definition ${run.definitionHash}`;
-  const by = cause === null ? 'by' : `by ${causeText(cause)}, sent by`;
-  return [`- ${iso(run.startedAt)} ${what}, ${by} the ${action} ${run.id}${definition}`, ...tail];
+  const by = cause === null ? 'by' : `by ${causeText(cause, terminal)}, sent by`;
+  return [`- ${timeIn(terminal, run.startedAt)} ${what}, ${by} the ${action} ${run.id}${definition}`, ...tail];
 }
 
-function causeText({ event, audience, computed, deletion, time }: NonNullable<StoryChange['cause']>): string {
+function causeText(
+  { event, audience, computed, deletion, time }: NonNullable<StoryChange['cause']>,
+  terminal: Terminal,
+): string {
   const synced = audience ?? computed;
   if (synced !== null) return `the sync of ${synced}`;
   if (deletion) return 'a deletion';
   if (event === null) return time === null ? 'a rebuild' : 'time alone';
   const { type, event: name, messageId, timestamp } = event;
-  return inLine(`the ${type}${name === null ? '' : ` "${name}"`} of ${iso(timestamp)}, message ${messageId}`);
+  return inLine(
+    `the ${type}${name === null ? '' : ` "${name}"`} of ${timeIn(terminal, timestamp)}, message ${messageId}`,
+  );
 }
 
 function toldText({ destination, attempt, deadLetter }: ToldDestination, terminal: Terminal): string {
@@ -130,7 +137,7 @@ function toldText({ destination, attempt, deadLetter }: ToldDestination, termina
     ...(attempt === null
       ? []
       : [
-          `${colour(attempt.outcome)} ${answerText(attempt)} at ${iso(attempt.at)} (${Math.round(attempt.ms)} ms), delivery ${attempt.delivery}`,
+          `${colour(attempt.outcome)} ${answerText(attempt)} at ${timeIn(terminal, attempt.at)} (${Math.round(attempt.ms)} ms), delivery ${attempt.delivery}`,
         ]),
     ...(deadLetter === null ? [] : [`${colour('dead', 'dead letter')} ${deadLetter.id}: ${deadLetter.reason}`]),
   ];

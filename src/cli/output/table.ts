@@ -1,7 +1,7 @@
-import { COLOUR } from './terminal.ts';
+import { COLOUR, localTime } from './terminal.ts';
 import { textWidth, truncated } from './text-width.ts';
 
-const NARROWEST = 12;
+const NARROWEST = 8;
 const GAP = '  ';
 
 interface TableOptions {
@@ -9,23 +9,32 @@ interface TableOptions {
   readonly width?: number | undefined;
   /** Columns that may be cut if lines are too long. Ids and counts are never cut. */
   readonly flexible?: readonly string[];
-  /** Columns that move to a second line if lines are too long. */
+  /** Columns that move to a second line if lines are too long; otherwise the last ones do, as many as have to. */
   readonly below?: readonly string[];
 }
 
 /**
  * Columns as wide as their widest cell. If they don't fit, long ones are cut, then some move to a second line. If even that
- * does not fit, each row becomes a block.
+ * does not fit, each row becomes a block. With a width, times are shown as people read them.
  */
 export function table(
   header: readonly string[],
   rows: readonly (readonly string[])[],
   { width = Number.POSITIVE_INFINITY, flexible = [], below = [] }: TableOptions = {},
 ): string {
-  const shown = rows.map((row) => row.map(inOneLine));
-  const lines = fitting(header, shown, width, flexible) ?? twoLines(header, shown, { width, flexible, below });
-  return lines?.join('\n') ?? blocks(header, shown);
+  const isRead = width !== Number.POSITIVE_INFINITY;
+  const shown = rows.map((row) => row.map((cell) => (isRead ? readable(inOneLine(cell)) : inOneLine(cell))));
+  const lasts = header.map((_, index) => header.slice(index)).toReversed();
+  const moved = below.length > 0 ? [below] : lasts.slice(0, -1);
+  for (const down of [[], ...moved]) {
+    const lines = twoLines(header, shown, { width, flexible, below: down });
+    if (lines) return lines.join('\n');
+  }
+  return blocks(header, shown);
 }
+
+const readable = (cell: string) => (ISO.test(cell) ? localTime(Date.parse(cell)) : cell);
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** The lines of a table; null if they don't fit. */
 function fitting(
@@ -87,13 +96,12 @@ function blocks(header: readonly string[], rows: readonly (readonly string[])[])
     .join('\n\n');
 }
 
-/** Lines of some columns, each with the others by name below it; null if these don't fit either. */
+/** Lines of the columns, each with those below it by name; null if they don't fit. */
 function twoLines(
   header: readonly string[],
   rows: readonly (readonly string[])[],
   { width, flexible, below }: { width: number; flexible: readonly string[]; below: readonly string[] },
 ): readonly string[] | null {
-  if (below.length === 0) return null;
   const isBelow = header.map((name) => below.includes(name));
   const above = (cells: readonly string[]) => cells.filter((_, column) => !isBelow[column]);
   const lines = fitting(above(header), rows.map(above), width, flexible);

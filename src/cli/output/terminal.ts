@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
+import { wantsColours } from '../../config/variables.ts';
 
 interface Screen {
   readonly isTTY?: boolean;
@@ -19,8 +20,23 @@ export interface Terminal {
   readonly signal: AbortSignal;
 }
 
-/** True on a terminal with colours, unless `NO_COLOR` is set. */
-export const hasColours = (stream: Screen) => stream.isTTY === true && stream.hasColors?.() !== false;
+/** True on a terminal with colours, unless NO_COLOR is set; with FORCE_COLOR also in a pipe. */
+export const hasColours = (stream: Screen) =>
+  wantsColours() ?? (stream.isTTY === true && stream.hasColors?.() !== false);
+
+/** A time for people: by the clock of the terminal, with the day unless it is today. */
+export function localTime(at: number, now = Date.now()): string {
+  const [day, today] = [at, now].map((time) => new Date(time).toDateString());
+  const [, month = '', date = '', year = ''] = day?.split(' ') ?? [];
+  const clock = new Date(at).toTimeString();
+  if (day === today) return clock.slice(0, 8);
+  const isOfThisYear = year === String(new Date(now).getFullYear());
+  return `${Number(date)} ${month} ${isOfThisYear ? clock.slice(0, 5) : year}`;
+}
+
+/** A time within a sentence: for people on a terminal, ISO 8601 in a pipe. */
+export const timeIn = ({ stdout }: Pick<Terminal, 'stdout'>, at: number): string =>
+  stdout.isTTY === true ? localTime(at) : new Date(at).toISOString();
 
 export function print({ stdout }: Terminal, text: string): void {
   stdout.write(`${forScreen(stdout, text)}\n`);
@@ -57,11 +73,11 @@ export function painter(isColoured: boolean): Record<Colour, (text: string) => s
 
 /**
  * Text for a stream. Bodies, answers and ids are foreign text: on a screen, all control characters but our colours are
- * escaped. In a pipe the text stays as it is.
+ * escaped. In a pipe the text stays as it is, but for our colours.
  */
 export function forScreen(stream: Screen, text: string): string {
-  if (stream.isTTY !== true) return text;
-  return text.replaceAll(STEERINGS, escaped).replaceAll(COLOURS, '\u001b[$1m');
+  const safe = stream.isTTY === true ? text.replaceAll(STEERINGS, escaped) : text;
+  return safe.replaceAll(COLOURS, '\u001b[$1m');
 }
 
 /** Foreign text within a line, also in a pipe: a line break would be another line, a tab another column. */

@@ -67,10 +67,12 @@ export async function alerts(session: Session, { isOpen, before, limit }: AlertF
   const conditions = where(
     raw('opened_at IS NOT NULL'),
     isOpen === undefined ? null : raw(isOpen ? 'is_over = 0 AND closed_at IS NULL' : 'closed_at IS NOT NULL'),
-    before === undefined ? null : sql`seq < ${before}`,
+    before === undefined
+      ? null
+      : sql`(opened_at, seq) < (SELECT opened_at, seq FROM rollcall.alert WHERE seq = ${before})`,
   );
   const found = await session.rows<AlertRow>(sql`SELECT ${columnsOf(session)} FROM rollcall.alert ${conditions}
-    ORDER BY seq DESC LIMIT ${limit + 1}`);
+    ORDER BY opened_at DESC, seq DESC LIMIT ${limit + 1}`);
   const page = found.slice(0, limit);
   return {
     alerts: page.map(alertOf),
