@@ -15,5 +15,6 @@ export type { AudienceStatus, Todo } from './view/audience-status.ts';
 export type { Person, PersonMembership } from './view/person.ts';
 export type { FunnelStep, Owed, SyncPlan } from './view/plan.ts';
 export type { ComputedType } from './view/previews.ts';
+export type { DestinationStanding } from './view/standings.ts';
 export type { StepTaken } from './view/steps.ts';
 export type { Story, StoryChange, ToldDestination } from './view/why.ts';

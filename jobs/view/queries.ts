@@ -12,6 +12,7 @@ import type { Orders } from '../schedule/orders.ts';
 import { absenceOf } from './absence.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
 import { type Person, tellPerson } from './person.ts';
+import { type DestinationStanding, destinationStandings } from './standings.ts';
 import { stepsOf } from './steps.ts';
 import { type Story, tellPast, tellStory } from './why.ts';
 
@@ -42,6 +43,8 @@ export interface Queries {
     user: string,
     asked?: { readonly at?: number | undefined; readonly signal?: AbortSignal },
   ): Promise<Story>;
+  /** What each destination knows of each audience and trait. */
+  standings(): Promise<readonly DestinationStanding[]>;
   /** One user in every audience and trait. Engines that don't answer are named, and the rest is shown. */
   person(user: string, asked?: { readonly at?: number | undefined; readonly signal?: AbortSignal }): Promise<Person>;
 }
@@ -60,6 +63,7 @@ export function createQueries({ store, clock, config, log, subjects, look, order
   const parts = { store, config, subjects };
   return {
     audiences: async () => audienceStatuses({ store, clock, config, log, ordered }, await subjects.orphans()),
+    standings: () => destinationStandings({ store, config }),
     async members(key, each) {
       const subject = await subjects.findWhereItLies(key);
       await look(subject.engine, async (engine) => {

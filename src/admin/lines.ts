@@ -1,9 +1,18 @@
-import type { AudienceStatus, Person, StepTaken, Story, StoryChange, SyncPlan } from '../../jobs/index.ts';
+import type {
+  AudienceStatus,
+  DestinationStanding,
+  Person,
+  StepTaken,
+  Story,
+  StoryChange,
+  SyncPlan,
+} from '../../jobs/index.ts';
 import type {
   Alert,
   AttemptRecord,
   AudiencePause,
   AuditRecord,
+  Backlog,
   Confirmed,
   DeadLetter,
   DeadLetterFilter,
@@ -164,6 +173,12 @@ export function personLine({ asOf, memberships, deletion: { suppressed, requests
     })),
     deletion: { suppressed, requests: requests.map((each) => ({ ...each, createdAt: iso(each.createdAt) })) },
   };
+}
+
+/** What a destination knows of an audience, and what waits for it. */
+export function standingLine({ since, ...standing }: DestinationStanding, backlogs: readonly Backlog[]) {
+  const { pending = 0, dead = 0 } = backlogs.find(({ destination }) => destination === standing.destination) ?? {};
+  return { ...standing, since: isoOrNull(since), pending, dead };
 }
 
 const stepLine = ({ event, until, ...step }: StepTaken) => ({

@@ -17,7 +17,9 @@ t.test('takes spans, yesterday and ISO 8601 for times', async (t) => {
 
 t.test('takes them in every command with times, and colours by FORCE_COLOR and NO_COLOR', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
-  t.teardown(() => void ['FORCE_COLOR', 'NO_COLOR'].forEach((name) => Reflect.deleteProperty(process.env, name)));
+  t.teardown(() => {
+    for (const name of ['FORCE_COLOR', 'NO_COLOR']) delete process.env[name];
+  });
   await rollcall(['sync', '--once', '-c', config]);
   for (const command of [
     ['attempts', '--since'],

@@ -54,6 +54,36 @@ t.test('joins orders that wait for their turn, and shows them', async (t) => {
   t.match((await rig.sync.audiences())[0], { ordered: null });
 });
 
+t.test('says what each destination knows of each audience', async (t) => {
+  const rig = await createRig(t);
+  const [first] = rig.config.destinations;
+  const name = first?.name ?? '';
+  rig.config.audiences = [audience('a', list('1', '2'))];
+  const states = async () =>
+    Object.fromEntries(
+      (await rig.sync.standings()).map(({ key, destination, state }) => [`${key} ${destination}`, state]),
+    );
+  t.same(await states(), { [`a ${name}`]: 'new' });
+  await rig.sync.run();
+  const skipping = { ...destination('late'), backfill: 'skip' } as const;
+  rig.config.destinations = [...rig.config.destinations, skipping, destination('mail')];
+  t.same(await states(), { [`a ${name}`]: 'current', 'a late': 'later', 'a mail': 'to_come' });
+  await rig.sync.run();
+  t.equal((await states())['a mail'], 'current');
+  rig.config.destinations = rig.config.destinations.map((each) =>
+    each.name === 'mail' ? { ...each, wants: { audiences: [] } } : each,
+  );
+  t.equal((await states())['a mail'], 'to_end');
+  rig.config.destinations = rig.config.destinations.filter((each) => each.name !== 'mail');
+  rig.config.audiences = [audience('a', list('1'))];
+  await rig.sync.run();
+  rig.config.destinations = [...rig.config.destinations, destination('mail')];
+  t.match(
+    (await rig.sync.standings()).find((each) => each.destination === 'mail'),
+    { state: 'lapsed', since: Number },
+  );
+});
+
 t.test("keeps a run's changes as long as runs, except those of deleted users", async (t) => {
   const rig = await createRig(t);
   Object.assign(rig.config, { recordRetention: { runs: 30 * 86_400_000, regulations: 0, audit: 0 } });

@@ -80,7 +80,25 @@ export const definition = z.object({
   version: z.string().describe('As `definitionHash` of runs.'),
 });
 
-export const details = audience.extend({ definition: definition.nullable() });
+export const standing = z.object({
+  key: z.string(),
+  kind: z.enum(['audience', 'trait']),
+  destination: z.string(),
+  state: z
+    .enum(['new', 'current', 'later', 'to_come', 'lapsed', 'to_end'])
+    .describe(
+      'new: nothing was computed yet. current: it was sent every change. later: changes only, by `backfill: skip`. to_come: it is owed the whole membership. lapsed: it missed changes, and is owed the difference. to_end: it is owed the end.',
+    ),
+  since: time.nullable().describe('Of a lapsed one: from when on it lacks changes, if that is known.'),
+  run: z
+    .object({ id: z.string(), action: z.string(), sent: z.int(), members: z.int() })
+    .nullable()
+    .describe('A run that is being sent to it: messages so far, of one for each member in a backfill.'),
+  pending: z.int().describe('Deliveries that wait for the destination, of all audiences.'),
+  dead: z.int().describe('Its dead letters.'),
+});
+
+export const details = audience.extend({ definition: definition.nullable(), destinations: z.array(standing) });
 
 export const plan = z.object({
   key: z.string(),

@@ -5,7 +5,7 @@ import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
 import type { Records } from '../../store/port.ts';
-import { audienceLine, planLine, storyLine } from '../lines.ts';
+import { audienceLine, planLine, standingLine, storyLine } from '../lines.ts';
 import {
   asOf,
   audience,
@@ -28,7 +28,7 @@ import type { Syncing } from './sync.ts';
 export interface AudienceParts {
   readonly sync: Syncing;
   readonly config: () => Config;
-  readonly store: Pick<Records, 'pausedAudiences' | 'pauseAudience' | 'resumeAudience'>;
+  readonly store: Pick<Records, 'pausedAudiences' | 'pauseAudience' | 'resumeAudience' | 'backlog'>;
   readonly clock: Pick<Clock, 'now'>;
 }
 
@@ -107,8 +107,11 @@ export async function oneAudience(sync: Syncing, key: string) {
 }
 
 /** @throws RollcallError `unknown_audience` */
-export async function audienceDetails({ sync, config }: AudienceParts, key: string) {
-  return { ...audienceLine(await oneAudience(sync, key)), definition: definitionOf(key, config()) };
+export async function audienceDetails({ sync, config, store }: AudienceParts, key: string) {
+  const audience = audienceLine(await oneAudience(sync, key));
+  const [standings, backlogs] = await Promise.all([sync.standings(), store.backlog()]);
+  const destinations = standings.filter((each) => each.key === key).map((each) => standingLine(each, backlogs));
+  return { ...audience, definition: definitionOf(key, config()), destinations };
 }
 
 const unknownAudience = (key: string, known: readonly string[]) =>

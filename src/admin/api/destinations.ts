@@ -4,9 +4,12 @@ import type { Destination } from '../../destination.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { Store } from '../../store/port.ts';
 import { destinationStatuses, dropDestination, goneDestination } from '../destinations.ts';
+import { standingLine } from '../lines.ts';
+import { standing } from './audience-shapes.ts';
 import { listPaging, pageThrough } from './list.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
 import { about, pageOf, time } from './shapes.ts';
+import type { Syncing } from './sync.ts';
 
 const destination = z.object({
   destination: z.string(),
@@ -34,6 +37,7 @@ const destinationDetail = destination.extend({
       ratePerSecond: z.number().nullable(),
     })
     .nullable(),
+  audiences: z.array(standing).describe('What it knows of each audience and trait.'),
 });
 
 interface ApiTestResult extends Omit<z.input<typeof testResult>, 'signatures'> {
@@ -61,13 +65,17 @@ const tag = 'Endpoints';
 export interface DestinationParts {
   readonly store: Pick<Store, 'time' | 'backlog' | 'orphans' | 'owners' | 'rosters' | 'bury'>;
   readonly config: () => Config;
+  readonly sync: Pick<Syncing, 'standings'>;
   /** Configured destinations and alert hooks. */
   readonly destinations: () => readonly Destination[];
   /** Posts a test event to each endpoint of a destination, bypassing the queue. */
   readonly test: (destination: Destination) => Promise<readonly ApiTestResult[]>;
 }
 
-export function destinationRoutes(routes: ApiRoutes, { store, config, destinations, test }: DestinationParts): void {
+export function destinationRoutes(
+  routes: ApiRoutes,
+  { store, config, destinations, sync, test }: DestinationParts,
+): void {
   const statuses = () => destinationStatuses(store, { delivery: config().delivery, destinations: destinations() });
   const configured = (name: string) => destinations().find((each) => each.name === name);
   reading(routes, '/destinations', {
@@ -85,7 +93,11 @@ export function destinationRoutes(routes: ApiRoutes, { store, config, destinatio
     handle: async ({ params: { destination: name } }) => {
       const found = (await statuses()).find((each) => each.destination === name);
       if (!found) throw new RollcallError('not_found', `There is no destination ${name}.`);
-      return { ...found, definition: definitionOf(configured(name)) };
+      const [standings, backlogs] = await Promise.all([sync.standings(), store.backlog()]);
+      const audiences = standings
+        .filter((each) => each.destination === name)
+        .map((each) => standingLine(each, backlogs));
+      return { ...found, definition: definitionOf(configured(name)), audiences };
     },
   });
   ordering(routes, '/destinations/:destination/drop', {

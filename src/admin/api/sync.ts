@@ -9,7 +9,8 @@ import { runLine } from '../run-line.ts';
 import type { Asked } from './route.ts';
 import { deliveries, run } from './run-shapes.ts';
 
-export interface Syncing extends Pick<Sync, 'audiences' | 'memberPage' | 'changePage' | 'why' | 'person'> {
+export interface Syncing
+  extends Pick<Sync, 'audiences' | 'memberPage' | 'changePage' | 'why' | 'person' | 'standings'> {
   run(keys: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** Throws as `run` would, without running anything. */
   check(keys: readonly string[], time: SyncTime): void;

@@ -7,6 +7,7 @@ import { refreshAll, useData } from '../live.js';
 import { Plan } from '../plan.js';
 import { addressOf, navigate } from '../router.js';
 import { Pages, useRows } from '../search.js';
+import { Standings } from '../standings.js';
 import { Sizes } from '../trends.js';
 import {
   Action,
@@ -40,6 +41,7 @@ export default function Audience({ name, may }) {
       <${Figures} items=${figuresOf(audience)} />
       ${runs.rows === null ? html`<${Waiting} />` : html`<${History} audience=${audience} runs=${runs.rows} />`}
       <${Members} audience=${audience} />
+      <${Standings} standings=${audience.destinations} of="audience" />
       ${audience.definition && html`<${Definition} audience=${audience} />`}`}<//>`;
 }
 

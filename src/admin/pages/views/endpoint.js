@@ -7,6 +7,7 @@ import { OUTCOMES } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Pages, useAll } from '../search.js';
+import { Standings } from '../standings.js';
 import { Answers } from '../trends.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from '../ui.js';
 import { ENOUGH, endpointAddress } from './endpoints.js';
@@ -147,14 +148,14 @@ function Log({ id }) {
 
 /** @param {{ name: string }} props */
 function Destination({ name }) {
-  const live = useData(`/destinations/${encodeURIComponent(name)}`);
+  const live = useData(`/destinations/${encodeURIComponent(name)}`, ['runs', 'destinations']);
   /** @param {string[] | null} list */
   const all = (list) => (list === null ? 'all' : list.length === 0 ? 'none' : html`<${Names} names=${list} />`);
   return html`<${Section} title="Destination"><${Loaded} live=${live}>${(
-    /** @type {any} */ { definition, processes, ...about },
+    /** @type {any} */ { definition, processes, audiences, ...about },
   ) =>
     definition &&
-    html`<${Facts} items=${[
+    html`<${Standings} standings=${audiences} of="destination" /><${Facts} items=${[
       ...notesOf(about),
       [
         'Sources',
