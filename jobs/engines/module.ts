@@ -8,7 +8,13 @@ import type { Engine } from './port.ts';
 
 /** The methods that every engine must have. The type ensures that none is missing here. */
 const VERBS: Readonly<
-  Record<Exclude<keyof Engine, 'causes' | 'examine' | 'ownership' | 'readForMove' | 'writeMoved' | 'removeMoved'>, true>
+  Record<
+    Exclude<
+      keyof Engine,
+      'causes' | 'everywhere' | 'examine' | 'ownership' | 'readForMove' | 'writeMoved' | 'removeMoved'
+    >,
+    true
+  >
 > = {
   snapshot: true,
   stage: true,

@@ -55,6 +55,8 @@ export interface Engine {
   runChangePage(key: string, version: number, after: string, limit: number): Promise<readonly RunChange[]>;
   /** The past states of a user, oldest first, including those before the snapshot was dropped. */
   history(key: string, user: string): Promise<readonly Interval[]>;
+  /** One user in many snapshots at once. Without it, each is asked for its own. */
+  everywhere?(keys: readonly string[], user: string): Promise<ReadonlyMap<string, UserInSnapshot>>;
   /** The causes of a user's changes, oldest first. Only an engine that computes live has them. */
   causes?(key: string, user: string): Promise<readonly Cause[]>;
   /** Forgets states of `history` and `runChanges` that ended before this time, in milliseconds since 1970. */
@@ -261,6 +263,13 @@ export interface RunChange {
   readonly change: 'entered' | 'exited' | 'changed';
   /** JSON text of the traits object, or of an audience's columns; null for users who left. */
   readonly value: string | null;
+}
+
+/** A snapshot's version, and what it knows of a user. */
+export interface UserInSnapshot {
+  readonly version: number;
+  readonly standing: Standing | undefined;
+  readonly past: readonly Interval[];
 }
 
 /** A user was a member with this value from one version to another. */

@@ -65,9 +65,12 @@ export async function tellPerson(
       return await look(
         name,
         async (engine) => {
+          const keys = theirs.map(({ key }) => key);
+          const all = await engine.everywhere?.(keys, user);
           const found: PersonMembership[] = [];
           for (const subject of theirs) {
-            const story = await tellStory({ store: shared, engine, subject, config }, user, asOf, true);
+            const about = { store: shared, engine, subject, config, found: all?.get(subject.key) };
+            const story = await tellStory(about, user, asOf, true);
             found.push(membershipOf(subject, configured.get(subject.key)?.name ?? null, story));
           }
           return found;
@@ -93,12 +96,13 @@ export async function tellPerson(
 
 /** Records that all audiences share, read once. */
 async function recordsOf(store: Store, userId: string): Promise<StoryParts['store']> {
-  const [attempts, letters] = await Promise.all([
+  const [attempts, letters, records] = await Promise.all([
     store.attempts({ userId, limit: RECENT }),
     store.deadLetters({ userId, limit: RECENT }),
+    store.audiences(),
   ]);
   return {
-    audience: (key) => store.audience(key),
+    audience: async (key) => records.find((record) => record.key === key) ?? null,
     runs: (filter) => store.runs(filter),
     attempts: async () => attempts,
     deadLetters: async ({ conflictPrefix = '' }) =>

@@ -1,7 +1,7 @@
 import type { ChangeReason } from '../../src/membership-change.ts';
 import type { AttemptRecord, DeadLetter, Records, Run } from '../../src/store/port.ts';
 import { conflictPrefix, parseConflictKey, type SyncConfig } from '../audience-or-trait.ts';
-import type { Cause, Engine, Interval, Standing } from '../engines/port.ts';
+import type { Cause, Engine, Interval, Standing, UserInSnapshot } from '../engines/port.ts';
 import { liveRun } from '../live/definitions.ts';
 import { changesMembership } from '../run/run-changes.ts';
 import type { Subject } from '../run/run-context.ts';
@@ -64,6 +64,8 @@ export interface StoryParts {
   readonly engine: Engine;
   readonly subject: Subject;
   readonly config: () => SyncConfig;
+  /** What the engine was asked already. */
+  readonly found?: UserInSnapshot | undefined;
 }
 
 /** An engine's answer about one user. */
@@ -86,8 +88,9 @@ export async function tellStory(
   const { store, engine, subject } = parts;
   const { key } = subject;
   const record = await store.audience(key);
-  if (record && (await engine.snapshot(key)).version < record.version) throw missing(parts, record);
-  const known = await knownOf(engine, key, user);
+  const version = parts.found?.version ?? (await engine.snapshot(key)).version;
+  if (record && version < record.version) throw missing(parts, record);
+  const known = await knownOf(engine, key, user, parts.found);
   if (!lastOnly || asOf !== null) {
     return storyOf({ store, key, allRuns: await store.runs({ key, limit: ALL_RUNS }) }, user, asOf, known);
   }
@@ -114,9 +117,10 @@ export async function tellPast(
   });
 }
 
-async function knownOf(engine: Engine, key: string, user: string): Promise<Known> {
-  const standing = (await engine.lookup(key, [user])).get(user);
-  return { standing, past: await engine.history(key, user), causes: (await engine.causes?.(key, user)) ?? [] };
+async function knownOf(engine: Engine, key: string, user: string, found?: UserInSnapshot): Promise<Known> {
+  const standing = found ? found.standing : (await engine.lookup(key, [user])).get(user);
+  const past = found ? found.past : await engine.history(key, user);
+  return { standing, past, causes: (await engine.causes?.(key, user)) ?? [] };
 }
 
 interface Kept {

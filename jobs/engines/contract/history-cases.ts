@@ -44,6 +44,18 @@ async function changePages(engine: Engine, version: number, limit: number): Prom
 const scores = (...rows: readonly (readonly [string, number])[]) =>
   rows.map(([user, score]) => `select '${user}' as user_id, ${score} as score`).join(' union all ');
 
+/** Many snapshots say at once what each says for itself. */
+async function agreesEverywhere(engine: Engine, keys: readonly string[], users: readonly string[]): Promise<void> {
+  for (const user of users) {
+    const all = await engine.everywhere?.(keys, user);
+    for (const key of all ? keys : []) {
+      const standing = (await engine.lookup(key, [user])).get(user);
+      const alone = { version: (await engine.snapshot(key)).version, standing, past: await engine.history(key, user) };
+      assert.deepEqual(all?.get(key), alone, `${user} in ${key}`);
+    }
+  }
+}
+
 /** Cases about the history of finished runs. */
 export const historyCases: readonly EngineCase[] = [
   {
@@ -126,6 +138,7 @@ export const historyCases: readonly EngineCase[] = [
         { value: null, since: 3, until: 4 },
       ]);
       assert.deepEqual(await engine.history('other', 'a'), []);
+      await agreesEverywhere(engine, ['club', 'other'], ['a', 'b', 'c', "o'hara"]);
       await settle(engine, { sql: usersSql('a'), toVersion: 5 });
       assert.deepEqual(await changesAt(engine, 5), [{ userId: 'a', change: 'entered', value: null }]);
     },
@@ -134,7 +147,7 @@ export const historyCases: readonly EngineCase[] = [
   {
     name: 'values of traits are remembered, and a resync is no change',
     async run(open) {
-      const { engine } = await spelled(open);
+      const { engine, usersSql } = await spelled(open);
       const trait = { key: 'score', kind: 'trait' } as const;
       await settle(engine, { ...trait, sql: scores(['a', 1], ['b', 2]) });
       await settle(engine, { ...trait, sql: scores(['a', 3], ['b', 2]) });
@@ -152,6 +165,9 @@ export const historyCases: readonly EngineCase[] = [
       assert.deepEqual([JSON.parse(past?.value ?? ''), past?.since, past?.until], [{ score: 1 }, 1, 2]);
       assert.equal((await engine.lookup('score', ['b'])).get('b')?.since, 1);
       assert.deepEqual(await engine.snapshot('score'), { version: 3, members: 3 });
+      await settle(engine, { sql: usersSql('a') });
+      await settle(engine, { sql: usersSql('b', "o'hara") });
+      await agreesEverywhere(engine, ['score', 'club', 'none'], ['a', 'b', "o'hara", 'nobody']);
     },
   },
 

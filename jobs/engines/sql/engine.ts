@@ -24,7 +24,7 @@ import {
   readStaged,
   tablesOf,
 } from './tables.ts';
-import { forgetUsers, lookupUsers } from './users.ts';
+import { forgetUsers, lookupEverywhere, lookupUsers } from './users.ts';
 
 /** Tries of SQL that reads files of the log, which are occasionally replaced. */
 const TRIES = 5;
@@ -121,6 +121,7 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     runChanges: preparedRows((key, version) => readRunChanges(database, key, version)),
     runChangePage: prepared((key, version, after, limit) => readRunChangePage(database, key, version, after, limit)),
     history: prepared((key, user) => readHistory(database, key, user)),
+    everywhere: prepared((keys, user) => lookupEverywhere(database, keys, user)),
     prune: prepared((before) => pruneHistory(database, before)),
     forget: prepared((users, keys = null) => transaction(session, () => forgetUsers(session, users, keys))),
     scrub: prepared(async (scope) => database.scrub(scope === 'all' ? await dataTables(session) : [])),

@@ -100,11 +100,11 @@ export async function readHistory(database: SqlDatabase, key: string, user: stri
      WHERE key = ${literal(key)} AND user_id IN (SELECT unnest($1::varchar[])) ORDER BY until, since`,
     [user],
   );
-  return rows.map(([value, since, until]) => ({
-    value: value as string | null,
-    since: Number(since),
-    until: Number(until),
-  }));
+  return rows.map(toInterval);
+}
+
+export function toInterval([value, since, until]: readonly unknown[]): Interval {
+  return { value: value as string | null, since: Number(since), until: Number(until) };
 }
 
 /** Forgets states that ended before a time, in milliseconds since 1970. */

@@ -1,4 +1,6 @@
-import type { Standing } from '../port.ts';
+import type { Standing, UserInSnapshot } from '../port.ts';
+import { toInterval } from './history.ts';
+import { readVersions } from './ownership.ts';
 import { literal } from './plan-query.ts';
 import type { SqlDatabase, SqlSession } from './session.ts';
 import { holdPlans, readSnapshot, readStaged, tablesOf } from './tables.ts';
@@ -32,6 +34,46 @@ async function lookupSnapshot(
     users,
   );
   return new Map(rows.map(toStanding));
+}
+
+/** Snapshots that one query reads. */
+const AT_ONCE = 100;
+
+/** A user in all of these snapshots: a few queries, since each costs more than it reads. */
+export async function lookupEverywhere(
+  database: SqlDatabase,
+  keys: readonly string[],
+  user: string,
+): Promise<ReadonlyMap<string, UserInSnapshot>> {
+  const { session } = database;
+  const tables = tablesOf(session);
+  const versions = await readVersions(database);
+  const isUser = `WHERE user_id = ${literal(user)}`;
+  const standings = new Map<string, Standing>();
+  const kept = keys.filter((key) => versions.has(key));
+  for (let from = 0; from < kept.length; from += AT_ONCE) {
+    const parts = kept.slice(from, from + AT_ONCE).map((key) => {
+      const [members, leavers] = [tables.members(key), tables.leavers(key)];
+      return `SELECT ${literal(key)}, TRUE, value, since FROM ${members} ${isUser}
+        UNION ALL SELECT ${literal(key)}, FALSE, NULL, since FROM ${leavers} ${isUser}`;
+    });
+    for (const row of await session.rows(parts.join(' UNION ALL '))) standings.set(...toStanding(row));
+  }
+  const past =
+    versions.size === 0
+      ? []
+      : await session.rows(`SELECT key, value, since, until FROM ${tables.history} ${isUser} ORDER BY until, since`);
+  const intervals = Map.groupBy(past, ([key]) => String(key));
+  return new Map(
+    keys.map((key) => [
+      key,
+      {
+        version: versions.get(key) ?? 0,
+        standing: standings.get(key),
+        past: (intervals.get(key) ?? []).map(([, ...interval]) => toInterval(interval)),
+      },
+    ]),
+  );
 }
 
 async function lookupPlan(
