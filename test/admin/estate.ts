@@ -31,6 +31,10 @@ export interface EstateOptions {
   readonly empty?: boolean;
 }
 
+/** Names without a place to break. */
+export const LONG_KEY = `buyers_${'of_everything_'.repeat(6)}`;
+export const LONG_USER = 'x'.repeat(200);
+
 export const people = (from: number, to: number): string[] =>
   Array.from({ length: to - from }, (_, index) => `user-${String(from + index).padStart(4, '0')}`);
 
@@ -125,6 +129,16 @@ function configuration(folder: string, hooks: string, options: EstateOptions) {
       { name: 'Broken', source: 'personas', schedule: '0 * * * *', sql: 'select nobody from nowhere' },
       { name: 'Loyal', source: 'personas', live: true, when: { performed: 'Order Completed', atLeast: 3 } },
       { name: 'Asleep', source: 'personas', paused: true, sql: "select 'user-0002' as user_id" },
+      ...(filled
+        ? [
+            {
+              name: 'جمهور المشترين الكبار',
+              key: LONG_KEY,
+              source: 'personas',
+              sql: `select '${LONG_USER}' as user_id`,
+            },
+          ]
+        : []),
       ...Array.from({ length: audiences }, (_, index) => ({
         name: `Segment ${index}`,
         source: 'personas',
