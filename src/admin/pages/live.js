@@ -173,12 +173,13 @@ const MOST = 500;
  */
 export async function fetchRows(path, { rows: enough, pages }, signal, show = () => {}) {
   const [base = '', query] = path.split('?');
-  const given = { limit: Math.min(MOST, enough), ...Object.fromEntries(new URLSearchParams(query)) };
+  const given = Object.fromEntries(new URLSearchParams(query));
   /** @type {any[]} */
   let rows = [];
   let cursor = null;
   for (let asked = 0; asked < pages; asked += 1) {
-    const { data, next } = await get(addressOf(base, { ...given, cursor }), signal);
+    const limit = Math.min(MOST, enough - rows.length);
+    const { data, next } = await get(addressOf(base, { limit, ...given, cursor }), signal);
     rows = [...rows, ...data];
     cursor = next;
     if (next === null || rows.length >= enough) break;
