@@ -54,6 +54,9 @@ export function fillSqlite(path: string, { endpoints, deliveries = 0, letters, a
   const counts = (table: string) => `(SELECT count(*) FROM ${table} WHERE destination = place.destination)`;
   db.exec(`INSERT OR REPLACE INTO backlog SELECT DISTINCT destination, ${counts('delivery')}, ${counts('dead_letter')},
     ${counts('delivery')}, 0 FROM place`);
+  // Further deliveries get ids of their own: a dead letter keeps that of its delivery.
+  db.exec(`DELETE FROM sqlite_sequence WHERE name = 'delivery';
+    INSERT INTO sqlite_sequence VALUES ('delivery', ${Math.max(deliveries, letters, attempts)})`);
   db.exec('COMMIT');
   db.close();
 }
