@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
+import type { Receiver } from '../../../receivers/index.ts';
 
 export interface Posted {
   readonly path: string;
@@ -8,8 +9,12 @@ export interface Posted {
   readonly body: Record<string, unknown> & { readonly messageId: string };
 }
 
-/** Takes everything, and keeps it by the path that it was posted to: that of a destination. */
-export async function destinations(t: Test) {
+/**
+ * Takes everything, and keeps it by the path that it was posted to: that of a destination.
+ *
+ * @param kit - answers in place of this server
+ */
+export async function destinations(t: Test, kit?: Pick<Receiver, 'node'>) {
   const posted: Posted[] = [];
   const refused = new Set<string>();
   const server = createServer((request, response) => {
@@ -24,8 +29,9 @@ export async function destinations(t: Test) {
         const said = JSON.parse(text);
         const { batch = [said], keys = [String(request.headers['idempotency-key'])] } = said;
         posted.push(...batch.map((body: Posted['body'], index: number) => ({ path, key: keys[index], body })));
+        if (kit) return kit.node(Object.assign(request, { rawBody: text }), response);
       }
-      response.end();
+      return response.end();
     });
   });
   t.teardown(() => {

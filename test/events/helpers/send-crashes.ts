@@ -5,6 +5,7 @@ import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
 import { pino } from 'pino';
 import type { Test } from 'tap';
+import { createReceiver } from '../../../receivers/index.ts';
 import { App } from '../../../src/app.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
@@ -22,7 +23,7 @@ const [PART, BATCH] = [1_000, 200];
 
 /**
  * Send the events of a log again and again, each time by processes that are killed, until `kills` were. Each event of each
- * send must arrive with one key, which no other has.
+ * send must arrive with one key, which no other has, and the receiver kit must handle it once.
  *
  * @param database - the URL of an empty Postgres store; null for SQLite, whose log is in files
  */
@@ -30,7 +31,9 @@ export async function crashSends(t: Test, database: string | null, kills: number
   const random = randomNumbers(seed);
   const folder = t.testdir({});
   const url = database ?? `sqlite:${join(folder, 'rollcall.db')}`;
-  const receiver = await destinations(t);
+  const handled: (string | undefined)[] = [];
+  const kit = createReceiver({ secret: 's', on: { track: (_, { key }) => void handled.push(key) } });
+  const receiver = await destinations(t, kit);
   const config = {
     ...{ store: url, listen: { port: 0 }, network: LOCAL, eventLog: { path: './events' } },
     sources: [{ id: 'shop', writeKey: 'key' }],
@@ -56,7 +59,7 @@ export async function crashSends(t: Test, database: string | null, kills: number
     if (signal === null && code !== 0) throw new Error(`A life ended with ${code}.`);
     return signal === 'SIGKILL';
   };
-  let killed = 0;
+  let [killed, repeated] = [0, 0];
   for (let round = 1; killed < kills; round += 1) {
     const app = await open();
     const begun = await app.sends.begin({
@@ -80,11 +83,15 @@ export async function crashSends(t: Test, database: string | null, kills: number
       [],
       'each event has one key',
     );
-    t.equal(new Set([...keys.values()].flatMap((each) => [...each])).size, wanted.length, 'and no other has it');
+    const unique = [...keys.values()].flatMap((each) => [...each]).sort();
+    t.equal(new Set(unique).size, wanted.length, 'and no other has it');
+    t.same(handled.splice(0).sort(), unique, 'the kit handles each once');
+    repeated += receiver.posted.length - before - wanted.length;
     const last = await open();
     t.match(await last.sends.find(begun.id), { send: { state: 'done', sent: wanted.length, total: wanted.length } });
     await last.close();
   }
+  t.comment(`${killed} kills, ${repeated} events posted again`);
 }
 
 /** Where a process ends; null for any moment. */
