@@ -165,10 +165,13 @@ function textOf({ dbt }: Computation, definition: ConfiguredDefinition): string 
   return 'sql' in definition ? definition.sql : JSON.stringify(definition);
 }
 
+/** Stands for a dbt model until `withModels` has read it. No database runs it. */
+const UNREAD = 'a model of dbt';
+
 function definitionOf(computation: Computation, config: Pick<SyncConfig, 'traits'>): ConfiguredDefinition {
   if (computation.kind === 'audience' && computation.when) return { when: withLiveTraits(computation.when, config) };
   if (computation.kind === 'trait' && computation.value) return { value: computation.value };
-  return { sql: computation.sql ?? '' };
+  return { sql: computation.sql ?? UNREAD };
 }
 
 function audienceOf(key: string, { audiences }: Pick<SyncConfig, 'audiences'>): Computation {

@@ -140,7 +140,7 @@ export function configured(computation: Computation, config: SyncConfig): Subjec
  */
 export async function withProject(subject: Subject, config: SyncConfig, asOf: number): Promise<Subject> {
   const computation = computations(config).find(({ key }) => key === subject.key);
-  if (!subject.definition || !computation) return subject;
+  if (!subject.definition || !computation || computation.live) return subject;
   const read = await withModels(config, computation);
   if (read === config) return subject;
   const { definition } = configured(computations(read).find(({ key }) => key === subject.key) ?? computation, read);

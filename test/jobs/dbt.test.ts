@@ -207,6 +207,13 @@ t.test('compiles short definitions that refer to a model', async (t) => {
   const { shownSql } = await import('../../jobs/index.ts');
   t.match(await shownSql(rig.config, ['a']), [{ key: 'a', sql: 'SELECT * FROM "spenders.csv"' }]);
   t.match(await shownSql(rig.config, ['b']), [{ key: 'b', sql: /SELECT \* FROM "spenders\.csv"/ }]);
+  const code = async (key: string) => (await rig.sync.run()).find((each) => each.key === key)?.error?.code ?? null;
+  t.equal(await code('a'), null);
+  t.equal(await code('b'), 'sql_failed', 'there is no log here');
+  t.match(rig.notices.at(-1)?.message, /rollcall_identities/);
   dbt.write('manifest.json', '');
   await t.rejects(shownSql(rig.config, ['b']), { code: 'dbt_stale' });
+  t.equal(await code('b'), 'dbt_stale');
+  rig.config.audiences = [...rig.config.audiences, audience('c', "select 'u' as user_id")];
+  t.equal(await code('c'), null);
 });

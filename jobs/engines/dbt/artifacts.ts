@@ -36,7 +36,7 @@ const runResults = z
   .object({
     metadata: z.object({ generated_at: z.iso.datetime({ offset: true }).transform((at) => Date.parse(at)) }),
     args: z.object({ which: z.string().max(100).nullish() }).nullish(),
-    results: z.array(z.object({ unique_id: id, status: z.string().max(100), failures: z.number().nullish() })),
+    results: z.array(z.object({ unique_id: id, status: z.string().max(100) })),
   })
   .transform(({ metadata, args, results }) => ({
     builtAt: metadata.generated_at,
