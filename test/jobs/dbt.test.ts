@@ -1,5 +1,6 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import t, { type Test } from 'tap';
 import type { AudienceConfig } from '../../src/config/config.ts';
 import { dbtProject, MODEL } from './helpers/dbt-project.ts';
@@ -135,6 +136,19 @@ t.test('fails with the command to run unless the manifest is whole and has the m
   });
   t.match(await rig.sync.run(), [{ error: null }], 'only dbt 1 is known to hash like that');
   t.match(await rig.sync.retire('a'), { error: null, runs: [{ state: 'done', action: 'retire' }] });
+});
+
+t.test('reads a model in a database that is only read', async (t) => {
+  const { rig, dbt } = await rigWith(t, { engine: 'app' });
+  const path = join(rig.config.folder, 'app.db');
+  rig.config.engines['app'] = { type: 'sqlite', path, concurrency: 1, snapshots: 'lake' };
+  const database = new DatabaseSync(path);
+  database.exec(`create table "odd name" as select 'u7' as user_id`);
+  database.close();
+  dbt.compiled((model) => {
+    model.relation_name = '"main"."odd name"';
+  });
+  t.match(await rig.sync.run(), [{ error: null, runs: [{ state: 'done', members: 1 }] }]);
 });
 
 t.test('one project without a manifest stops no other audience', async (t) => {
