@@ -8,6 +8,7 @@
  */
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
+import pg from 'pg';
 import { startPostgres } from '../test/helpers/postgres.ts';
 import { sizes, usualSize } from './bodies.ts';
 import { before, type Contender, compare, countCpu, DEPLOYED, type Figures, startPart } from './harness.ts';
@@ -17,9 +18,19 @@ const MESSAGES = 40_000;
 const ON_THEIR_WAY = 4_000;
 /** Messages per second of the steady rate. */
 const STEADY = 4_000;
+const IO = 'SELECT sum(fsyncs)::float8 AS syncs, sum(writes)::float8 AS writes FROM pg_stat_io';
 /** Messages of each process before those that count: by then its code is compiled, and its heap has its size. */
 const WARM_UP = 20_000;
 const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4GB', 'autovacuum_naptime = 5s']);
+
+/** Writes to the disk and its syncs that the database has asked for. */
+async function databaseIo(url: string): Promise<{ readonly syncs: number; readonly writes: number }> {
+  const client = new pg.Client(url);
+  await client.connect();
+  const { rows } = await client.query<{ syncs: number; writes: number }>(IO);
+  await client.end();
+  return rows[0]!;
+}
 
 interface Conditions {
   /** Messages that go in each second; without it, as many as come out. */
@@ -48,6 +59,7 @@ async function measure(
   for (let n = 0; isBusy && n < availableParallelism(); n += 1) {
     others.push(await startPart(new URL('scale/busy.ts', import.meta.url)));
   }
+  const io = await databaseIo(database);
   const databaseCpu = countCpu([server.pid as number]);
   const ownCpu = countCpu(drivers.map(({ pid }) => pid));
   const started = performance.now();
@@ -55,6 +67,7 @@ async function measure(
   const seconds = (performance.now() - started) / 1_000;
   const ownMicros = ownCpu();
   const databaseMicros = databaseCpu();
+  const { syncs, writes } = await databaseIo(database);
   for (const other of others) await other.stop();
   for (const driver of drivers) {
     const stopped = once(driver.process, 'message');
@@ -67,6 +80,8 @@ async function measure(
     perSecond: MESSAGES / seconds,
     cpuMicros: (ownMicros + databaseMicros) / MESSAGES,
     databaseShare: databaseMicros / (ownMicros + databaseMicros),
+    databaseSyncsPerSecond: (syncs - io.syncs) / seconds,
+    databaseWritesPerSecond: (writes - io.writes) / seconds,
   };
 }
 
