@@ -1,4 +1,4 @@
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -87,13 +87,19 @@ export const contenders: Record<string, (data: Data) => Promise<Figures>> = {
     await client.end();
     return { ...figures, stageCpuSeconds: figures['cpuSeconds'] ?? 0 };
   },
-  async postgresRollcall({ postgres }) {
+  async postgresRollcall({ postgres, members }) {
     const engine = await openPostgres({ type: 'postgres', url: postgres?.url ?? '' });
     // Forth and back, so that every round begins with the same snapshot.
     const figures = await moveSnapshot(engine, 'select user_id from new_list', postgres?.pid);
     await moveSnapshot(engine, 'select user_id from old_list');
     await engine.close();
-    return figures;
+    const client = new pg.Client({ connectionString: postgres?.url ?? '' });
+    await client.connect();
+    const { rows } = await client.query<{ bytes: number }>(
+      `select (pg_database_size(current_database()) - pg_total_relation_size('old_list') - pg_total_relation_size('new_list'))::float8 as bytes`,
+    );
+    await client.end();
+    return { ...figures, bytesEach: (rows[0]?.bytes ?? Number.NaN) / members };
   },
   async postgresUnchanged({ postgres }) {
     const engine = await openPostgres({ type: 'postgres', url: postgres?.url ?? '' });
@@ -170,7 +176,7 @@ async function withSnapshot(data: Data, memoryLimit: string | null, work: (engin
     );
     const figures = await work(engine);
     await engine.close();
-    return figures;
+    return { ...figures, bytesEach: statSync(path).size / data.members };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

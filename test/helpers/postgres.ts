@@ -309,7 +309,9 @@ async function launch(data: string): Promise<ChildProcess> {
     cwd: data,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
-  process.once('exit', () => server.kill('SIGQUIT'));
+  const kill = () => server.kill('SIGQUIT');
+  process.once('exit', kill);
+  server.once('exit', () => process.off('exit', kill));
   const log: string[] = [];
   const lines = createInterface({ input: server.stderr });
   await new Promise<void>((resolve, reject) => {
