@@ -6,8 +6,9 @@
  *     git checkout 93677ca && python3 -m venv .venv && .venv/bin/pip install . && npm ci --prefix pgboss-bench
  *     npm run bench:queue -- --harness ../queues --rounds 1 --only "rollcall postgres_restart,pgboss postgres_restart"
  *
- * `--share 0.25` shortens each phase to a quarter. Results of each run are in `results/` of the checkout as well. The harness
- * starts, stops and removes its Postgres with `docker compose`; a `docker` in the PATH does the same with the one of our tests.
+ * `--share 0.25` shortens each phase to a quarter. `--systems rollcall,awa` names others; `run.py` can't run those in containers.
+ * What the harness writes about a run is in `results/` of the checkout. It starts, stops and removes its Postgres with
+ * `docker compose`: a `docker` in the PATH does so with the one of our tests.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -25,7 +26,11 @@ import { type Contender, compare, type Figures } from './harness.ts';
 
 const { values } = parseArgs({
   strict: false,
-  options: { harness: { type: 'string' }, share: { type: 'string', default: '1' } },
+  options: {
+    harness: { type: 'string' },
+    share: { type: 'string', default: '1' },
+    systems: { type: 'string', default: 'rollcall,pgboss' },
+  },
 });
 const harness = resolve(String(values['harness'] ?? ''));
 const share = Number(values['share']);
@@ -167,10 +172,10 @@ async function run(system: string, { phases, rate, replicas = 1, workers = 32, d
   return { ...(exit === 0 ? await figuresOf(system) : {}), exit };
 }
 
-const systems = ['rollcall', 'pgboss'];
 const contenders: Record<string, Contender> = {};
 for (const [name, scenario] of Object.entries(SCENARIOS)) {
-  for (const system of systems) contenders[`${system} ${name}`] = () => run(system, scenario);
+  for (const system of String(values['systems']).split(','))
+    contenders[`${system} ${name}`] = () => run(system, scenario);
 }
 
 await compare({ name: 'queue', contenders });
