@@ -200,5 +200,7 @@ print({ kind: 'descriptor', event_tables, extensions, db_name, started_at, versi
 for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => stopping.abort());
 await Promise.all([produce(), sample(), instance === 0 && watchDepth()]);
 await worker.stop();
+const [left] = await store.backlog();
+console.error(`[rollcall] ${enqueued} enqueued, ${completed} completed, ${left?.pending ?? 0} waiting`);
 await store.close();
 process.exit(0);
