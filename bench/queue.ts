@@ -160,6 +160,8 @@ async function run(system: string, { phases, rate, replicas = 1, workers = 32, d
     env: {
       ...process.env,
       PATH: `${folder}${delimiter}${process.env['PATH']}`,
+      // Else it writes its pace to pg-boss, which doesn't read it, and hangs once the pipe is full.
+      PRODUCER_PACING: 'adapter',
       QUEUE_SOCKET: socket,
       QUEUE_NODE: process.execPath,
       QUEUE_PORT: String(port),

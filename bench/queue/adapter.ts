@@ -197,6 +197,8 @@ async function sample(): Promise<void> {
 const { event_tables, extensions, db_name } = adapter;
 const started_at = new Date().toISOString();
 print({ kind: 'descriptor', event_tables, extensions, db_name, started_at, version: 'checkout', schema_version: '1' });
+// The harness may write its own pace there, and would wait for ever once the pipe is full.
+process.stdin.resume();
 for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => stopping.abort());
 await Promise.all([produce(), sample(), instance === 0 && watchDepth()]);
 await worker.stop();
