@@ -219,6 +219,67 @@ export const planCases: readonly EngineCase[] = [
   },
 
   {
+    name: 'of several rows of a member the greatest value counts, also if one has the known value',
+    async run(open) {
+      const { engine, spelling, leavesOut } = await spelled(open);
+      const rows = (...users: readonly (readonly [string, number | null])[]) =>
+        users
+          .map(([id, n]) => `select ${spelling.text(`'${id}'`)} as user_id, ${n ?? 'nullif(1, 1)'} as n`)
+          .join(' union all ');
+      const first = rows(['a', 5], ['b', 5], ['c', 5], ['d', 5], ['e', 5], ['f', null]);
+      const later = [
+        ['a', 5],
+        ['a', 3],
+        ['b', 5],
+        ['b', 7],
+        ['c', 3],
+        ['c', 4],
+        ['d', null],
+        ['d', 5],
+        ['e', null],
+      ] as const;
+      const second = rows(...later, ['f', null], ['g', 1], ['g', 2], ['h', null]);
+      const trait = { key: 'n', kind: 'trait', toVersion: 2, sql: second } as const;
+      await settle(engine, { ...trait, toVersion: 1, sql: first });
+      const staged = await engine.stage(request(trait));
+      const counts = { entered: 1, exited: 1, changed: 2, invalid: 0, members: 5, duplicates: 5, total: 4 };
+      assert.partialDeepStrictEqual(staged, counts);
+      const changed = [
+        ['b', { n: 7 }],
+        ['c', { n: 4 }],
+        ['e', false],
+        ['g', { n: 2 }],
+      ];
+      assert.deepEqual(told(await engine.changes(staged.plan, 0, 10)), changed);
+      await engine.discard(staged.plan);
+      assert.partialDeepStrictEqual(await engine.stage(request({ ...trait, action: 'resync' })), {
+        ...counts,
+        total: 6,
+      });
+
+      if (leavesOut.includes('columns')) return;
+      const columns = { with: { names: ['n'], areSent: true } };
+      await settle(engine, { ...columns, sql: first });
+      const members = await engine.stage(request({ ...columns, toVersion: 2, sql: second }));
+      assert.partialDeepStrictEqual(members, {
+        entered: 2,
+        exited: 0,
+        changed: 3,
+        members: 8,
+        duplicates: 5,
+        total: 5,
+      });
+      assert.deepEqual(told(await engine.changes(members.plan, 0, 10)), [
+        ['b', { n: 7 }],
+        ['c', { n: 4 }],
+        ['e', true],
+        ['g', { n: 2 }],
+        ['h', true],
+      ]);
+    },
+  },
+
+  {
     name: 'a column that the SQL does not return fails the run, and its type is described',
     async run(open) {
       const { engine, spelling, leavesOut } = await spelled(open);

@@ -2,7 +2,7 @@ import { type Condition, conjunctsOf } from '../../../src/definition/conditions.
 import type { Sequence, TraitValue } from '../../../src/definition/definition.ts';
 import { duckdbDialect } from '../duckdb/dialect.ts';
 import { postgresDialect } from '../postgres/dialect.ts';
-import { freshValues, idText, name, type SqlDialect } from '../sql/plan-query.ts';
+import { foldedValues, freshValues, idText, name, type SqlDialect } from '../sql/plan-query.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { committed } from '../sql/tables.ts';
 import { absenceQuery } from './absence.ts';
@@ -91,9 +91,11 @@ function namedSql(type: keyof typeof DIALECTS, audience: DefinitionOf, schema?: 
       if (!live) return `SELECT user_id${DIALECTS[type].binary} AS id, value FROM ${committed(key, schema)}`;
       const { value, allowPlaceholders } = live;
       const sql = SQL_DIALECTS[type];
-      const told = sql.traitValue({ name: 'value', ...valueType(value, type) }) ?? 'NULL';
+      const column = { name: 'value', ...valueType(value, type) };
+      const field = { key, value: sql.traitValue(column) ?? 'NULL', ...sql.jsonType(column) };
       const id = idText('user_id', allowPlaceholders, sql);
-      return freshValues(valueQuery(value, DIALECTS[type]), id, [{ key, value: told }], 'trait', sql);
+      const fresh = freshValues(valueQuery(value, DIALECTS[type]), id, [field], 'trait', sql);
+      return foldedValues(fresh, 'trait', sql);
     },
   };
 }

@@ -47,8 +47,13 @@ export const postgresDialect: SqlDialect = {
 /** Columns of one call: a function takes at most 100 arguments. */
 const COLUMNS = 50;
 
-/** Joins the texts of several calls, if there are more columns. */
+/** Joins the texts of several calls, if there are more columns. Texts alone cost half of that. */
 function jsonObject(fields: Parameters<SqlDialect['jsonObject']>[0]): string {
+  if (fields.every(({ type, isList }) => type === 'string' && !isList)) {
+    const keys = fields.map(({ key }) => literal(key)).join(', ');
+    const values = fields.map(({ value }) => `CAST(${value} AS text)`).join(', ');
+    return `CAST(json_object(ARRAY[${keys}], ARRAY[${values}]) AS varchar)`;
+  }
   const pairs = fields.slice(0, COLUMNS).map(({ key, value }) => `${literal(key)}, ${value}`);
   const object = `CAST(json_build_object(${pairs.join(', ')}) AS varchar)`;
   if (fields.length <= COLUMNS) return object;
@@ -69,7 +74,7 @@ function toldScalar(value: string, type: string): string {
     return `CASE WHEN abs(${value}) < ${DOUBLE_LIMIT} THEN ${value} END`;
   // Other years have no form of four digits.
   const isTellable = `isfinite(${value}) AND ${value} >= ${type} '0001-01-01' AND ${value} < ${type} '10000-01-01'`;
-  if (type === 'date') return `CASE WHEN ${isTellable} THEN ${value} END`;
+  if (type === 'date') return `CASE WHEN ${isTellable} THEN to_char(${value}, 'YYYY-MM-DD') END`;
   if (/^timestamp .*zone$/.test(type)) {
     return `CASE WHEN ${isTellable} THEN to_char(${value}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END`;
   }

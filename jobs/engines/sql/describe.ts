@@ -5,7 +5,7 @@ import { type Column, freshAudience, freshValues, idText, newestValue, type SqlD
 
 /** The rows of a definition, once its columns are known. */
 export interface Described {
-  /** A query of (id), ids as they are, for an audience; of (id, value, rows), folded by user, if there are values. */
+  /** A query of (id), ids as they are, and their values if there are any. */
   readonly fresh: string;
   readonly traits: readonly TraitColumn[];
   /** Columns of an audience that nothing names. */

@@ -16,6 +16,11 @@ export interface Column extends ValueType {
   readonly name: string;
 }
 
+/** A trait with its value as an argument of `jsonObject`. */
+interface JsonField extends TraitColumn {
+  readonly value: string;
+}
+
 export interface SqlDialect {
   /** A condition for text that can't be an id: too long, only white space, or not accepted by other databases. */
   unusable(expression: string): string;
@@ -27,7 +32,7 @@ export interface SqlDialect {
   /** True if two different JSON texts of traits have the same values. Never raises. */
   isSame(one: string, other: string): string;
   jsonType(type: ValueType): Omit<TraitColumn, 'key'>;
-  jsonObject(fields: readonly { readonly key: string; readonly value: string }[]): string;
+  jsonObject(fields: readonly JsonField[]): string;
   isIdType(type: string): boolean;
   /** A query for the names of a statement's columns, if a subquery renames those that are named alike; null if not. */
   writtenNames(statement: string): string | null;
@@ -106,14 +111,14 @@ export const isSilent = ({ action, with: columns }: StageRequest) => action === 
 
 export const hasValues = ({ kind, with: columns }: StageRequest) => kind === 'trait' || columns !== undefined;
 
-/**
- * Without a snapshot there is nothing to compare with. Constant columns are added after sorting. Rows with values
- * are already folded by user.
- */
+/** Without a snapshot there is nothing to compare with. Constant columns are added after sorting. */
 function firstRows(request: StageRequest, fresh: string, dialect: SqlDialect): string {
   const source = `SELECT *, row_number() OVER () AS place FROM (${fresh}) AS fresh`;
   const [value, users] = hasValues(request)
-    ? ['value', `SELECT id AS user_id, value, rows, place FROM (${source}) AS placed`]
+    ? [
+        'value',
+        `SELECT id AS user_id, value, rows, place FROM (${foldedValues(source, request.kind, dialect, 'place')}) AS folded`,
+      ]
     : [
         'NULL::varchar',
         `SELECT id AS user_id, count(*) AS rows, min(place) AS place
@@ -174,7 +179,7 @@ function sinceKnown(
 ): string {
   const { members, history } = tables;
   const isEnd = request.action !== 'backfill';
-  const current = hasValues(request) ? 'user_id AS id, value, 1 AS rows' : 'user_id AS id';
+  const current = hasValues(request) ? 'user_id AS id, value' : 'user_id AS id';
   const value = request.kind === 'audience' ? 'value' : 'NULL::varchar';
   const changes = difference(
     { ...request, action: 'sync' },
@@ -224,29 +229,43 @@ function audienceDifference({ action }: StageRequest, fresh: string, members: st
     GROUP BY ${keys}`;
 }
 
-/** A user who leaves a trait has no value any more, one who leaves an audience has the last known columns. */
-function valueDifference(
-  { action, kind }: StageRequest,
-  fresh: string,
-  members: string,
-  { opaque, isSame }: SqlDialect,
-): string {
-  const isKnown = 'members.user_id IS NOT NULL AND fresh.id IS NOT NULL';
-  const values = ['fresh.value', 'members.value'] as const;
+/**
+ * The same with values. Rows that have the known value are folded first, so the greatest value of a user, which counts,
+ * is looked up for the few who have others. A user who leaves a trait has no value, one who leaves an audience has the
+ * last known columns.
+ */
+function valueDifference({ action, kind }: StageRequest, fresh: string, members: string, dialect: SqlDialect): string {
+  const { binary, opaque, isSame } = dialect;
   // A CASE compares further only where the texts differ.
-  const stays =
+  const same = (value: string, known: string) =>
     action === 'resync'
       ? 'FALSE'
-      : `CASE WHEN ${values.join(' IS NOT DISTINCT FROM ')} THEN ${isKnown} WHEN ${isKnown} THEN ${isSame(...values)} ELSE FALSE END`;
-  const value = kind === 'trait' ? 'fresh.value' : 'CASE WHEN fresh.id IS NULL THEN members.value ELSE fresh.value END';
-  return `SELECT CASE WHEN stays THEN NULL ELSE id END AS user_id, CASE WHEN stays THEN NULL ELSE value END AS value,
-      was, now, CAST(sum(rows) AS bigint) AS rows
-    FROM (
-      SELECT coalesce(fresh.id, members.user_id) AS id, ${value} AS value, coalesce(fresh.rows, 1) AS rows,
-        members.user_id IS NOT NULL AS was, fresh.id IS NOT NULL AS now, ${stays} AS stays
-      FROM (${fresh}) AS fresh FULL JOIN ${members} AS members ON fresh.id = members.user_id${opaque}
-    ) AS joined
-    GROUP BY 1, 2, 3, 4`;
+      : `CASE WHEN ${value} IS NOT DISTINCT FROM ${known} THEN TRUE ELSE ${isSame(value, known)} END`;
+  const hasValue = kind === 'trait' ? ' AND (value IS NOT NULL OR id IS NULL)' : '';
+  const greatest =
+    action === 'resync'
+      ? 'SELECT * FROM moved'
+      : `SELECT moved.id, CASE WHEN most.id IS NULL THEN moved.value ELSE most.value END AS value, known, was, found, rows
+          FROM moved LEFT JOIN (
+            SELECT id, max(value${binary}) AS value FROM fresh
+            WHERE id IN (SELECT id FROM moved WHERE was AND found) GROUP BY id
+          ) AS most ON most.id = moved.id`;
+  return `WITH fresh AS MATERIALIZED (${fresh}),
+    moved AS MATERIALIZED (
+      SELECT id, max(CASE WHEN id IS NOT NULL THEN value END${binary}) AS value,
+        max(CASE WHEN id IS NOT NULL THEN known END${binary}) AS known, was, found, count(*) AS rows
+      FROM (
+        SELECT CASE WHEN members.user_id IS NULL THEN ${usable('fresh.id', dialect)} WHEN fresh.id IS NULL THEN members.user_id
+            WHEN ${same('fresh.value', 'members.value')} THEN NULL ELSE fresh.id END AS id,
+          fresh.value AS value, members.value AS known, members.user_id IS NOT NULL AS was, fresh.id IS NOT NULL AS found
+        FROM fresh FULL JOIN ${members} AS members ON fresh.id = members.user_id${opaque}
+      ) AS joined
+      GROUP BY id, was, found
+    )
+    SELECT CASE WHEN was AND now AND ${same('value', 'known')} THEN NULL ELSE id END AS user_id,
+      CASE WHEN now THEN value ELSE ${kind === 'trait' ? 'NULL' : 'known'} END AS value, was, now, rows
+    FROM (SELECT *, found AND (was OR id IS NOT NULL)${hasValue} AS now FROM (${greatest}) AS greatest) AS told
+    WHERE was OR now OR id IS NULL`;
 }
 
 /** An audience's definition as (id), unusable ones too. @param id - as `idText` */
@@ -255,37 +274,37 @@ export function freshAudience(statement: string, id: string): string {
 }
 
 /**
- * A definition with values as (id, value, rows): ids as text, null if unusable. Of several rows of a user the greatest
- * value counts, so that reruns agree. A trait's row whose value is too long counts as one without an id; an audience's
- * member is one without columns then.
+ * A definition with values as (id, value), unusable ids too. A trait's row whose value is too long counts as one
+ * without an id; an audience's member is one without columns then.
  *
  * @param id - as `idText`
  */
 export function freshValues(
   statement: string,
   id: string,
-  fields: readonly { readonly key: string; readonly value: string }[],
+  fields: readonly JsonField[],
   kind: ComputedKind,
   dialect: SqlDialect,
 ): string {
   const nothing = fields.map(({ value }) => `${value} IS NULL`).join(' AND ');
-  const isTooLong = `length(value) > ${LONGEST_VALUE}`;
-  const [rowId, value, having] =
-    kind === 'trait'
-      ? [
-          `CASE WHEN ${isTooLong} THEN NULL ELSE ${usable('id', dialect)} END`,
-          'value',
-          ` HAVING id IS NULL OR max(value${dialect.binary}) IS NOT NULL`,
-        ]
-      : [usable('id', dialect), `CASE WHEN ${isTooLong} THEN NULL ELSE value END`, ''];
-  return `SELECT id, max(value${dialect.binary}) AS value, count(*) AS rows
+  const short = (column: string) =>
+    `CASE WHEN bit_length(value) > ${8 * LONGEST_VALUE} AND length(value) > ${LONGEST_VALUE} THEN NULL ELSE ${column} END AS ${column}`;
+  return `SELECT ${kind === 'trait' ? `${short('id')}, value` : `id, ${short('value')}`}
     FROM (
-      SELECT ${rowId} AS id, ${value} AS value
-      FROM (
-        SELECT ${id} AS id, CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END AS value
-        FROM (\n${statement}\n) AS definition
-      ) AS described
-    ) AS cleaned
+      SELECT ${id} AS id, CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END AS value
+      FROM (\n${statement}\n) AS definition
+    ) AS described`;
+}
+
+/**
+ * The rows of `freshValues`, folded by user: (id, value, rows), and `place` if they have it. Of several rows the
+ * greatest value counts, so that reruns agree.
+ */
+export function foldedValues(fresh: string, kind: ComputedKind, dialect: SqlDialect, place = ''): string {
+  const greatest = `max(value${dialect.binary})`;
+  const having = kind === 'trait' ? ` HAVING id IS NULL OR ${greatest} IS NOT NULL` : '';
+  return `SELECT id, ${greatest} AS value, count(*) AS rows${place && `, min(${place}) AS ${place}`}
+    FROM (SELECT ${usable('id', dialect)} AS id, value${place && `, ${place}`} FROM (${fresh}) AS fresh) AS cleaned
     GROUP BY id${having}`;
 }
 
