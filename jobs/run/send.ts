@@ -49,7 +49,9 @@ export async function sendPlan(
   let sent = run.sent;
   let { cursor } = run;
   const { kind, definition } = context.subject;
-  const explain = explainer(context, run, kind === 'trait' || definition?.with?.areSent);
+  // What was a trait is no update of an audience.
+  const isUpdated = record.kind === kind && (kind === 'trait' || definition?.with?.areSent === true);
+  const explain = explainer(context, run, isUpdated);
   const parts = changesOf(engine, staged, Number(cursor ?? 0), explain, toMessages);
   let next = parts.next();
   try {

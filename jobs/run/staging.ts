@@ -52,13 +52,13 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   const { settled } = await store.deletions(null);
   const startedAt = clock.now();
   // With a sync, users who stay members would not get their new values.
-  const isOtherKind = order.action === 'sync' && known.version > 0 && known.kind !== subject.kind;
+  const isOtherKind = runsDefinition(order) && !isFirst(known) && known.kind !== subject.kind;
   const action = isOtherKind ? 'resync' : order.action;
   const record = await recordAtStart(context, debt, known, startedAt);
   const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
-  const edited = isEdited(subject, known) && (action === 'sync' || action === 'resync');
+  const edited = isEdited(subject, known) && runsDefinition(order);
   const { renamedTo } = order;
-  const changeReason = reasonOf(action, known, edited, { isReturn: debt?.isReturn, renamedTo });
+  const changeReason = reasonOf(isOtherKind ? 'sync' : action, known, edited, { isReturn: debt?.isReturn, renamedTo });
   const of = { action, asOf, destinations, epoch: settled, changeReason };
   let run: Run = {
     ...newRun(context, of, known, startedAt),

@@ -105,6 +105,38 @@ t.test('says resync only of whom nothing else has changed', async (t) => {
   t.same(await heard(rig), ['ann false resync 13', 'bob true resync 13', 'cid false definition 13']);
 });
 
+t.test('gives the reason definition to all who stay when a trait becomes an audience', async (t) => {
+  const rig = await createRig(t);
+  scores(rig, 'ann,1', 'bob,1');
+  rig.config.traits = [trait('score', FILE)];
+  await rig.sync.run();
+  await rig.deliver();
+  scores(rig, 'ann,1', 'cid,1');
+  const sql = `select user_id, score as points from (${FILE})`;
+  const club = audience('score', sql, { with: { points: {} }, sendsColumns: true });
+  Object.assign(rig.config, { traits: [], audiences: [club] });
+  const planned = (await rig.sync.plan())[0]?.reasons;
+  const [report] = await rig.sync.run();
+  t.same(report?.runs[0]?.reasons, { definition: 3 });
+  t.same(planned, { definition: 3 });
+  const told = await rig.deliver();
+  t.same(said(told.get('crm')), ['ann true definition 12', 'bob false definition 12', 'cid true definition 12']);
+  t.equal(told.get('crm')?.[0]?.context.personas['update'], undefined, 'enters');
+});
+
+t.test('skips the members of a retired trait that begins again as an audience', async (t) => {
+  const rig = await createRig(t);
+  scores(rig, 'ann,1');
+  rig.config.traits = [trait('score', FILE)];
+  await rig.sync.run();
+  await rig.sync.retire('score');
+  await rig.deliver();
+  set(rig, skipping('crm'));
+  Object.assign(rig.config, { traits: [], audiences: [audience('score', FILE)] });
+  t.match((await rig.sync.run())[0]?.runs, [{ sent: 0, skipped: ['crm'] }]);
+  t.same(await heard(rig), []);
+});
+
 t.test('finds changed values of a trait in a resync', async (t) => {
   const rig = await createRig(t);
   scores(rig, 'ann,1', 'bob,1');

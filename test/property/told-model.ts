@@ -1,15 +1,20 @@
 import assert from 'node:assert/strict';
 import type { StageRequest } from '../../jobs/engines/port.ts';
 import type { Engine, Sync } from '../../jobs/index.ts';
+import { formsOf } from '../../jobs/run/change-messages.ts';
 import { Regulations } from '../../src/deletion/regulations.ts';
-import type { Destination } from '../../src/destination.ts';
+import type { Destination, MembershipMode } from '../../src/destination.ts';
 import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Claim, Store, Verdict } from '../../src/store/port.ts';
 import { audience, destination, NO_GUARD, type Rig, trait } from '../jobs/helpers/rig.ts';
+import { ReasonOracle } from './told-reasons.ts';
+import { Receiver } from './told-receiver.ts';
 
 const USERS = ['a', 'b', 'c', 'd', 'e', 'ü "2"'];
 const NAMES = ['crm', 'mail', 'erp'];
+/** The form in which each gets changes; that of `crm` changes. */
+const FORMS: Readonly<Record<string, MembershipMode>> = { mail: 'both', erp: 'track' };
 const SOURCES = ['personas', 'shop'];
 const KEYS = ['club', 'circle', 'score'];
 /** What a process may meet with: another one, and a full disk. */
@@ -26,23 +31,13 @@ interface Definition {
   source: string;
   guarded: boolean;
   paused: boolean;
-  /** Traits beside the first. */
+  /** Traits beside the first, or columns that go with the changes of an audience. */
   columns: number;
   /** Tells definitions apart, and stays over a rename. */
   mark: number;
   /** Its result: the value of each member. */
   rows: Map<string, number>;
 }
-
-type Personas = { readonly reason: string; readonly changedAt: string; readonly cause?: unknown };
-
-interface ChangeBody {
-  readonly traits: object;
-  readonly context: { readonly personas: Personas };
-}
-
-const BEGINNINGS = ['first_sync', 'entered', 'changed', 'definition', 'resync', 'backfill', 'returning', 'renamed'];
-const ENDS = ['exited', 'definition', 'resync', 'returning', 'withdrawn', 'retired', 'renamed'];
 
 class Crash extends Error {}
 
@@ -70,8 +65,8 @@ export class ToldModel {
   private readonly clock: Clock;
   private readonly random: Random;
   private readonly definitions = new Map<string, Definition>();
-  /** `key user` of what each receiver holds for true, or its value. */
-  private readonly believed = new Map(NAMES.map((name) => [name, new Map<string, unknown>()]));
+  private readonly receivers = new Map(NAMES.map((name) => [name, new Receiver()]));
+  private readonly reasons = new ReasonOracle();
   /** Destinations that have skipped past members at some time. */
   private readonly skipped = new Set<string>();
   private readonly regulations: Regulations;
@@ -87,7 +82,7 @@ export class ToldModel {
     this.time = rig.time();
     this.latest = this.time;
     this.regulations = deleter(rig, this.process());
-    rig.config.destinations = NAMES.map((name) => destination(name, SOURCES));
+    rig.config.destinations = NAMES.map(connected);
     this.define('club', 'audience');
     this.define('score', 'trait');
   }
@@ -99,7 +94,7 @@ export class ToldModel {
       ...[this.editRows, this.editRows, this.editRows, this.editRows, this.switchDestination, this.switchDestination],
       ...[this.filter, this.filter, this.connect, this.rename, this.redefine, this.drop, this.add],
       ...[this.retire, this.resync, this.forget, this.changeKind, this.changeSource, this.nothing],
-      ...[this.replay, this.replay, this.setClockBack, this.skip],
+      ...[this.replay, this.replay, this.setClockBack, this.skip, this.changeForm],
     ];
     const event = this.pick(events);
     this.note(event.name);
@@ -136,30 +131,32 @@ export class ToldModel {
       const source = this.definitions.get(key)?.source ?? (await this.rig.store.audience(key))?.source;
       sources.set(key, source);
     }
-    for (const each of this.rig.config.destinations) {
-      const held = Object.fromEntries(
-        [...(this.believed.get(each.name) ?? [])].filter(([, value]) => value !== false && value !== null).toSorted(),
-      );
-      const isReached = each.enabled && (each.wants?.types?.includes('identify') ?? true);
-      if (!isReached) continue;
+    for (const each of this.rig.config.destinations.filter(isReached)) {
+      const { held, byForm } = this.receiver(each.name);
       const wanted = this.expected(each);
       // A destination that is not connected to the source keeps what it was sent.
       const silent = KEYS.filter((key) => !each.sources.includes(sources.get(key) ?? each.sources[0] ?? ''));
-      const seen = Object.fromEntries(Object.entries(held).filter(([fact]) => !silent.includes(keyOfFact(fact))));
-      this.counts.checked += 1;
-      // Who skips past members may not know of some, but has nothing that is not so.
-      const known = Object.entries(wanted).filter(([fact]) => !this.skipped.has(each.name) || fact in seen);
-      assert.deepEqual(seen, Object.fromEntries(known), `${each.name}\n${this.history.join('\n')}`);
+      const isChecked = (fact: string) => !silent.includes(keyOfFact(fact)) && (!isColumn(fact) || fact in wanted);
+      const forms = each.name === 'crm' ? [] : formsOf(each);
+      for (const state of [held, ...forms.map((form) => byForm[form])]) {
+        this.counts.checked += 1;
+        const facts = [...state].filter(([, value]) => value !== false && value !== null).toSorted();
+        const seen = Object.fromEntries(facts.filter(([fact]) => isChecked(fact)));
+        // Who skips past members may not know of some, but has nothing that is not so.
+        const known = Object.entries(wanted).filter(([fact]) => !this.skipped.has(each.name) || fact in seen);
+        assert.deepEqual(seen, Object.fromEntries(known), `${each.name}\n${this.history.join('\n')}`);
+      }
     }
   }
 
   private expected(each: Destination): Record<string, unknown> {
     const facts: [string, unknown][] = [];
-    for (const { key, kind, source, rows, columns } of this.definitions.values()) {
+    for (const { key, kind, source, rows, columns, mark } of this.definitions.values()) {
       if (!each.sources.includes(source) || !(each.wants?.audiences?.includes(key) ?? true)) continue;
       for (const [user, value] of rows) {
         if (kind === 'audience') facts.push([`${key} ${user}`, true]);
-        else for (const name of traitsOf(key, columns)) facts.push([`${name} ${user}`, value]);
+        if (kind === 'audience' && columns > 0) facts.push([`${columnOf(mark)} ${user}`, value]);
+        if (kind === 'trait') for (const name of traitsOf(key, columns)) facts.push([`${name} ${user}`, value]);
       }
     }
     return Object.fromEntries(facts.toSorted());
@@ -181,13 +178,13 @@ export class ToldModel {
     const { destinations } = this.rig.config;
     this.rig.config.destinations = destinations.some((each) => each.name === name)
       ? destinations.filter((each) => each.name !== name)
-      : [...destinations, destination(name, SOURCES)];
+      : [...destinations, connected(name)];
   }
 
   /** It is back, as it was. */
   private welcome(name: string): void {
     const { config } = this.rig;
-    const known = config.destinations.find((each) => each.name === name) ?? destination(name, SOURCES);
+    const known = config.destinations.find((each) => each.name === name) ?? connected(name);
     const { wants, ...rest } = known;
     const back = { ...rest, ...(wants?.types ? {} : { wants: wants ?? {} }), enabled: true };
     config.destinations = [...config.destinations.filter((each) => each.name !== name), back];
@@ -196,6 +193,10 @@ export class ToldModel {
   private skip(): void {
     this.skipped.add('erp');
     this.changeDestination('erp', (each) => ({ ...each, backfill: this.pick(['send', 'skip']) }));
+  }
+
+  private changeForm(): void {
+    this.changeDestination('crm', (each) => ({ ...each, membership: this.pick(['identify', 'track', 'both']) }));
   }
 
   private connect(): void {
@@ -312,6 +313,7 @@ export class ToldModel {
       this.torn = () => {
         const name = this.pick(NAMES);
         this.changeDestination(name, (each) => ({ ...each, enabled: !each.enabled }));
+        this.noteReach();
       };
     }
     if (this.random(4) === 0) await Promise.all([once(), once()]);
@@ -402,20 +404,34 @@ export class ToldModel {
   /** Two rows at a time, so that a crash can come between two batches of a plan. */
   private open(): Engine {
     const { engine } = this;
-    const withRows = (request: StageRequest) => ({ ...request, sql: this.withRows(request.sql) });
     return new Proxy(engine, {
-      get(target, name) {
-        if (name === 'stage') return (request: StageRequest) => engine.stage(withRows(request));
+      get: (target, name) => {
+        if (name === 'stage') return (request: StageRequest) => this.stage(request);
         if (name === 'changes') return (plan: string, after: number) => engine.changes(plan, after, 2);
+        if (name === 'commit') return (plan: string) => engine.commit(plan).then(() => this.reasons.commit(plan));
         return name === 'close' ? async () => {} : Reflect.get(target, name);
       },
     });
   }
 
+  private async stage(request: StageRequest) {
+    const { key, sql } = request;
+    const before = await this.engine.lookup(key, USERS);
+    const { rows = new Map<string, number>(), ...definition } = this.definitionOf(sql) ?? {};
+    const values = new Map([...rows].map(([user, value]) => [user, columnsFor(request, definition, value)]));
+    this.reasons.staged(request, before, values, (other) => this.definitions.has(other));
+    return this.engine.stage({ ...request, sql: this.withRows(sql) });
+  }
+
+  private definitionOf(sql: string): Definition | undefined {
+    const mark = Number(/rows_(\d+)/.exec(sql)?.[1]);
+    return [...this.definitions.values()].find((each) => each.mark === mark);
+  }
+
   /** Data changes without the definition. */
   private withRows(sql: string): string {
-    return sql.replace(/rows_(\d+)/, (name, mark) => {
-      const { rows } = [...this.definitions.values()].find((each) => each.mark === Number(mark)) ?? {};
+    return sql.replace(/rows_(\d+)/, (name) => {
+      const { rows } = this.definitionOf(sql) ?? {};
       const values = [...(rows ?? [])].map(([user, value]) => `('${user}', ${value})`).join(', ') || '(null, 0)';
       return `(values ${values}) as ${name}(user_id, v)`;
     });
@@ -461,30 +477,28 @@ export class ToldModel {
     const luck = isBad && claim.type !== 'delete' ? this.random(8) : 7;
     const isStored = luck > 3 || this.random(2) === 0;
     if (isStored) this.learn(name, claim);
-    if (luck < 2) return { kind: 'dead', reason: 'refused', status: 400, firstAt: null };
+    if (luck < 2) {
+      if (claim.type !== 'delete') this.reasons.die(name, claim.body);
+      return { kind: 'dead', reason: 'refused', status: 400, firstAt: null };
+    }
     if (luck < 4 && claim.tries < 3) return { kind: 'retry', dueAt: this.time, firstAt: this.time, marks: {} };
     if (!isStored) this.learn(name, claim);
     return { kind: 'delivered' };
   }
 
   private learn(name: string, { type, userId, body }: Claim): void {
-    const state = this.believed.get(name) as Map<string, unknown>;
     if (type === 'delete') {
-      for (const fact of state.keys()) if (fact.slice(fact.indexOf(' ') + 1) === userId) state.delete(fact);
+      this.receiver(name).forget(String(userId));
       return;
     }
-    const { traits, context } = JSON.parse(body) as ChangeBody;
-    this.weigh(context.personas, traits, body);
-    for (const [key, value] of Object.entries(traits)) state.set(`${key} ${userId}`, value);
+    const told = this.receiver(name).learn(body);
+    assert.ok(Date.parse(told.changedAt) <= this.latest, body);
+    this.reasons.check(name, told);
+    this.counts[told.reason] = (this.counts[told.reason] ?? 0) + 1;
   }
 
-  /** A reason fits the direction of its change, and is no later than now. */
-  private weigh({ reason, changedAt, cause }: Personas, traits: object, body: string): void {
-    const isGone = Object.values(traits).every((value) => value === false || value === null);
-    assert.ok((isGone ? ENDS : BEGINNINGS).includes(reason), body);
-    assert.ok(Date.parse(changedAt) <= this.latest, body);
-    assert.equal(cause, undefined, body);
-    this.counts[reason] = (this.counts[reason] ?? 0) + 1;
+  private receiver(name: string): Receiver {
+    return this.receivers.get(name) as Receiver;
   }
 
   private configure(): void {
@@ -492,6 +506,19 @@ export class ToldModel {
     const of = (kind: Definition['kind']) => [...this.definitions.values()].filter((each) => each.kind === kind);
     config.audiences = of('audience').map((each) => audience(each.key, sqlOf(each), settingsOf(each)));
     config.traits = of('trait').map((each) => trait(each.key, sqlOf(each), settingsOf(each)));
+    this.noteReach();
+  }
+
+  private noteReach(): void {
+    for (const name of NAMES) {
+      const each = this.rig.config.destinations.find((one) => one.name === name);
+      for (const key of KEYS) {
+        const source = this.definitions.get(key)?.source;
+        if (each && !(each.wants?.audiences?.includes(key) ?? true)) this.reasons.noteReach(name, key, 'unwanted');
+        const isAway = !each || !isReached(each) || (source !== undefined && !each.sources.includes(source));
+        if (isAway) this.reasons.noteReach(name, key, 'away');
+      }
+    }
   }
 
   private define(key: string, kind: Definition['kind']): void {
@@ -555,16 +582,39 @@ const traitsOf = (key: string, columns: number) =>
 
 const keyOfFact = (fact: string) => fact.slice(0, fact.indexOf(' ')).replace(/_\d$/, '');
 
+/** A column of an audience, which stays over a rename. */
+const columnOf = (mark: number) => `c${mark}`;
+const isColumn = (fact: string) => /^c\d/.test(fact);
+
+const connected = (name: string): Destination => {
+  const membership = FORMS[name];
+  return { ...destination(name, SOURCES), ...(membership && { membership }) };
+};
+
+/** `types` filters identify calls alone. */
+const isReached = ({ enabled, wants, membership = 'identify' }: Destination) =>
+  enabled && (membership !== 'identify' || (wants?.types?.includes('identify') ?? true));
+
+function columnsFor(
+  { kind, key, with: columns }: StageRequest,
+  { columns: more = 0 }: Partial<Definition>,
+  value: number,
+): Record<string, number> | null {
+  const names = kind === 'trait' ? traitsOf(key, more) : (columns?.names ?? []);
+  return names.length === 0 ? null : Object.fromEntries(names.map((name) => [name, value]));
+}
+
 function sqlOf({ key, kind, columns, mark }: Definition): string {
   const from = `from rows_${mark}`;
-  if (kind === 'audience') return `select user_id ${from}`;
+  if (kind === 'audience') return `select user_id, v as ${columnOf(mark)} ${from}`;
   return `select user_id, ${traitsOf(key, columns)
     .map((name) => `v as ${name}`)
     .join(', ')} ${from}`;
 }
 
-function settingsOf({ source, guarded, paused }: Definition) {
-  return { source, paused, guard: { ...NO_GUARD, maxExits: guarded ? { count: 1 } : null } };
+function settingsOf({ kind, source, guarded, paused, columns, mark }: Definition) {
+  const rest = { source, paused, guard: { ...NO_GUARD, maxExits: guarded ? { count: 1 } : null } };
+  return kind === 'trait' || columns === 0 ? rest : { ...rest, with: { [columnOf(mark)]: {} }, sendsColumns: true };
 }
 
 /** A service in another process, which carries deletion requests out. */
