@@ -46,8 +46,8 @@ export interface Sync extends Queries {
   plan(keys?: readonly string[], time?: PlanTime): Promise<readonly SyncPlan[]>;
   /** The configured audiences and traits with the JSON types of their values. Checks definitions but runs none. */
   types(): Promise<readonly ComputedType[]>;
-  /** Checks a definition in its engine without running it. Throws as `plan` does. */
-  tryDefinition(key: string): Promise<void>;
+  /** Checks a definition in its engine without running it. Returns columns that nothing names. Throws as `plan` does. */
+  tryDefinition(key: string): Promise<readonly string[]>;
   /** The engine's report on itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
   examine(engine: string): Promise<readonly Remark[]>;
   /** The id of the store that the engine's snapshots belong to; null if none has claimed them. */
@@ -121,7 +121,11 @@ export function createSync(options: SyncOptions): Sync {
       return types;
     },
     async tryDefinition(key) {
-      for (const subject of subjects.named([key])) if (subject.engine !== LIVE_ENGINE) await previews.describe(subject);
+      const columns = [];
+      for (const subject of subjects.named([key])) {
+        if (subject.engine !== LIVE_ENGINE) columns.push(...(await previews.describe(subject)));
+      }
+      return columns.flatMap(({ key, isUnnamed }) => (isUnnamed ? key : []));
     },
     examine: engines.examine,
     owner: (engine) => engines.owned(engine, true, (ownership) => ownership.store()),

@@ -153,6 +153,8 @@ export interface TraitColumn {
   /** The type of the items if it is a list. */
   readonly type: JsonType;
   readonly isList: boolean;
+  /** True for a column of an audience that its definition does not name, of which nothing else is said. */
+  readonly isUnnamed?: true;
 }
 
 /** A short definition, taken apart to count the people that each condition passes. */

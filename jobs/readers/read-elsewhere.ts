@@ -1,5 +1,5 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
-import { columnsByUse, refuseRepeated, untellable, valueKeys } from '../engines/plan/columns.ts';
+import { columnsByUse, refuseRepeated, untellable, valueKeys, withUnnamed } from '../engines/plan/columns.ts';
 import { runsDefinition } from '../engines/plan/counts.ts';
 import type { Definition, Engine, Staged, StageRequest, TraitColumn } from '../engines/port.ts';
 import { name } from '../engines/sql/plan-query.ts';
@@ -61,9 +61,13 @@ export function readElsewhere({ engine, session, staging }: Home, open: OpenRead
     stage: (request) => withRows(request, engine.stage),
     preview: (request, sampleSize) => withRows(request, (given) => engine.preview(given, sampleSize)),
     describe: (definition) =>
-      naming(definition, async () =>
-        (await read(await reader(), definition)).chosen.flatMap(({ trait }) => trait ?? []),
-      ),
+      naming(definition, async () => {
+        const { chosen, unnamed } = await read(await reader(), definition);
+        return withUnnamed(
+          chosen.flatMap(({ trait }) => trait ?? []),
+          unnamed.unnamed,
+        );
+      }),
     examine: async () => (await reader()).examine(),
     async close() {
       await (await opened?.catch(() => null))?.close().catch(() => {});

@@ -28,7 +28,7 @@ export interface ComputedType {
 interface Previews {
   plan(subject: Subject, now?: number, signal?: AbortSignal): Promise<SyncPlan>;
   type(subject: Subject): Promise<ComputedType>;
-  /** The columns of its definition, which is checked in its engine. */
+  /** The columns of its definition, which is checked in its engine, and those that it does not name. */
   describe(subject: Subject): Promise<readonly TraitColumn[]>;
 }
 
@@ -128,7 +128,7 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
     async type(subject) {
       const { key, kind, definition } = subject;
       if (kind === 'audience' && definition?.with === undefined) return { key, kind, columns: [] };
-      const columns = await describe(subject);
+      const columns = (await describe(subject)).filter(({ isUnnamed }) => !isUnnamed);
       if (kind === 'audience') {
         const { destinations } = config();
         const names = connectedTo(subject, destinations);

@@ -83,6 +83,7 @@ t.test('config check --sql tries each definition, and runs none', async (t) => {
     'select id as user_id from other',
     "select id as user_id from 'guessed.csv'",
     "select error('it ran') as user_id from one",
+    "select id as user_id, id as email, '1'::blob as photo from one",
   ];
   const config = write(
     t,
@@ -94,12 +95,15 @@ t.test('config check --sql tries each definition, and runs none', async (t) => {
   t.equal(plain.code, 0);
   const { code, stdout, stderr } = await rollcall(['config', 'check', '--sql', '-c', config]);
   t.equal(code, 1);
-  t.match(stdout, /^2 definitions of 5 can be run\.$/m);
-  const errors = stderr.split('\n').filter((line) => /: list_\d: /.test(line));
+  t.match(stdout, /^3 definitions of 6 can be run\.$/m);
+  const errors = stderr.split('\n').filter((line) => /^\w+_\w+: .*: list_\d: /.test(line));
   t.match(errors, [
     /^sql_failed: .*: list_1: .*"idd" not found/,
     /^file_differs: .*: list_2: other\.csv has the new column n/,
     /^types_guessed: .*: list_3: guessed\.csv, line 20482, column id: "007"/,
   ]);
   t.equal(errors.length, 3);
+  t.match(stderr, /^warning: list_5: the SQL also returns email, photo, which nothing sends: `with` names/m);
+  const lines = (await rollcall(['config', 'check', '--sql', '--json', '-c', config])).stdout.split('\n');
+  t.ok(lines.includes('{"key":"list_5","unnamed":["email","photo"]}'));
 });

@@ -138,13 +138,14 @@ export class ToldModel {
       const silent = KEYS.filter((key) => !each.sources.includes(sources.get(key) ?? each.sources[0] ?? ''));
       const isChecked = (fact: string) => !silent.includes(keyOfFact(fact)) && (!isColumn(fact) || fact in wanted);
       const forms = each.name === 'crm' ? [] : formsOf(each);
-      for (const state of [held, ...forms.map((form) => byForm[form])]) {
+      const states = [['all', held] as const, ...forms.map((form) => [form, byForm[form]] as const)];
+      for (const [from, state] of states) {
         this.counts.checked += 1;
         const facts = [...state].filter(([, value]) => value !== false && value !== null).toSorted();
         const seen = Object.fromEntries(facts.filter(([fact]) => isChecked(fact)));
         // Who skips past members may not know of some, but has nothing that is not so.
         const known = Object.entries(wanted).filter(([fact]) => !this.skipped.has(each.name) || fact in seen);
-        assert.deepEqual(seen, Object.fromEntries(known), `${each.name}\n${this.history.join('\n')}`);
+        assert.deepEqual(seen, Object.fromEntries(known), `${each.name}, from ${from}\n${this.history.join('\n')}`);
       }
     }
   }

@@ -1,7 +1,7 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import { PLACEHOLDERS } from '../../../src/kernel/placeholders.ts';
 import { latestKnown } from '../freshness.ts';
-import { columnsByUse, untellable, valueKeys } from '../plan/columns.ts';
+import { columnsByUse, untellable, valueKeys, withUnnamed } from '../plan/columns.ts';
 import { runsDefinition, stagedOf } from '../plan/counts.ts';
 import {
   type ChangeBatch,
@@ -76,7 +76,10 @@ export async function previewPlan(
 }
 
 export async function traitColumns(session: ClickHouse, definition: Definition): Promise<readonly TraitColumn[]> {
-  return saying(definition, async () => (await describe(session, definition)).traits);
+  return saying(definition, async () => {
+    const { traits, unnamed } = await describe(session, definition);
+    return withUnnamed(traits, unnamed);
+  });
 }
 
 export async function readChanges(

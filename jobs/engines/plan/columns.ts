@@ -1,5 +1,5 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
-import type { Definition } from '../port.ts';
+import type { Definition, TraitColumn } from '../port.ts';
 
 /** A column of a definition's result, by the database's names. */
 interface NamedColumn {
@@ -50,6 +50,15 @@ export function columnsByUse<C extends NamedColumn>(
   if (others.length === 0) throw missing('The SQL must return a value column beside user_id.');
   return { user, fresh, values: others };
 }
+
+/** A description, with the columns that nothing names. */
+export const withUnnamed = (
+  traits: readonly TraitColumn[],
+  unnamed: readonly string[] = [],
+): readonly TraitColumn[] => [
+  ...traits,
+  ...unnamed.map((key) => ({ key, type: 'unknown', isList: false, isUnnamed: true }) as const),
+];
 
 /** A column that an audience names. The case of letters is ignored unless two differ by it. */
 function columnNamed<C extends NamedColumn>(wanted: string, columns: readonly C[]): C {

@@ -1,5 +1,5 @@
 import { RollcallError } from '../../../src/kernel/errors.ts';
-import { refuseRepeated } from '../plan/columns.ts';
+import { refuseRepeated, withUnnamed } from '../plan/columns.ts';
 import { runsDefinition, stagedOf } from '../plan/counts.ts';
 import type { ChangeBatch, Definition, Funnel, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { type Described, describe } from './describe.ts';
@@ -137,7 +137,10 @@ async function described({ session, dialect }: SqlDatabase, definition: Definiti
 }
 
 export function traitColumns(database: SqlDatabase, definition: Definition): Promise<readonly TraitColumn[]> {
-  return ofDefinition(database, definition, async (noting) => (await described(noting, definition)).traits);
+  return ofDefinition(database, definition, async (noting) => {
+    const { traits, unnamed } = await described(noting, definition);
+    return withUnnamed(traits, unnamed);
+  });
 }
 
 async function count(session: SqlSession, request: StageRequest, table: string, snapshot: Snapshot) {

@@ -6,6 +6,7 @@ import { type CliContext, EXIT } from '../context.ts';
 import { describeDefaultGuard, withDefaultGuard } from '../default-guard.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
 import { configOption, jsonOption, tokenFileOption, tokenOption, withTokenFile } from '../options.ts';
+import { unnamedText } from '../output/run-table.ts';
 import { count, note, print, printError, printJson } from '../output/terminal.ts';
 import { withoutMakingStore } from '../unmade-store.ts';
 import { withApp } from '../with-app.ts';
@@ -23,7 +24,8 @@ Exit code 2 when there are mistakes, and 1 if a definition fails with --sql. It 
 files with the whole files.
 
 With --json a mistake is {"path","file","line","column","message"}, a definition that fails
-{"error":{"code","message","key","file","line"}}, and one that is not tried {"key","untried"}, with the variables.`;
+{"error":{"code","message","key","file","line"}}, and one that is not tried {"key","untried"}, with the variables.
+{"key","unnamed"} names columns of an audience's result that nothing sends.`;
 
 const DIFF_HELP = `
 Example:
@@ -185,7 +187,10 @@ async function tryAll(options: CheckOptions, { terminal, setExitCode }: CliConte
         continue;
       }
       try {
-        await app.sync.tryDefinition(key);
+        const unnamed = await app.sync.tryDefinition(key);
+        if (unnamed.length === 0) continue;
+        if (options.json) printJson(terminal, { key, unnamed });
+        else note(terminal, `warning: ${key}: ${unnamedText(unnamed)}.`);
       } catch (error) {
         if (terminal.signal.aborted || !(error instanceof RollcallError)) throw error;
         failed += 1;

@@ -8,7 +8,7 @@ import { noteOrphans } from '../note-orphans.ts';
 import { hint, nowOption } from '../options.ts';
 import { howPaused, isPausedIn } from '../output/paused-since.ts';
 import { type Planned, planMarkdown } from '../output/plan-markdown.ts';
-import { oddRows } from '../output/run-table.ts';
+import { oddRows, unnamedText } from '../output/run-table.ts';
 import { count, inLine, note, print, printError, printJson, type Terminal } from '../output/terminal.ts';
 import { truncated } from '../output/text-width.ts';
 import { withoutMakingStore } from '../unmade-store.ts';
@@ -123,8 +123,7 @@ function describePlan(plan: SyncPlan, paused: string | null, options: PlanOption
   if (kept.length > 0) lines.push(`nothing to ${kept.join(', ')}, by the filters of the destination`);
   if (plan.away.length > 0) lines.push(`what it missed, once it is back, to ${plan.away.join(', ')}`);
   lines.push(...oddRows(plan));
-  if (plan.unnamed.length > 0)
-    lines.push(`the SQL also returns ${plan.unnamed.join(', ')}, which nothing sends: \`with\` names what goes along`);
+  if (plan.unnamed.length > 0) lines.push(unnamedText(plan.unnamed));
   if (plan.placeholders.length > 0)
     lines.push(
       `${plan.placeholders.join(', ')} leave, since these ids mean nobody; allowPlaceholders: true keeps them`,

@@ -76,6 +76,10 @@ function reasonLine(reason: string, state: Run['state'], code: string | null): s
   return state === 'failed' && code !== null ? `${code}: ${line}` : line;
 }
 
+/** @param names - columns of an audience's result that it does not name */
+export const unnamedText = (names: readonly string[]): string =>
+  `the SQL also returns ${names.join(', ')}, which nothing sends: \`with\` names what goes along`;
+
 export function oddRows({
   kind,
   invalid,
