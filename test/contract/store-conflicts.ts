@@ -103,6 +103,19 @@ export const conflictCases: Cases = {
     t.same((await remaining(store, owner)).toSorted(), [...news, ...rest].toSorted());
     t.same(bodies(await claim(store, owner, { destination: 'lake' })).toSorted(), news.toSorted());
   },
+  'supersedes both pending changes of a pair, whose keys are not in order': async (t, store) => {
+    const fence = await leaseOf(store);
+    await store.saveRun(run(), fence);
+    const pairs = (text: string, ...users: readonly string[]) =>
+      users.flatMap((user) =>
+        ['=', '!'].map((mark) => change(`k|${mark}${user}`, { body: `"${text} ${mark}${user}"` })),
+      );
+    await accept(store, ...pairs('old', 'a', 'c', 'd', 'f'));
+    const messages = pairs('new', 'a', 'b', 'c', 'e', 'f');
+    await store.accept({ messages, step: { run: 'run-1', fence, epoch: 0, after: null, cursor: '5' } });
+    const left = [...messages, ...pairs('old', 'd')].map(({ body }) => body);
+    t.same((await remaining(store, await store.join(TTL))).toSorted(), left.toSorted());
+  },
   'does not supersede a pending change by a duplicate': async (t, store) => {
     const old = change('k', { body: '"old"' });
     await accept(store, old);

@@ -96,9 +96,8 @@ export class ConflictGap {
       const found = row?.[0] ?? null;
       // A key that can't be compared does not end a range, so the next key is looked up again.
       this.next = found !== null && HALVES.test(found) ? '' : found;
-      if (found === conflict) return false;
     }
     this.last = conflict;
-    return true;
+    return conflict !== this.next;
   }
 }
