@@ -1,6 +1,6 @@
 /**
  * The first sync of an audience, of 100,000 members or `--members N`, to a receiver app that verifies, parses and handles each identify call by itself, with one
- * message in a request or up to 500: `rollcall` from the query on, with its durable store; `from the store` with everything
+ * message in a request or up to 500: `rollcall` from the query on, with its durable store; `two columns` with two columns that go along; `from the store` with everything
  * accepted before; `bare` an undici loop over a queue in memory that signs and posts the same bodies one by one. All run with
  * Node's options of `deploy/`, without which V8 lets some 100 MB more of young garbage lie about.
  */
@@ -18,7 +18,7 @@ interface Done {
   readonly seconds: number;
 }
 
-async function run(sending: 'rollcall' | 'stored' | 'bare', isBatched = false): Promise<Figures> {
+async function run(sending: 'rollcall' | 'stored' | 'bare', isBatched = false, hasColumns = false): Promise<Figures> {
   // On the disk of the checkout: the system's folder for temporary files may be in memory.
   const folder = await mkdtemp(join(import.meta.dirname, '.backfill-'));
   const parts: Part[] = [];
@@ -29,7 +29,7 @@ async function run(sending: 'rollcall' | 'stored' | 'bare', isBatched = false): 
   };
   try {
     const receiver = await start('receiver');
-    const work: Work = { port: Number(receiver.ready), folder, calls, isBatched };
+    const work: Work = { port: Number(receiver.ready), folder, calls, isBatched, hasColumns };
     const sender = await start(sending, [JSON.stringify(work)]);
     const cpu = countCpu([sender.pid]);
     const receiverCpu = countCpu([receiver.pid]);
@@ -65,12 +65,20 @@ await compare({
     bare: () => run('bare'),
     rollcall: () => run('rollcall'),
     'rollcall in batches': () => run('rollcall', true),
+    'two columns': () => run('rollcall', false, true),
+    'two columns in batches': () => run('rollcall', true, true),
     'from the store': () => run('stored'),
     'from the store in batches': () => run('stored', true),
   },
   ratios: {
     'rollcall / bare': ['rollcall', 'bare', 'perSecond'],
     'rollcall in batches / bare': ['rollcall in batches', 'bare', 'perSecond'],
+    'two columns / rollcall, by CPU': ['two columns', 'rollcall', 'cpuMicros'],
+    'two columns in batches / rollcall in batches, by CPU': [
+      'two columns in batches',
+      'rollcall in batches',
+      'cpuMicros',
+    ],
     'from the store in batches / bare': ['from the store in batches', 'bare', 'perSecond'],
   },
 });

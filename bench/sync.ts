@@ -10,6 +10,8 @@
  * a transaction that is synced to disk: in the order of the file, and (`bareInsertSorted`) by user id. Making the rows,
  * and sorting them, is not counted. `postgresBareInsert` has the ids in a table of Postgres, with its indexes; its sort is counted.
  *
+ * `rollcallColumns` has two columns that go with each change (`with`).
+ *
  * `csvTables` syncs from a CSV file with types under `tables`, `csvReader` from the same by read_csv with types.
  *
  * `--members 1000000,10000000` says how many. `--only` takes names such as `rollcall 1M`.
@@ -26,7 +28,7 @@ import { systemClock } from '../src/kernel/clock.ts';
 import { startMariadb } from '../test/helpers/mariadb.ts';
 import { type PostgresServer, startPostgres } from '../test/helpers/postgres.ts';
 import { type Contender, compare, DEPLOYED, type Figures, only, startPart } from './harness.ts';
-import { contenders as all, type Data, moveSnapshot } from './sync/contenders.ts';
+import { contenders as all, COLUMNS, columnsOf, type Data, moveSnapshot } from './sync/contenders.ts';
 import { prepareReads, type ReadKind } from './sync/readers.ts';
 
 const { values } = parseArgs({ strict: false, options: { members: { type: 'string' } } });
@@ -56,18 +58,28 @@ async function prepare(members: number, server: PostgresServer | null): Promise<
     `copy (select user_id, ((hash(user_id) % 100000) / 100)::decimal(18,2) as amount, timestamp '2026-01-01' as ordered_at
        from '${folder}/new.parquet') to '${folder}/new.csv'`,
   );
+  for (const name of ['old', 'new']) {
+    await connection.run(
+      `copy (select user_id, user_id || '@example.com' as email, ['free', 'pro', 'team'][1 + hash(user_id) % 3] as plan
+         from '${folder}/${name}.parquet') to '${folder}/${name}-columns.parquet'`,
+    );
+  }
   connection.closeSync();
   instance.closeSync();
-  const path = join(folder, 'snapshot.duckdb');
-  const engine = await openDuckdb(
-    { type: 'duckdb', path, memoryLimit: null, threads: null },
-    { folder, clock: systemClock },
-  );
-  await moveSnapshot(engine, `select user_id from '${folder}/old.parquet'`);
-  await engine.close();
+  await firstSync(folder, 'snapshot', `select user_id from '${folder}/old.parquet'`);
+  await firstSync(folder, 'columns', columnsOf({ folder }, 'old'), COLUMNS);
   const postgres = server && { url: await preparePostgres(server, members, churn), pid: server.pid };
   const reads = await prepareReads(folder, members, wantedReads, readServers);
   return { folder, members, postgres, reads };
+}
+
+async function firstSync(folder: string, name: string, sql: string, columns?: typeof COLUMNS): Promise<void> {
+  const engine = await openDuckdb(
+    { type: 'duckdb', path: join(folder, `${name}.duckdb`), memoryLimit: null, threads: null },
+    { folder, clock: systemClock },
+  );
+  await moveSnapshot(engine, sql, null, columns);
+  await engine.close();
 }
 
 async function preparePostgres(server: PostgresServer, members: number, churn: number): Promise<string> {
@@ -128,6 +140,7 @@ try {
     for (const [own, other] of [
       ['rollcall', 'bareOtherOrder'],
       ['rollcallUnchanged', 'bareOtherOrder'],
+      ['rollcallColumns', 'rollcall'],
       ['backfill', 'bareInsert'],
       ['backfill', 'bareInsertSorted'],
       ['postgresUnchanged', 'postgresBare'],

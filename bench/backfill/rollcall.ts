@@ -4,10 +4,12 @@ import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { BATCH, SECRET, type Work } from './work.ts';
 
-const { port, folder, calls, isBatched }: Work = JSON.parse(process.argv[2] ?? '{}');
+const { port, folder, calls, isBatched, hasColumns = false }: Work = JSON.parse(process.argv[2] ?? '{}');
 const webhook = { url: `http://127.0.0.1:${port}/hooks` };
 const batch = { size: BATCH.size, wait: `${BATCH.wait}ms` };
 const webhooks = [isBatched ? { ...webhook, batch } : webhook];
+const users = `from range(1, ${calls + 1})`;
+const columns = `, 'user_' || range || '@example.com' as email, ['free', 'pro', 'team'][1 + range % 3] as plan`;
 const content = {
   store: 'sqlite:./rollcall.db',
   network: { allow: ['127.0.0.0/8'] },
@@ -15,7 +17,11 @@ const content = {
   destinations: [{ name: 'crm', sources: ['personas'], sharedSecret: SECRET, webhooks }],
   engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
   audiences: [
-    { name: 'Customers', source: 'personas', sql: `select range::varchar as user_id from range(1, ${calls + 1})` },
+    {
+      ...{ name: 'Customers', source: 'personas' },
+      sql: `select range::varchar as user_id${hasColumns ? columns : ''} ${users}`,
+      ...(hasColumns && { with: ['email', 'plan'] }),
+    },
   ],
 };
 const config = parseConfig(JSON.stringify(content), { file: 'rollcall.yaml', folder, env: {} });

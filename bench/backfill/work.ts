@@ -8,4 +8,6 @@ export interface Work {
   readonly folder: string;
   readonly calls: number;
   readonly isBatched: boolean;
+  /** True if two columns go with each change. */
+  readonly hasColumns?: boolean;
 }

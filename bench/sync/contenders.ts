@@ -37,6 +37,8 @@ export const contenders: Record<string, (data: Data) => Promise<Figures>> = {
   rollcall: (data) => withSnapshot(data, null, (engine) => moveSnapshot(engine, files(data, 'new'))),
   rollcallIn512Mb: (data) => withSnapshot(data, '512MB', (engine) => moveSnapshot(engine, files(data, 'new'))),
   rollcallUnchanged: (data) => withSnapshot(data, null, (engine) => moveSnapshot(engine, files(data, 'old'))),
+  rollcallColumns: (data) =>
+    withSnapshot(data, null, (engine) => moveSnapshot(engine, columnsOf(data, 'new'), null, COLUMNS), 'columns'),
   csvTables: (data) => withSnapshot(data, null, (engine) => moveSnapshot(engine, `select user_id from orders ${USED}`)),
   csvReader: (data) =>
     withSnapshot(data, null, (engine) =>
@@ -156,6 +158,13 @@ function files({ folder }: Data, list: 'old' | 'new'): string {
   return `select user_id from '${folder}/${list}.parquet'`;
 }
 
+export const COLUMNS = { names: ['email', 'plan'], areSent: false };
+
+/** The list with two columns that go with each change. */
+export function columnsOf({ folder }: Pick<Data, 'folder'>, list: 'old' | 'new'): string {
+  return `select * from '${folder}/${list}-columns.parquet'`;
+}
+
 function ordersOf({ folder }: Data): TableConfig {
   return {
     ...{ files: [`${folder}/new.csv`], format: 'csv', header: true, delimiter: ',', quote: '"', encoding: 'utf-8' },
@@ -165,11 +174,16 @@ function ordersOf({ folder }: Data): TableConfig {
   };
 }
 
-async function withSnapshot(data: Data, memoryLimit: string | null, work: (engine: Engine) => Promise<Figures>) {
+async function withSnapshot(
+  data: Data,
+  memoryLimit: string | null,
+  work: (engine: Engine) => Promise<Figures>,
+  snapshot = 'snapshot',
+) {
   const folder = mkdtempSync(join(tmpdir(), 'rollcall-bench-'));
   try {
     const path = join(folder, 'audiences.duckdb');
-    copyFileSync(join(data.folder, 'snapshot.duckdb'), path);
+    copyFileSync(join(data.folder, `${snapshot}.duckdb`), path);
     const engine = await openDuckdb(
       { type: 'duckdb', path, memoryLimit, threads: null, tables: { orders: ordersOf(data) } },
       { folder, clock: systemClock },
@@ -183,7 +197,12 @@ async function withSnapshot(data: Data, memoryLimit: string | null, work: (engin
 }
 
 /** Stage, commit and discard, as one sync does between its lease and its record. */
-export async function moveSnapshot(engine: Engine, sql: string, server: number | null = null): Promise<Figures> {
+export async function moveSnapshot(
+  engine: Engine,
+  sql: string,
+  server: number | null = null,
+  columns?: typeof COLUMNS,
+): Promise<Figures> {
   const { version } = await engine.snapshot('list');
   const request: StageRequest = {
     plan: `plan-${version + 1}`,
@@ -195,6 +214,7 @@ export async function moveSnapshot(engine: Engine, sql: string, server: number |
     toVersion: version + 1,
     leavers: false,
     leasedAt: version + 1,
+    with: columns,
   };
   let changes = 0;
   let stageCpuSeconds = 0;

@@ -20,5 +20,6 @@ await runOnPostgres(t, {
     'jobs/schedule',
     'jobs/snapshot-version',
     'jobs/forget-users',
+    'property/told',
   ],
 });
