@@ -6,7 +6,7 @@ import { Regulations } from '../../src/deletion/regulations.ts';
 import type { Destination, MembershipMode } from '../../src/destination.ts';
 import { type Clock, systemClock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
-import type { Claim, Store, Verdict } from '../../src/store/port.ts';
+import type { Claim, Fence, Store, Verdict } from '../../src/store/port.ts';
 import { audience, destination, NO_GUARD, type Rig, trait } from '../jobs/helpers/rig.ts';
 import { ReasonOracle } from './told-reasons.ts';
 import { Receiver } from './told-receiver.ts';
@@ -350,6 +350,7 @@ export class ToldModel {
       if (left < 0) throw new Crash('crashed');
     };
     const fill = this.fullDisk();
+    const fences: Fence[] = [];
     const wrap = <T extends object>(subject: T, fail = () => {}): T =>
       new Proxy(subject, {
         get(target, name) {
@@ -359,6 +360,7 @@ export class ToldModel {
             die();
             fail();
             const result = await member.apply(target, parameters);
+            if (name === 'takeLease' && result !== null) fences.push(result);
             die();
             return result;
           };
@@ -381,6 +383,8 @@ export class ToldModel {
       // Its leases end.
       this.pass(HOUR);
     }
+    // A database has a clock of its own.
+    for (const fence of fences) await this.rig.store.releaseLease(fence);
   }
 
   /** The disk of the store may be full for a while; called before each of its verbs. */
