@@ -5,6 +5,7 @@ import type { ChangeReason } from '../src/membership-change.ts';
 import type { AudienceRecord, DeadLetter, Records, Run } from '../src/store/port.ts';
 import { connectedTo, nameOf, parseConflictKey, type SyncConfig, wants } from './audience-or-trait.ts';
 import { asRollcallError } from './engine-errors.ts';
+import { runsDefinition } from './engines/plan/counts.ts';
 import type { Engine } from './engines/port.ts';
 import type { WithEngine } from './open-engines.ts';
 import { destinationBodies } from './run/change-messages.ts';
@@ -55,7 +56,7 @@ export async function currentBodies(
   const audiences: Audience[] = [];
   for (const [key, changes] of Map.groupBy(letters.flatMap(toChange), (change) => change.key)) {
     const record = await deps.store.audience(key);
-    if (record && record.endedAt === null) audiences.push({ record, changes });
+    if (record && !(await isOver(deps, record))) audiences.push({ record, changes });
     else {
       const at = deps.clock.now();
       const last = record?.sequence ?? (await deps.store.lastSequence(key));
@@ -77,6 +78,13 @@ export async function currentBodies(
   return letters.map((letter) => bodies.get(letter) ?? null);
 }
 
+/** True if it has ended, unless its next life is being sent: that has no record of its own yet. */
+async function isOver({ store }: CurrentBodiesDeps, { key, endedAt }: AudienceRecord): Promise<boolean> {
+  if (endedAt === null) return false;
+  const [unfinished] = await store.runs({ key, states: ['sending'], limit: 1 });
+  return unfinished === undefined || !runsDefinition(unfinished);
+}
+
 function toChange(letter: DeadChange): ChangeLetter[] {
   const change = letter.conflict === null ? null : parseConflictKey(letter.conflict);
   return change ? [{ ...change, letter }] : [];
@@ -91,7 +99,7 @@ async function bodiesOfNow(
   const { key, kind, columns } = record;
   try {
     const [unfinished] = await deps.store.runs({ key, states: ['sending'], limit: 1 });
-    if ((await engine.snapshot(key)).version < record.version) throw lost(key);
+    if (record.endedAt === null && (await engine.snapshot(key)).version < record.version) throw lost(key);
     const staged = unfinished ? await engine.staged(unfinished.id) : null;
     const users = [...new Set(changes.map(({ user }) => user))];
     // A run for one destination doesn't change the membership.

@@ -155,6 +155,32 @@ t.test('replays the values of a run that is being sent', async (t) => {
   await running;
 });
 
+t.test('replays the values of the first run after a retirement, which is being sent', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', members(0, 2))];
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  await rig.sync.run();
+  // The record of the former life stays until all know of its end.
+  rig.config.destinations = [destination('crm')];
+  await rig.sync.retire('a');
+  await rig.deliver();
+  const failing = rig.another({
+    openEngine: async (config, options) => ({
+      ...(await openEngine(config, options)),
+      commit: () => Promise.reject(new Error('The process ends.')),
+    }),
+  });
+  t.match(await failing.run(), [{ error: { message: /The process ends/ } }]);
+  await rig.deliver(() => DEAD);
+  const dead = await letters(rig);
+  const bodies = await rig.sync.currentBodies(dead);
+  t.match(
+    bodies.map((body) => JSON.parse(body as string)),
+    dead.map(() => ({ traits: { a: true }, context: { personas: { reason: 'first_sync' } } })),
+  );
+  t.equal(dead.length, 2);
+});
+
 t.test('replays false to a destination whose filter now excludes the audience', async (t) => {
   const rig = await createRig(t);
   rig.config.destinations = [destination('crm'), destination('mail')];
