@@ -48,6 +48,9 @@ export const openEngine: OpenEngine = async (config, { reads: elsewhere, ...give
       return (await import('./module.ts')).openModule(config, options);
     case 'mysql':
     case 'sqlite':
+    case 'trino':
+    case 'snowflake':
+    case 'bigquery':
       throw new RollcallError('engine_unreachable', `An engine of type ${config.type} is only read.`);
   }
 };

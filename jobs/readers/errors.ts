@@ -15,6 +15,15 @@ export function definitionError(
   return new RollcallError('sql_failed', `${cause.message}${excerpt}`, { cause });
 }
 
+/** The place of a line and column of a text, the first of which are 1 and 0. */
+export function placeOfLine(text: string, line: number, column: number): number {
+  const before = text.split('\n').slice(0, line - 1);
+  return Math.min(
+    before.reduce((sum, each) => sum + each.length + 1, column),
+    text.length,
+  );
+}
+
 /** Recognizes an error by its code: a module may come with another copy of its class. */
 export function codeOf(error: unknown): ErrorCode | null {
   const { code } = (error ?? {}) as { readonly code?: unknown };

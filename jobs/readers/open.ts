@@ -20,8 +20,15 @@ export async function openReader(config: EngineConfig, options: OpenReaderOption
       return (await import('./sqlite.ts')).openSqlite(config);
     case 'module':
       return openModuleReader(config, options);
-    case 'duckdb':
+    case 'trino':
+      return (await import('./trino.ts')).openTrino(config, options);
+    case 'snowflake':
+      return (await import('./snowflake.ts')).openSnowflake(config, options);
+    case 'bigquery':
+      return (await import('./bigquery.ts')).openBigquery(config, options);
     case 'clickhouse':
+      return (await import('./clickhouse.ts')).openClickhouseReader(config, options);
+    case 'duckdb':
       throw new RollcallError('engine_unreachable', `An engine of type ${config.type} computes where its data is.`);
   }
 }

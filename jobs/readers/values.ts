@@ -31,7 +31,7 @@ const JSON_OF: Readonly<Record<ValueKind, Encode>> = {
   any: anyOf,
 };
 
-export function jsonTextOf({ kind }: ReadColumn): Encode {
+export function jsonTextOf({ kind }: Pick<ReadColumn, 'kind'>): Encode {
   return JSON_OF[kind];
 }
 
@@ -47,7 +47,7 @@ export function timeTextOf({ kind }: ReadColumn): Encode {
 }
 
 /** The types of a trait's values in JSON. */
-export function jsonTypeOf({ kind, json }: ReadColumn) {
+export function jsonTypeOf({ kind, json }: Pick<ReadColumn, 'kind' | 'json'>) {
   if (json) return json;
   if (kind === 'any' || kind === 'json' || kind === 'binary') return { type: 'unknown', isList: false } as const;
   if (kind === 'boolean') return { type: 'boolean', isList: false } as const;

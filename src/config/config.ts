@@ -173,7 +173,7 @@ export type EngineConfig = {
 } & (DuckdbConfig | PostgresConfig | ClickhouseConfig | ModuleConfig | ReaderConfig);
 
 /** Databases that are never written to. */
-type ReaderConfig = MysqlConfig | SqliteConfig;
+type ReaderConfig = MysqlConfig | SqliteConfig | TrinoConfig | SnowflakeConfig | BigqueryConfig;
 
 export interface DuckdbConfig {
   readonly type: 'duckdb';
@@ -229,6 +229,36 @@ export interface MysqlConfig {
 export interface SqliteConfig {
   readonly type: 'sqlite';
   readonly path: string;
+}
+
+export interface TrinoConfig {
+  readonly type: 'trino';
+  /** With user, password, catalog and schema. */
+  readonly url: string;
+}
+
+export interface SnowflakeConfig {
+  readonly type: 'snowflake';
+  readonly account: string;
+  readonly user: string;
+  /** PEM text, or the path of its file. */
+  readonly privateKey: string;
+  readonly warehouse?: string | undefined;
+  readonly role?: string | undefined;
+  readonly database?: string | undefined;
+  readonly schema?: string | undefined;
+  /** In place of the account's own address. */
+  readonly url?: string | undefined;
+}
+
+export interface BigqueryConfig {
+  readonly type: 'bigquery';
+  readonly project: string;
+  readonly location?: string | undefined;
+  /** The JSON of a service account's key, or the path of its file. */
+  readonly credentials: string;
+  /** In place of the address of Google. */
+  readonly url?: string | undefined;
 }
 
 export interface ClickhouseConfig {

@@ -101,7 +101,7 @@ function settingDifferences(old: Item, now: Item): SettingDifference[] {
 
 /** Settings that are secrets, or may have them. */
 const SECRET =
-  /^(sharedSecret|writeKey|token|tokens|secret|secrets|headers|options|settings|attach|notify|password|credentials)$/;
+  /^(sharedSecret|writeKey|token|tokens|secret|secrets|headers|options|settings|attach|notify|password|credentials|privateKey)$/;
 const HIDDEN = '(not shown)';
 
 /** Hides secrets and the parts of URLs that may have them. A variable's name is no secret. */

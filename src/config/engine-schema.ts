@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { clickhouseUrl, mysqlUrl, postgresUrl, text, whole } from './formats.ts';
+import { clickhouseUrl, httpUrl, mysqlUrl, postgresUrl, text, trinoUrl, variable, whole } from './formats.ts';
 import { DEFAULT_SNAPSHOTS } from './outline.ts';
 import { section } from './section.ts';
 import { lakeShape } from './table-schema.ts';
@@ -13,8 +13,8 @@ const concurrency = (runs: number) =>
 
 const snapshots = text.optional().meta({
   description:
-    'The engine that has the snapshots of one of type postgres, mysql, sqlite or module, which is only read (docs/databases.md). ' +
-    'Default of mysql and sqlite: the database of a Postgres store, else the first duckdb engine, else ./audiences.duckdb.',
+    'The engine that has the snapshots of one of type postgres, clickhouse, mysql, sqlite, trino, snowflake, bigquery or module, which is only read (docs/databases.md). ' +
+    'Default of those that are never written to: the database of a Postgres store, else the first duckdb engine, else ./audiences.duckdb.',
   examples: ['home'],
 });
 
@@ -26,7 +26,7 @@ const options = (description: string) =>
  * visible, or mistake limited results for complete ones.
  */
 const OWN_SETTINGS =
-  /^(session_timezone|async_insert|mutations_sync|lightweight_deletes_sync|skip_unavailable_shards|\w+_overflow_mode(_leaf)?)$/;
+  /^(session_timezone|async_insert|mutations_sync|lightweight_deletes_sync|skip_unavailable_shards|limit|offset|\w+_overflow_mode(_leaf)?)$/;
 
 /** Schemas of the databases themselves, of people's tables, and of the event log's views. */
 const TAKEN_SCHEMAS = /^(pg_.*|information_schema|main|public|temp|system|memory|rollcall_events)$/;
@@ -52,7 +52,9 @@ export const engine = z.discriminatedUnion(
     section({
       type: z
         .literal('duckdb')
-        .describe('The database that computes: DuckDB, Postgres, ClickHouse, MySQL, SQLite or a module of yours.'),
+        .describe(
+          'The database that computes: DuckDB, Postgres, ClickHouse, MySQL, SQLite, Trino, Snowflake, BigQuery or a module of yours.',
+        ),
       path: text.default(DEFAULT_SNAPSHOTS).describe('duckdb: the file of the snapshots.'),
       memoryLimit: z
         .string()
@@ -91,6 +93,46 @@ export const engine = z.discriminatedUnion(
       concurrency: concurrency(4),
     }),
     section({
+      type: z.literal('trino'),
+      url: trinoUrl.describe('trino: its coordinator, with user, password, catalog and schema.'),
+      snapshots,
+      concurrency: concurrency(4),
+    }),
+    section({
+      type: z.literal('snowflake'),
+      account: text
+        .regex(/^[\w.-]+$/, 'must be the identifier of an account, such as myorg-shop')
+        .meta({ description: 'snowflake: the identifier of the account.', examples: ['myorg-shop'] }),
+      user: text.meta({ description: 'snowflake: the user, who has the public key.', examples: ['ROLLCALL'] }),
+      privateKey: text.meta({
+        title: 'secret',
+        description: 'snowflake: the private key, as PEM text or the file that has it.',
+        examples: [variable('SNOWFLAKE_KEY')],
+      }),
+      warehouse: text.optional().meta({ description: 'snowflake: what computes.', examples: ['REPORTING'] }),
+      role: text.optional().meta({ description: "snowflake: the user's role.", examples: ['ROLLCALL'] }),
+      database: text.optional().describe('snowflake: the database that definitions find their tables in.'),
+      schema: text.optional().describe('snowflake: the schema of that database.'),
+      url: httpUrl.optional().describe("snowflake: in place of the account's own address."),
+      snapshots,
+      concurrency: concurrency(4),
+    }),
+    section({
+      type: z.literal('bigquery'),
+      project: text
+        .regex(/^[\w:.-]+$/, 'must be the id of a project')
+        .meta({ description: 'bigquery: the project that pays for the queries.', examples: ['shop-warehouse'] }),
+      location: text.optional().meta({ description: 'bigquery: the place of the data.', examples: ['EU'] }),
+      credentials: text.meta({
+        title: 'secret',
+        description: "bigquery: a service account's key, as JSON text or the file that has it.",
+        examples: [variable('BIGQUERY_KEY')],
+      }),
+      url: httpUrl.optional().describe('bigquery: in place of the address of Google.'),
+      snapshots,
+      concurrency: concurrency(4),
+    }),
+    section({
       type: z.literal('clickhouse'),
       url: clickhouseUrl.describe(
         'clickhouse: its HTTP interface, with user, password and the database that definitions find their tables in.',
@@ -117,6 +159,7 @@ export const engine = z.discriminatedUnion(
             'clickhouse: settings of ClickHouse for all that is asked of it (docs/engines.md#clickhouse-type-clickhouse).',
           examples: [{ join_use_nulls: 1 }],
         }),
+      snapshots,
       concurrency: concurrency(4),
     }),
     section({
@@ -131,5 +174,5 @@ export const engine = z.discriminatedUnion(
       concurrency: concurrency(4),
     }),
   ],
-  { error: 'needs a type: duckdb, postgres, clickhouse, mysql, sqlite or module' },
+  { error: 'needs a type: duckdb, postgres, clickhouse, mysql, sqlite, trino, snowflake, bigquery or module' },
 );

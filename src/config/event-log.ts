@@ -9,7 +9,7 @@ type Checked = Pick<Config, 'engines' | 'store' | 'eventLog' | 'audiences' | 'tr
 interface LogEngine {
   readonly type: string;
   /** URL of the database, if any. */
-  readonly url?: string;
+  readonly url?: string | undefined;
   /** Set if it is only read. */
   readonly snapshots?: string | undefined;
 }

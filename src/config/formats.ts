@@ -110,6 +110,17 @@ export const clickhouseUrl = z
   })
   .meta({ title: 'URL', examples: [variable('CLICKHOUSE_URL')] });
 
+export const trinoUrl = z
+  .string()
+  .superRefine((value, context) => {
+    if (urlFault(value, ['http:', 'https:'])) {
+      context.addIssue('must be https://USER:PASSWORD@HOST/CATALOG/SCHEMA, or http://USER@HOST:8080/CATALOG/SCHEMA');
+    } else if (value.startsWith('http:') && new URL(value).password !== '') {
+      context.addIssue('has a password, which Trino takes over https only');
+    }
+  })
+  .meta({ title: 'URL', examples: [variable('TRINO_URL')] });
+
 export const range = z
   .string()
   .refine(

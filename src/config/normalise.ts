@@ -195,13 +195,16 @@ function enginesOf(
 
 function engineOf(engine: ConfigFile['engines'][string], home: string, folder: string): EngineConfig {
   switch (engine.type) {
-    case 'clickhouse':
-      return engine;
     case 'mysql':
+    case 'trino':
+    case 'snowflake':
+    case 'bigquery':
       return { ...engine, snapshots: engine.snapshots ?? home };
     case 'sqlite':
       return { ...engine, path: resolve(folder, engine.path), snapshots: engine.snapshots ?? home };
     case 'postgres':
+      return withSnapshots(engine);
+    case 'clickhouse':
       return withSnapshots(engine);
     case 'module':
       return withSnapshots({ ...engine, module: moduleOf(engine.module, folder) });

@@ -79,9 +79,11 @@ interface SnapshotSettings {
   readonly snapshots?: string | undefined;
 }
 
+const READ_ONLY = new Set(['mysql', 'sqlite', 'trino', 'snowflake', 'bigquery']);
+
 /** True if nothing is written to this engine. */
 export const isReadOnly = ({ type, snapshots }: SnapshotSettings): boolean =>
-  snapshots !== undefined || type === 'mysql' || type === 'sqlite';
+  snapshots !== undefined || READ_ONLY.has(type);
 
 /** True if an engine can have the snapshots of others. */
 export const canHaveSnapshots = (engine: SnapshotSettings): boolean =>

@@ -41,7 +41,7 @@ function isAllowed({ headers }: IncomingMessage): boolean {
   return given === `rollcall:${PASSWORD}`;
 }
 
-export async function startFront(): Promise<Front> {
+export async function startFront({ readOnly = false } = {}): Promise<Front> {
   const { Session } = (await import(PACKAGE)) as Chdb;
   const folder = await mkdtemp(join(tmpdir(), 'rollcall-chdb-'));
   // Each has its own settings, and all see the same tables. One at a time is used for a request.
@@ -73,7 +73,8 @@ export async function startFront(): Promise<Front> {
     }
     const session = idle.pop() ?? open();
     try {
-      const result = await session.queryAsync(`${settings(parameters)}${named(sql, parameters)}`, {
+      const rights = readOnly ? 'SET readonly = 2; ' : '';
+      const result = await session.queryAsync(`${settings(parameters)}${rights}${named(sql, parameters)}`, {
         format: 'TabSeparated',
       });
       response.setHeader('x-clickhouse-query-id', parameters.get('query_id') ?? '');

@@ -196,7 +196,7 @@ t.test('reports mistakes elsewhere', async (t) => {
     [
       'engines: { lake: { type: duckdbb } }',
       'engines.lake.type',
-      /duckdb, postgres, clickhouse, mysql, sqlite or module/,
+      /duckdb, postgres, clickhouse, mysql, sqlite, trino, snowflake, bigquery or module/,
     ],
     ['engines: { a: { type: sqlite, path: a.db, snapshots: b } }', 'engines.a.snapshots', /"b", which is not there/],
     [

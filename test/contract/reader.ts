@@ -40,3 +40,15 @@ export const SQLITE_SPELLING: NonNullable<ReaderFixture['spelling']> = {
   hasNaN: false,
   hasTypes: false,
 };
+
+const manyNumbers = (count: number) =>
+  `(select a * 1000 + b + 1 as n from unnest(sequence(0, ${Math.ceil(count / 1_000) - 1})) as x (a), unnest(sequence(0, 999)) as y (b))`;
+
+export const TRINO_SPELLING: NonNullable<ReaderFixture['spelling']> = {
+  double: (text) => `cast('${text.replace('nan', 'NaN').replace('infinity', 'Infinity')}' as double)`,
+  repeat: (text, times) => `lpad('', ${times}, '${text}')`,
+  series: (count) => `select n from ${manyNumbers(count)} where n <= ${count}`,
+  endless: `select n as user_id from ${manyNumbers(1_000_000)} cross join ${manyNumbers(1_000_000)} as more (m) where n + m < 0`,
+  failing: `select 'x' as user_id from (select 'x' as word) as words where 1 = cast(word as integer)`,
+  hasInfinity: false,
+};

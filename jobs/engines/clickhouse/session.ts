@@ -47,6 +47,8 @@ const WHOLE_OR_NOTHING = {
   transfer_overflow_mode: 'throw',
   distinct_overflow_mode: 'throw',
   skip_unavailable_shards: 0,
+  limit: '0',
+  offset: '0',
 } as const;
 
 /** Settings that every statement of ours relies on, whatever the user's profile says. */
@@ -79,7 +81,7 @@ export interface ClickHouse {
   /** The database of our tables, quoted for SQL. */
   readonly database: string;
   rows(sql: string, signal?: AbortSignal): Promise<unknown[][]>;
-  stream(sql: string): AsyncGenerator<unknown[][]>;
+  stream(sql: string, signal?: AbortSignal): AsyncGenerator<unknown[][]>;
   run(sql: string, signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
@@ -119,17 +121,22 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
   };
   const host = URL.parse(url)?.host ?? 'the server';
 
+  async function kill(id: string): Promise<void> {
+    const query = `KILL QUERY WHERE query_id = ${literal(id)} ASYNC`;
+    await client.command({ query, clickhouse_settings: {} }).catch(() => {});
+  }
+
   /** Kills a statement by its id once the signal aborts, whatever its state. */
-  async function killable<T>(signal = options.signal, work: (id: string) => Promise<T>): Promise<T> {
-    const id = `rollcall-${options.token()}`;
+  async function killable<T>(
+    signal = options.signal,
+    work: (id: string) => Promise<T>,
+    id = `rollcall-${options.token()}`,
+  ): Promise<T> {
     const told = () =>
       work(id).catch((error) => {
         throw meaningOf(error, host);
       });
-    if (!signal) return told();
-    const query = `KILL QUERY WHERE query_id = ${literal(id)} ASYNC`;
-    const kill = () => void client.command({ query, clickhouse_settings: {} }).catch(() => {});
-    return interruptedBy(signal, kill, told);
+    return signal ? interruptedBy(signal, () => void kill(id), told) : told();
   }
 
   const format = 'JSONCompactEachRow';
@@ -142,20 +149,27 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
         for await (const batch of result.stream()) rows.push(...batch.map(toRow));
         return rows;
       }),
-    async *stream(query) {
-      const result = await killable(undefined, (query_id) =>
-        client.query({ query, query_id, format, clickhouse_settings }),
-      );
+    async *stream(query, signal) {
+      const query_id = `rollcall-${options.token()}`;
+      const until = <T>(work: () => Promise<T>) => killable(signal, work, query_id);
+      const result = await until(() => client.query({ query, query_id, format, clickhouse_settings }));
       const rows = result.stream();
+      const reading = rows[Symbol.asyncIterator]();
+      let isWhole = false;
       try {
-        for await (const batch of rows) {
-          options.signal?.throwIfAborted();
-          if (batch.length > 0) yield batch.map(toRow);
+        for (;;) {
+          const { value, done } = await until(async () => {
+            const { value: batch, done = false } = await reading.next();
+            return { value: done ? [] : batch.map(toRow), done };
+          });
+          if (value.length > 0) yield value;
+          if (done) break;
         }
-      } catch (error) {
-        throw meaningOf(error, host);
+        isWhole = true;
       } finally {
         rows.destroy();
+        // The server doesn't notice that nobody reads it.
+        if (!isWhole) await kill(query_id);
       }
     },
     run: (query, signal) =>
@@ -189,9 +203,26 @@ async function refuseOld(place: string): Promise<void> {
 /** Codes of ClickHouse for a connection that can't work: user, password, database, network. */
 const UNREACHABLE = new Set(['81', '192', '193', '194', '516', '209', '210', '279']);
 /** Full, busy, read only or stopped: failures that other SQL would not fix. */
-const NOT_ITS_FAULT = new Set(['159', '160', '164', '202', '241', '242', '243', '252', '394', '439', '497', '999']);
+const NOT_ITS_FAULT = new Set([
+  '159',
+  '160',
+  '164',
+  '202',
+  '241',
+  '242',
+  '243',
+  '252',
+  '394',
+  '439',
+  '452',
+  '497',
+  '999',
+]);
+const LEAVE_SETTINGS = ' Rollcall sets its time zone and limits: use a profile with readonly = 2, or without it.';
 const HINTS: ReadonlyMap<string, string> = new Map([
   ['159', ' See timeout of the audience.'],
+  ['164', LEAVE_SETTINGS],
+  ['452', LEAVE_SETTINGS],
   ['241', ' Give it more, or let it spill, by `settings` of the engine: docs/engines.md.'],
   ['497', ' Grant it: docs/engines.md.'],
 ]);

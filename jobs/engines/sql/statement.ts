@@ -18,6 +18,15 @@ export const CLICKHOUSE = lexis([ESCAPED, String.raw`\`(?:[^\`\\]|\\[\s\S])*\``,
 /** The same, and texts stand within double quotes too. Two hyphens begin a comment only before a blank. */
 export const MYSQL = lexis([ESCAPED, ESCAPED.replaceAll("'", '"'), '`(?:[^`]|``)*`'], String.raw`--(?=\s|$)|#`, false);
 export const SQLITE = lexis(["'(?:[^']|'')*'", DOUBLE, '`(?:[^`]|``)*`', String.raw`\[[^\]]*\]`], '--', false);
+/** Brackets are of arrays here, and no names. */
+export const TRINO = lexis(["'(?:[^']|'')*'", DOUBLE], '--', false);
+export const SNOWFLAKE = lexis([ESCAPED, DOUBLE, String.raw`\$\$[\s\S]*?\$\$`], String.raw`--|\/\/`, false);
+/** Double quotes are of texts too, and three of either kind hold lines. */
+export const BIGQUERY = lexis(
+  [`'''`, `"""`, "'", '"', '`'].map((quote) => String.raw`${quote}(?:[^\\]|\\[\s\S])*?${quote}`),
+  '--|#',
+  false,
+);
 
 function lexis(quotes: readonly string[], comment: string, nests: boolean): Lexis {
   const blank = String.raw`(?<blank>(?:${comment})[^\n]*|\s+)`;
