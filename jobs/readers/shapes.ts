@@ -1,3 +1,4 @@
+import { RollcallError } from '../../src/kernel/errors.ts';
 import type { ReadColumn, ReadResult, ValueKind } from './port.ts';
 import { jsonTextOf, jsonTypeOf } from './values.ts';
 
@@ -22,11 +23,12 @@ export function shapedColumn(name: string, type: string, shape: Shape): ShapedCo
   return { name, type, kind: 'json', json, read };
 }
 
-/** Rows with the values of their columns. @throws TypeError if one has fewer or more */
+/** Rows with the values of their columns. @throws RollcallError `source_incomplete` if one has fewer or more */
 export function readRows(columns: readonly ShapedColumn[], rows: readonly unknown[]): readonly (readonly unknown[])[] {
   const isPlain = columns.every(({ read }) => read === null);
   return rows.map((row) => {
-    if (!Array.isArray(row) || row.length !== columns.length) throw new TypeError('a row has other columns');
+    if (!Array.isArray(row) || row.length !== columns.length)
+      throw new RollcallError('source_incomplete', 'A row of the result has other columns.');
     if (isPlain) return row;
     return columns.map(({ read }, place) => {
       const value: unknown = row[place];

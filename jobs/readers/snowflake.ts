@@ -189,7 +189,7 @@ function shapeOf(type: string, scale: number): Shape {
 
 /** Seconds since 1970 with nine places, and an offset that changes nothing about the instant. */
 function timeOf(value: NonNullable<unknown>): Date {
-  const [, seconds = '', fraction = ''] = /^(-?\d+)(?:\.(\d{1,3}))?/.exec(String(value)) ?? [];
+  const [, seconds = 'NaN', fraction = ''] = /^(-?\d+)(?:\.(\d{1,3}))?/.exec(String(value)) ?? [];
   const part = Number(fraction.padEnd(3, '0'));
   return new Date(Number(seconds) * 1_000 + (seconds.startsWith('-') ? -part : part));
 }
