@@ -138,7 +138,7 @@ export async function openSnowflake(
     let types: readonly z.output<typeof column>[] = [];
     for await (const { rowType } of read(`SELECT * FROM (\n${statement}\n) LIMIT 0`, 1)) types = rowType;
     const columns = types.map(({ name, type, scale }) =>
-      shapedColumn(name, type, shapeOf(type.toLowerCase(), scale ?? 0)),
+      shapedColumn(nameOf(name), type, shapeOf(type.toLowerCase(), scale ?? 0)),
     );
     async function* batches() {
       for await (const { data } of read(statement, 0)) if (data.length > 0) yield readRows(columns, data);
@@ -160,6 +160,9 @@ export async function openSnowflake(
     close: () => rest.close(),
   };
 }
+
+/** Names that an author wrote without quotes arrive in capital letters. */
+const nameOf = (name: string) => (/^[A-Z_][A-Z0-9_$]*$/.test(name) ? name.toLowerCase() : name);
 
 const incomplete = (why: string) => new RollcallError('source_incomplete', `Snowflake's result is not whole: ${why}.`);
 

@@ -52,6 +52,8 @@ export async function openTrino(
     'x-trino-user': user || 'rollcall',
     'x-trino-source': 'rollcall',
     'x-trino-time-zone': 'UTC',
+    // Without it, the server rounds times to milliseconds.
+    'x-trino-client-capabilities': 'PARAMETRIC_DATETIME',
     ...(catalog && { 'x-trino-catalog': catalog }),
     ...(schema && { 'x-trino-schema': schema }),
     ...(timeout !== undefined && { 'x-trino-session': `query_max_run_time=${Math.ceil((timeout + GRACE) / 1_000)}s` }),

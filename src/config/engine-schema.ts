@@ -13,8 +13,8 @@ const concurrency = (runs: number) =>
 
 const snapshots = text.optional().meta({
   description:
-    'The engine that has the snapshots of one of type postgres, clickhouse, mysql, sqlite, trino, snowflake, bigquery or module, which is only read (docs/databases.md). ' +
-    'Default of those that are never written to: the database of a Postgres store, else the first duckdb engine, else ./audiences.duckdb.',
+    'The engine that has the snapshots of this one, which is only read (docs/databases.md). Not for duckdb. ' +
+    'Default of types that are never written to: the database of a Postgres store, else the first duckdb engine, else ./audiences.duckdb.',
   examples: ['home'],
 });
 

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { openClickhouseReader } from '../../jobs/readers/clickhouse.ts';
 import { readerContract } from '../contract/reader.ts';
 import { startCutProxy } from '../helpers/cut-proxy.ts';
-import { neverReadsLess } from '../jobs/readers/cuts.ts';
+import { CUTS, neverReadsLess } from '../jobs/readers/cuts.ts';
 import { readAll } from '../jobs/readers/rows.ts';
 import { startFront } from './front.ts';
 
@@ -20,6 +20,9 @@ const open = async (t: Test, url = home, settings = {}) => {
   t.teardown(() => reader.close());
   return reader;
 };
+
+const [[version] = []] = [front.run('SELECT version()').trim().split('\n')];
+t.comment(`ClickHouse ${version} by chdb, a session that may only read: the contract, and ${CUTS} cuts`);
 
 t.test('passes the contract with a user who may only select', async (t) => {
   readerContract(t, {

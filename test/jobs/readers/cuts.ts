@@ -4,7 +4,7 @@ import type { CutProxy } from '../../helpers/cut-proxy.ts';
 import { sizeOf } from './rows.ts';
 
 /** Cuts in `npm test`; CUTS=1000 tries more. */
-const CUTS = Number(process.env['CUTS'] ?? 24);
+export const CUTS = Number(process.env['CUTS'] ?? 24);
 const ROWS = 20_000;
 
 async function count(reader: Reader, sql: string): Promise<number> {
