@@ -4,7 +4,7 @@ import { systemClock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { authoredPlace, BIGQUERY, singleStatement } from '../engines/sql/statement.ts';
 import { definitionError, placeOfLine } from './errors.ts';
-import { openRest } from './http.ts';
+import { openRest, type RestRequest } from './http.ts';
 import { privateKeyOf, secretText, tokenOf } from './keys.ts';
 import type { Reader, ReadRequest, ReadResult } from './port.ts';
 import { firstRow, readRows, type Shape, shapedColumn } from './shapes.ts';
@@ -87,7 +87,7 @@ export async function openBigquery(
     }
   }
 
-  async function ask<S extends z.ZodType>(expected: S, asked: Parameters<typeof rest.ask>[0]): Promise<z.output<S>> {
+  async function ask<S extends z.ZodType>(expected: S, asked: RestRequest): Promise<z.output<S>> {
     const headers = { authorization: `Bearer ${await bearer()}`, 'content-type': 'application/json' };
     const { status, body } = await rest.ask({ ...asked, headers });
     const answer = expected.safeParse(body);

@@ -12,7 +12,7 @@ const TIMEOUT = 60_000;
 const BUSY = new Set([429, 502, 503, 504]);
 const TRIES = 8;
 
-interface RestRequest {
+export interface RestRequest {
   /** With its query, below the origin. */
   readonly path: string;
   readonly method?: 'GET' | 'POST' | 'DELETE';
@@ -22,7 +22,7 @@ interface RestRequest {
 }
 
 /** A database that is asked over HTTP, at one origin only: whatever an answer names, credentials go nowhere else. */
-export interface Rest {
+interface Rest {
   /** Resolves to the status and the whole JSON of an answer. Tries again while the server is busy. */
   ask(asked: RestRequest): Promise<{ readonly status: number; readonly body: unknown }>;
   /** An error about the server itself. */

@@ -6,7 +6,7 @@ import { systemClock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { authoredPlace, SNOWFLAKE, singleStatement } from '../engines/sql/statement.ts';
 import { definitionError, placeOfLine } from './errors.ts';
-import { openRest } from './http.ts';
+import { openRest, type RestRequest } from './http.ts';
 import { privateKeyOf, secretText, tokenOf } from './keys.ts';
 import type { Reader, ReadRequest, ReadResult } from './port.ts';
 import { firstRow, readRows, type Shape, shapedColumn } from './shapes.ts';
@@ -67,10 +67,7 @@ export async function openSnowflake(
     };
   }
 
-  async function ask<S extends z.ZodType>(
-    schema: S,
-    asked: Parameters<typeof rest.ask>[0],
-  ): Promise<z.output<S> | null> {
+  async function ask<S extends z.ZodType>(schema: S, asked: RestRequest): Promise<z.output<S> | null> {
     const { status, body } = await rest.ask({ ...asked, headers: headers() });
     if (status === 202 && schema !== (running as unknown)) return null;
     const answer = schema.safeParse(body);

@@ -4,7 +4,7 @@ import type { TrinoConfig } from '../../src/config/config.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { authoredPlace, singleStatement, TRINO, timestampLiteral } from '../engines/sql/statement.ts';
 import { definitionError, placeOfLine } from './errors.ts';
-import { openRest } from './http.ts';
+import { openRest, type RestRequest } from './http.ts';
 import type { Reader, ReadRequest, ReadResult } from './port.ts';
 import { firstRow, readRows, type Shape, type ShapedColumn, shapedColumn } from './shapes.ts';
 
@@ -63,7 +63,7 @@ export async function openTrino(
   /** A server behind a proxy names itself otherwise: only the path counts. */
   const pathOf = (uri: string) => (({ pathname, search }) => `${pathname}${search}`)(new URL(uri));
 
-  async function next(asked: Parameters<typeof rest.ask>[0]): Promise<Page> {
+  async function next(asked: RestRequest): Promise<Page> {
     const { status, body } = await rest.ask({ ...asked, headers });
     const answer = page.safeParse(body).data;
     if (status >= 300 || !answer) throw rest.unreachable(`HTTP ${status} without a page of a result`);

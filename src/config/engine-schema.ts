@@ -94,7 +94,7 @@ export const engine = z.discriminatedUnion(
     }),
     section({
       type: z.literal('trino'),
-      url: trinoUrl.describe('trino: its coordinator, with user, password, catalog and schema.'),
+      url: trinoUrl.describe('trino: its coordinator, with catalog and schema.'),
       snapshots,
       concurrency: concurrency(4),
     }),
@@ -113,7 +113,7 @@ export const engine = z.discriminatedUnion(
       role: text.optional().meta({ description: "snowflake: the user's role.", examples: ['ROLLCALL'] }),
       database: text.optional().describe('snowflake: the database that definitions find their tables in.'),
       schema: text.optional().describe('snowflake: the schema of that database.'),
-      url: httpUrl.optional().describe("snowflake: in place of the account's own address."),
+      url: httpUrl.optional().describe('snowflake: another address.'),
       snapshots,
       concurrency: concurrency(4),
     }),
@@ -128,15 +128,13 @@ export const engine = z.discriminatedUnion(
         description: "bigquery: a service account's key, as JSON text or the file that has it.",
         examples: [variable('BIGQUERY_KEY')],
       }),
-      url: httpUrl.optional().describe('bigquery: in place of the address of Google.'),
+      url: httpUrl.optional().describe('bigquery: likewise.'),
       snapshots,
       concurrency: concurrency(4),
     }),
     section({
       type: z.literal('clickhouse'),
-      url: clickhouseUrl.describe(
-        'clickhouse: its HTTP interface, with user, password and the database that definitions find their tables in.',
-      ),
+      url: clickhouseUrl.describe("clickhouse: its HTTP interface, with the tables' database."),
       database: z
         .string()
         .regex(/^[A-Za-z_]\w{0,99}$/, 'must be a name of letters, digits and _')
