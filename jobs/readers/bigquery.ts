@@ -138,26 +138,28 @@ export async function openBigquery(
   async function query({ sql, now, signal }: ReadRequest): Promise<ReadResult> {
     const moment = `TIMESTAMP '${new Date(now).toISOString().replace('T', ' ').replace('Z', '+00')}'`;
     const statement = singleStatement(sql, moment, BIGQUERY);
+    // No session is read-only here, but nothing else than a query fits into one.
+    const asked = `SELECT * FROM (\n${statement}\n)`;
     const meaningOf = (error: unknown): unknown => {
       signal?.throwIfAborted();
       const { message, reason } = error as { message: string; reason?: string };
       if (reason === undefined) return error;
       if (!ITS_FAULT.has(reason)) return new RollcallError('engine_failed', `BigQuery: ${message}`, { cause: error });
       const [found, line, column] = / at \[(\d+):(\d+)\]/.exec(message) ?? [];
-      const place = found === undefined ? null : placeOfLine(statement, Number(line), Number(column) - 1);
+      const place = found === undefined ? null : placeOfLine(statement, Number(line) - 1, Number(column) - 1);
       return definitionError(new Error(message.replace(found ?? '', '')), {
         sql,
         place: place === null ? null : authoredPlace(sql, moment, place, BIGQUERY),
       });
     };
-    const dry = { query: statement, useLegacySql: false, dryRun: true, location };
+    const dry = { query: asked, useLegacySql: false, dryRun: true, location };
     const { schema: found } = await post(described, '/queries', dry).catch((error) => {
       throw meaningOf(error);
     });
     const columns = found.fields.map((field) => shapedColumn(field.name, field.type.toLowerCase(), shapeOf(field)));
     async function* batches() {
       try {
-        for await (const rows of pages(statement, signal))
+        for await (const rows of pages(asked, signal))
           yield readRows(
             columns,
             rows.map(({ f }) => f.map(({ v }, place) => plain(v, found.fields[place]))),

@@ -76,7 +76,13 @@ async function begin(instance: DuckDBInstance, sql: string, isDescribed = false)
     isOver = true;
     connection.closeSync();
   });
-  return { done, cancel: () => void (isOver || connection.interrupt()) };
+  // Some phases ignore an interrupt.
+  const cancel = () => {
+    if (isOver) return;
+    connection.interrupt();
+    setTimeout(cancel, 100);
+  };
+  return { done, cancel };
 }
 
 async function read(connection: DuckDBConnection, sql: string): Promise<FoundRows | Error> {
