@@ -1,8 +1,10 @@
-import { mkdirSync, rmSync, utimesSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync, mkdirSync, readFileSync, rmSync, utimesSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import t from 'tap';
 import { missingFiles } from '../../src/events/missing.ts';
 import { verifyFiles } from '../../src/events/summary.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { backup } from '../../src/store/copy/backup.ts';
 import { filesOf } from '../../src/store/events/open-files.ts';
 import { randomNumbers } from '../crash/random.ts';
 import { bucketOf, failing, startS3 } from '../helpers/s3.ts';
@@ -183,31 +185,55 @@ t.test('lets one machine write, and another with the same store once the first i
   await Promise.all([process('c').claim(shared), process('d').claim(shared)]);
 });
 
-t.test(
-  'leaves nothing of a deleted user in any object, also if the bucket is away at first',
-  async (t) => {
-    const { s3, another, add, advance, query } = await inBucket(t);
-    for (const id of ['1', '2']) {
-      await add(
-        { id, event: 'A', userId: 'gone-7' },
-        { id: `s${id}`, event: 'A', userId: 'stays-8', anonymousId: 'gone-9' },
-      );
-      await another().stop();
-      advance(DAY);
-    }
-    t.same(s3.holding('gone-7').length, 2);
-    await add({ id: '3', event: 'A', userId: 'gone-7' });
-    const request = { ids: { users: ['gone-7'], anonymous: ['gone-9'] }, sources: null };
-    s3.away(true);
-    await t.rejects(another().erase([request]), { code: 'bucket_failed' });
-    s3.away(false);
-    await another().erase([request]);
-    t.same([...s3.holding('gone-7'), ...s3.holding('gone-9')], []);
-    t.equal(s3.holding('stays-8').length, 2);
-    t.same(await query(ids), [['s1'], ['s2']]);
-    t.match(s3.objects.get('some/log/deletions.jsonl')?.body.toString(), /"n":1/);
-    s3.fail(/^PUT .*deletions/, 'cut answer');
-    await another().erase([{ ids: { users: ['stays-8'], anonymous: [] }, sources: null }]);
-    t.same(s3.holding('stays-8'), []);
-  },
-);
+t.test('leaves nothing of a deleted user in any object, also if the bucket is away at first', async (t) => {
+  const { s3, another, add, advance, query } = await inBucket(t);
+  for (const id of ['1', '2']) {
+    await add(
+      { id, event: 'A', userId: 'gone-7' },
+      { id: `s${id}`, event: 'A', userId: 'stays-8', anonymousId: 'gone-9' },
+    );
+    await another().stop();
+    advance(DAY);
+  }
+  t.same(s3.holding('gone-7').length, 2);
+  await add({ id: '3', event: 'A', userId: 'gone-7' });
+  const request = { ids: { users: ['gone-7'], anonymous: ['gone-9'] }, sources: null };
+  s3.away(true);
+  await t.rejects(another().erase([request]), { code: 'bucket_failed' });
+  s3.away(false);
+  await another().erase([request]);
+  t.same([...s3.holding('gone-7'), ...s3.holding('gone-9')], []);
+  t.equal(s3.holding('stays-8').length, 2);
+  t.same(await query(ids), [['s1'], ['s2']]);
+  t.match(s3.objects.get('some/log/deletions.jsonl')?.body.toString(), /"n":1/);
+  s3.fail(/^PUT .*deletions/, 'cut answer');
+  await another().erase([{ ids: { users: ['stays-8'], anonymous: [] }, sources: null }]);
+  t.same(s3.holding('stays-8'), []);
+});
+
+t.test('repeats the deletions that a restored store lacks, in files that were put back', async (t) => {
+  const { s3, bucket, another, add, store, folder: path } = await inBucket(t);
+  await add({ id: '1', event: 'A', userId: 'gone-7' }, { id: '2', event: 'A', userId: 'stays-8' });
+  await another().stop();
+  const base = dirname(path);
+  const folder = join(base, 'copy');
+  const url = `sqlite:${join(base, 'rollcall.db')}`;
+  const eventLog = filesOf({ keep: 1, path, sources: null, bucket });
+  await backup({ url, engines: [], store, keys: [], base, folder, eventLog, clock: systemClock });
+  await another().erase([{ ids: { users: ['gone-7'], anonymous: [] }, sources: null }]);
+  t.same(s3.holding('gone-7'), []);
+  for (const name of globSync('**/*.parquet', { cwd: join(folder, 'events') }))
+    s3.put(`some/log/${name}`, readFileSync(join(folder, 'events', name)));
+  t.equal(s3.holding('gone-7').length, 1);
+  const restored = await keptLog(t, { folder, bucket });
+  await t.rejects(restored.keeper.insist(), { code: 'event_log_taken' }, 'the store that was copied may be alive');
+  s3.age(5 * MINUTE);
+  await restored.keeper.insist();
+  // The copy was made under the lease of the log.
+  restored.advance(MINUTE);
+  await restored.keeper.start();
+  t.same(s3.holding('gone-7'), []);
+  t.same(restored.holding('gone-7'), []);
+  t.same(await restored.query(ids), [['2']]);
+  t.same(restored.warnings, []);
+});
