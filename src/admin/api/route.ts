@@ -46,7 +46,7 @@ type Unchanged<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]: Unchanged<T[Key]> }
     : T;
 
-export interface Asked<P, Q, B> {
+export interface AskedRequest<P, Q, B> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
@@ -70,7 +70,7 @@ interface RouteOptions<P extends z.ZodType, Q extends z.ZodType, B extends z.Zod
   /** Set if it queries an engine, which has a queue of its own. */
   readonly engine?: 'look' | 'plan';
   readonly handle: (
-    asked: Asked<z.output<P>, z.output<Q>, z.output<B>>,
+    asked: AskedRequest<z.output<P>, z.output<Q>, z.output<B>>,
   ) => Promise<Unchanged<z.input<A>>> | Unchanged<z.input<A>>;
 }
 

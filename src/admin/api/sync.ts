@@ -6,7 +6,7 @@ import type { RunProgress } from '../../store/port.ts';
 import { syncOutcome } from '../audit.ts';
 import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
-import type { Asked } from './route.ts';
+import type { AskedRequest } from './route.ts';
 import { deliveries, run } from './run-shapes.ts';
 
 export interface Syncing
@@ -50,7 +50,7 @@ export async function answerReport(
   sync: Syncing,
   work: () => Promise<SyncReport>,
   wait: boolean,
-  { reply, goesOn }: Pick<Asked<unknown, unknown, unknown>, 'reply' | 'goesOn'>,
+  { reply, goesOn }: Pick<AskedRequest<unknown, unknown, unknown>, 'reply' | 'goesOn'>,
 ): Promise<z.input<typeof report>> {
   if (!wait) {
     // The outcome is in the log and in the list of runs.

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
 import { wantsColours } from '../../config/variables.ts';
+import { systemClock } from '../../kernel/clock.ts';
 
 interface Screen {
   readonly isTTY?: boolean;
@@ -25,7 +26,7 @@ export const hasColours = (stream: Screen) =>
   wantsColours() ?? (stream.isTTY === true && stream.hasColors?.() !== false);
 
 /** A time for people: by the clock of the terminal, with the day unless it is today. */
-export function localTime(at: number, now = Date.now()): string {
+export function localTime(at: number, now = systemClock.now()): string {
   const [day, today] = [at, now].map((time) => new Date(time).toDateString());
   const [, month = '', date = '', year = ''] = day?.split(' ') ?? [];
   const clock = new Date(at).toTimeString();
