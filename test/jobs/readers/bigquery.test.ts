@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import t, { type Test } from 'tap';
+import { BIGQUERY, SNOWFLAKE, singleStatement, TRINO } from '../../../jobs/engines/sql/statement.ts';
 import { openBigquery } from '../../../jobs/readers/bigquery.ts';
 import { readerContract } from '../../contract/reader.ts';
 import { startCutProxy } from '../../helpers/cut-proxy.ts';
@@ -97,5 +98,15 @@ t.test('wrong credentials are named, and no secret is', async (t) => {
     const error = await open(t, server, { credentials }).catch((error) => error);
     t.match(error, { code: 'engine_unreachable' });
     t.notMatch(error.message, /secret!/);
+  }
+});
+
+t.test('fills $now in only outside of the texts, names and comments of each warehouse', async (t) => {
+  for (const [lexis, ignored] of [
+    [BIGQUERY, ["'''it's\n$now'''", `"""say "$now""""`, `"$now"`, `r'\\'$now'`, '`$now`', '-- $now\n', '# $now\n']],
+    [SNOWFLAKE, ["'it\\'s $now'", `$$it's $now$$`, `"$now"`, '// $now\n', '/* $now */']],
+    [TRINO, ["'\\'", "'it''s $now'", `"$now"`, '/* $now */']],
+  ] as const) {
+    for (const text of ignored) t.equal(singleStatement(`select ${text} [$now]`, 'NOW', lexis), `select ${text} [NOW]`);
   }
 });
