@@ -119,8 +119,9 @@ function reasonsOf(plan: Plan, user: string, present: boolean): readonly ChangeR
   if (is !== present) return [];
   // What they hold of the other kind is changed for all, also for those who left before.
   if (isOtherKind) return ['definition'];
-  const value = before.get(user)?.value ?? null;
-  const isSame = was === is && (!is || isDeepStrictEqual(rows.get(user), value === null ? null : JSON.parse(value)));
+  const [now, value] = [rows.get(user) ?? null, before.get(user)?.value ?? null];
+  // Without columns, those that a member had are not compared.
+  const isSame = was === is && (now === null || isDeepStrictEqual(now, value === null ? null : JSON.parse(value)));
   const own = isEdited ? 'definition' : !is ? 'exited' : was ? 'changed' : 'entered';
   return isSame ? (action === 'resync' ? ['resync'] : []) : [own];
 }
