@@ -5,7 +5,9 @@ import type { Destination, MembershipForm } from '../src/destination.ts';
 export type Computation = AudienceConfig | TraitConfig;
 
 export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'traits' | 'destinations'> &
-  Partial<Pick<Config, 'changedAt' | 'recordRetention' | 'eventLog' | 'store' | 'hiddenValues'>>;
+  Partial<
+    Pick<Config, 'changedAt' | 'recordRetention' | 'eventLog' | 'store' | 'hiddenValues' | 'admin' | 'sourceFiles'>
+  >;
 
 export function computations(config: SyncConfig): readonly Computation[] {
   return [...config.audiences, ...config.traits];

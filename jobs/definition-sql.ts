@@ -64,8 +64,9 @@ export function countedDefinitionOf(computation: Computation, config: Defined): 
   const { dialect, schema } = dialectOf(computation, config);
   const when = withLiveTraits(computation.when, config);
   const audience = (key: string) => definitionOf(audienceOf(key, config), config);
-  const { funnel, lines } = compileCounted(when, computation.allowPlaceholders ?? false, dialect, audience, schema);
-  return { funnel: { ...funnel, sql: withColumns(funnel.sql, computation, dialect) }, lines };
+  const counted = compileCounted(when, computation.allowPlaceholders ?? false, dialect, audience, schema);
+  const { funnel } = counted;
+  return { ...counted, funnel: { ...funnel, sql: withColumns(funnel.sql, computation, dialect) } };
 }
 
 /** The SQL that shows which parts of an audience's condition hold for a user. */

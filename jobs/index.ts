@@ -17,4 +17,5 @@ export type { FunnelStep, Owed, SyncPlan } from './view/plan.ts';
 export type { ComputedType } from './view/previews.ts';
 export type { DestinationStanding } from './view/standings.ts';
 export type { StepTaken } from './view/steps.ts';
+export { TRIAL_PARTS, type Trial } from './view/trial.ts';
 export type { Story, StoryChange, ToldDestination } from './view/why.ts';

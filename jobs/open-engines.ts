@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { EngineConfig } from '../src/config/config.ts';
 import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
@@ -48,6 +49,8 @@ export type ReadEngine<N = string> = <T>(
 export interface Place {
   readonly engine: string;
   readonly reads?: string | undefined;
+  /** True for a single statement that is not trusted. */
+  readonly confined?: boolean;
 }
 
 /** The configured engines. Each is open only while in use, with limited concurrency. */
@@ -119,6 +122,7 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
     const { engine: name } = place;
     if (name === LIVE_ENGINE) return liveEngine({ store, config, clock });
     const { engine, type } = await openAnyones(place, readOnly, signal, timeout);
+    if (place.confined) return hidingValues(engine, config().hiddenValues ?? NOTHING);
     try {
       await refuseForeign(store, engine, { name, type, readOnly });
     } catch (error) {
@@ -128,14 +132,20 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
     return hidingValues(engine, config().hiddenValues ?? NOTHING);
   }
 
-  async function openAnyones({ engine: name, reads }: Place, readOnly: boolean, signal: AbortSignal, timeout?: number) {
+  async function openAnyones(
+    { engine: name, reads, confined }: Place,
+    readOnly: boolean,
+    signal: AbortSignal,
+    timeout?: number,
+  ) {
     const engine = configured(name, config());
     const read = reads === undefined ? undefined : configured(reads, config());
     if (!engine || (reads !== undefined && !read)) {
       const message = `The configuration has no engine ${engine ? reads : name}; what was synced with it needs it until it is retired.`;
       throw new RollcallError('engine_unreachable', message);
     }
-    const access = { readOnly, signal, timeout, file: fileUse(!readOnly), reads: read };
+    const secret = confined ? { confined: secretFiles(config()) } : {};
+    const access = { readOnly, signal, timeout, file: fileUse(!readOnly), reads: read, ...secret };
     const log = eventLogFor(engine, config(), store);
     return {
       engine: await openEngine(engine, { folder: config().folder, clock, ...access, ...log }),
@@ -209,6 +219,19 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
         throw asRollcallError(error);
       }),
   };
+}
+
+/** Files of the configuration's folder that SQL which is not trusted must not read, under no name. */
+function secretFiles({ folder, store, engines, admin, sourceFiles = [] }: SyncConfig): readonly string[] {
+  const databases = [
+    ...(store?.url.startsWith('sqlite:') ? [store.url.slice('sqlite:'.length)] : []),
+    ...Object.values(engines).flatMap((engine) => (engine.type === 'duckdb' ? engine.path : [])),
+  ];
+  const beside = ['', '.wal', '-wal', '-shm', '-id', '.moved'];
+  return [
+    ...[join(folder, '.env'), ...sourceFiles, ...(admin ? [admin.tokenFile] : [])],
+    ...databases.flatMap((path) => beside.map((ending) => path + ending)),
+  ];
 }
 
 /** An engine that is only read works beside the one that has its snapshots. */

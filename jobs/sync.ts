@@ -16,6 +16,7 @@ import { createPauses, type Pauses } from './schedule/pauses.ts';
 import type { SyncPlan } from './view/plan.ts';
 import { type ComputedType, createPreviews } from './view/previews.ts';
 import { createQueries, type Queries } from './view/queries.ts';
+import type { Trial, TrialRequest } from './view/trial.ts';
 
 export interface SyncTime {
   /** The run's time in milliseconds since 1970; without it, now. */
@@ -44,6 +45,8 @@ export interface Sync extends Queries {
    * `engine_busy`.
    */
   plan(keys?: readonly string[], time?: PlanTime): Promise<readonly SyncPlan[]>;
+  /** The outcome of a definition that is not configured. Writes nothing. @throws RollcallError `engine_busy` */
+  tryOut(request: TrialRequest): Promise<Trial>;
   /** The configured audiences and traits with the JSON types of their values. Checks definitions but runs none. */
   types(): Promise<readonly ComputedType[]>;
   /** Checks a definition in its engine without running it. Returns columns that nothing names. Throws as `plan` does. */
@@ -114,6 +117,7 @@ export function createSync(options: SyncOptions): Sync {
       for (const subject of named) plans.push(await previews.plan(subject, time.now, signal));
       return plans;
     },
+    tryOut: previews.tryOut,
     async types() {
       const types: ComputedType[] = [];
       for (const computation of computations(config()))

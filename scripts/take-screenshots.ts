@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type { Browser, BrowserContextOptions } from 'playwright-core';
 import { settled } from '../test/admin/browser.ts';
 import { type Estate, people, startEstate } from '../test/admin/estate.ts';
+import { ADMIN } from '../test/helpers/admin.ts';
 import { launchBrowser } from '../test/helpers/chromium.ts';
 
 const OUT = join(import.meta.dirname, '../docs/pages');
@@ -22,6 +23,11 @@ interface Picture {
   readonly options: BrowserContextOptions;
 }
 
+const DRAFT = {
+  mode: 'compose',
+  item: { name: 'Almost loyal', source: 'personas', when: { all: [{ performed: 'Order Completed', atLeast: 2 }] } },
+};
+
 const PICTURES: readonly Picture[] = [
   { name: 'overview-light', path: '/', options: { ...WIDE, colorScheme: 'light' } },
   { name: 'audience-dark', path: '/audiences/big_spenders?step=minute', options: { ...WIDE, colorScheme: 'dark' } },
@@ -29,6 +35,11 @@ const PICTURES: readonly Picture[] = [
   {
     name: 'story-light',
     path: '/audiences/big_spenders/members/user-0001',
+    options: { ...WIDE, colorScheme: 'light' },
+  },
+  {
+    name: 'try-light',
+    path: `/try#${encodeURIComponent(JSON.stringify(DRAFT))}`,
     options: { ...WIDE, colorScheme: 'light' },
   },
   { name: 'endpoints-phone', path: '/endpoints', options: { ...PHONE, colorScheme: 'light' } },
@@ -91,6 +102,7 @@ async function fill({ app, spenders, send }: Estate): Promise<void> {
 
 async function take(browser: Browser, address: string, { name, path, options }: Picture): Promise<void> {
   const context = await browser.newContext({ baseURL: address, reducedMotion: 'reduce', locale: 'en-GB', ...options });
+  await context.request.post('/api/v1/session', { data: { token: ADMIN.token } });
   const page = await context.newPage();
   await page.goto(path);
   await settled(page);

@@ -23,6 +23,8 @@ interface OpenEngineOptions {
   readonly file?: FileUse | undefined;
   /** The engine in which definitions run, if that is only read. */
   readonly reads?: EngineConfig | undefined;
+  /** Files that a single statement which is not trusted may not read. Only duckdb takes one. */
+  readonly confined?: readonly string[] | undefined;
 }
 
 /** Installs the missing extensions of a duckdb engine. */

@@ -165,6 +165,27 @@ export interface Funnel {
   readonly sql: string;
   /** Conditions for the rows of that table. */
   readonly counts: readonly string[];
+  /** A query for what shows how each person of a preview's sample, a table of ids, passes the conditions. */
+  readonly evidence?: string;
+}
+
+/** The members of an audience or trait, to compare a preview with. */
+export interface Comparison {
+  readonly key: string;
+  /** Passes the members in batches; null if the engine has their snapshot. */
+  readonly members: ((each: (batch: MemberBatch) => Promise<void>) => Promise<void>) | null;
+  /** The most ids that it returns of those who enter, leave or change. */
+  readonly sampleSize: number;
+}
+
+/** Members that a preview and another membership have, in common or alone. */
+export interface Compared {
+  readonly key: string;
+  readonly members: number;
+  readonly both: number;
+  /** Those of both with another value, of a trait. */
+  readonly changed: number;
+  readonly sample: readonly { readonly userId: string; readonly change: RunChange['change'] }[];
 }
 
 /** The definition's SQL is used by `sync` and `resync` only. */
@@ -185,6 +206,8 @@ export interface StageRequest extends Definition {
   readonly known?: { readonly version: number; readonly upTo: number } | null;
   /** For a preview, which may take it in place of `sql`. */
   readonly funnel?: Funnel | null;
+  /** For a preview, which then compares with these in place of the snapshot. */
+  readonly compare?: readonly Comparison[];
   /** Start of the run's lease: older plans of this key are leftovers of crashed runs and are removed. */
   readonly leasedAt: number;
 }
@@ -248,6 +271,9 @@ export interface ChangeBatch {
 export interface Preview extends Staged {
   /** The counts of the request's funnel, if the engine took it. */
   readonly funnel?: readonly number[];
+  /** Rows of the funnel's evidence. */
+  readonly evidence?: readonly (readonly unknown[])[];
+  readonly compared?: readonly Compared[];
   readonly sample: ChangeBatch;
 }
 

@@ -7,6 +7,8 @@ interface OpenReaderOptions {
   readonly folder: string;
   /** Milliseconds after which the database itself should cancel a query, since our process may be gone. */
   readonly timeout?: number | undefined;
+  /** True if the event log is in the engine's own database. */
+  readonly seesEvents?: boolean;
 }
 
 /** Opens an engine to read only. Each kind is loaded only if it is used. */

@@ -15,9 +15,9 @@ const CONFLICT = '40001';
 /** Reads a Postgres, which may be a standby or a role that may only select. */
 export async function openPostgresReader(
   { url }: Pick<PostgresConfig, 'url'>,
-  { timeout }: { readonly timeout?: number | undefined },
+  { timeout, seesEvents = false }: { readonly timeout?: number | undefined; readonly seesEvents?: boolean },
 ): Promise<Reader> {
-  const session = await openSession(url, { timeout, readsOnly: true });
+  const session = await openSession(url, { timeout, seesEvents, readsOnly: true });
   const until = <T>(signal: AbortSignal | undefined, work: () => Promise<T>) =>
     signal ? interruptedBy(signal, session.interrupt, work) : work();
 

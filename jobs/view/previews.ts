@@ -15,6 +15,7 @@ import type { Subject } from '../run/run-context.ts';
 import type { Runner } from '../run/runner.ts';
 import { withinTime } from '../time-limit.ts';
 import { funnelOf, planOf, type SyncPlan } from './plan.ts';
+import { type Trial, type TrialRequest, tryOut } from './trial.ts';
 
 /** An audience or computed trait, as its receivers see it. */
 export interface ComputedType {
@@ -28,6 +29,8 @@ export interface ComputedType {
 interface Previews {
   plan(subject: Subject, now?: number, signal?: AbortSignal): Promise<SyncPlan>;
   type(subject: Subject): Promise<ComputedType>;
+  /** The outcome of a definition that is not configured. */
+  tryOut(request: TrialRequest): Promise<Trial>;
   /** The columns of its definition, which is checked in its engine, and those that it does not name. */
   describe(subject: Subject): Promise<readonly TraitColumn[]>;
 }
@@ -113,6 +116,7 @@ export function createPreviews({ store, clock, config, runner, subjects }: Previ
 
   return {
     describe,
+    tryOut: (request) => runner.during(tryOut({ store, clock, config, engines: runner.engines, subjects }, request)),
     async plan(given, now = clock.now(), signal) {
       const subject = await projectOf(given, now);
       const computation = computations(config()).find(({ key }) => key === subject.key);

@@ -1,7 +1,10 @@
+import { seesLog } from '../../src/config/event-log.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Run, Store } from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
+import { compileNames } from '../engines/definitions/compile.ts';
+import { MOST_NAMES, readName, type SeenName } from '../engines/definitions/names.ts';
 import type { Engine, MemberBatch, RunChange } from '../engines/port.ts';
 import { enginesWithSnapshots, type ReadEngine } from '../open-engines.ts';
 import type { Subjects } from '../run/audience-subjects.ts';
@@ -9,7 +12,7 @@ import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds 
 import type { JobLog, Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
 import type { Orders } from '../schedule/orders.ts';
-import { absenceOf } from './absence.ts';
+import { absenceOf, askedIds } from './absence.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
 import { type Person, tellPerson } from './person.ts';
 import { type DestinationStanding, destinationStandings } from './standings.ts';
@@ -45,6 +48,8 @@ export interface Queries {
   ): Promise<Story>;
   /** What each destination knows of each audience and trait. */
   standings(): Promise<readonly DestinationStanding[]>;
+  /** Names that the event log has seen lately, in an engine that sees it. None without a log. */
+  names(signal?: AbortSignal): Promise<readonly SeenName[]>;
   /** One user in every audience and trait. Engines that don't answer are named, and the rest is shown. */
   person(user: string, asked?: { readonly at?: number | undefined; readonly signal?: AbortSignal }): Promise<Person>;
 }
@@ -94,6 +99,15 @@ export function createQueries({ store, clock, config, log, subjects, look, order
         pages.push(await look(name, (engine) => changePageOf(engine, run, after, limit), signal));
       }
       return merged(pages, limit);
+    },
+    async names(signal) {
+      const { engines, eventLog, store: at } = config();
+      const [name, { type } = { type: '' }] =
+        Object.entries(engines).find(([, engine]) => eventLog && at && seesLog(engine, at.url)) ?? [];
+      if (name === undefined || (type !== 'duckdb' && type !== 'postgres')) return [];
+      const asked = { key: 'names', user: '', asOf: clock.now(), signal };
+      const found = await askedIds(look, name, compileNames(type), MOST_NAMES, asked);
+      return [...found].map(readName);
     },
     person: (user, { at, signal } = {}) => tellPerson({ store, config, subjects, look }, user, at ?? null, signal),
     async why(key, user, { at, signal } = {}) {

@@ -1,5 +1,7 @@
 import mapValues from 'lodash/mapValues.js';
 import { RULES } from '../concern.ts';
+import { PROPERTY_OPERATORS } from '../definition/definition.ts';
+import { OPERATORS } from '../definition/operators.ts';
 import { DEAD_REASONS } from '../kernel/dead-reasons.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
 import { MESSAGE_STATES, OUTCOMES } from '../store/port.ts';
@@ -14,6 +16,7 @@ export const PAGES: readonly { path: string; view: string; title?: string }[] = 
   { path: '/audiences/:name', view: 'audience' },
   { path: '/audiences/:name/runs/:run', view: 'run' },
   { path: '/audiences/:name/members/:user', view: 'story' },
+  { path: '/try', view: 'try', title: 'Try' },
   { path: '/people', view: 'person', title: 'People' },
   { path: '/people/:user', view: 'person' },
   { path: '/endpoints', view: 'endpoints', title: 'Endpoints' },
@@ -38,4 +41,6 @@ export const PAGE_LISTS = {
   KINDS: MESSAGE_TYPES,
   OUTCOMES,
   STATES: MESSAGE_STATES,
+  OPERATORS: mapValues(OPERATORS, ({ takes }) => takes),
+  VALUE_OPERATORS: ['count', ...PROPERTY_OPERATORS],
 } satisfies typeof import('./pages/lists.js');

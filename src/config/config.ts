@@ -4,6 +4,7 @@ import type { Condition } from '../definition/conditions.ts';
 import type { TraitValue } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
 import type { FilePlace, Path, ShownMistake } from './mistakes.ts';
+import type { FileOutline } from './outline.ts';
 
 /** Limits for keeping delivered messages. */
 interface KeptMessagesConfig {
@@ -65,6 +66,8 @@ export interface Config {
   readonly places: ReadonlyMap<string, FilePlace>;
   /** The definitions of audiences and traits as they are written, without values of variables, by key. */
   readonly written: ReadonlyMap<string, WrittenDefinition>;
+  /** The parts that rules between them need, for drafts. */
+  readonly outline: FileOutline;
   readonly logLevel: string;
   /** Settings that are allowed but probably mistakes. */
   readonly warnings: readonly ShownMistake[];
@@ -74,6 +77,9 @@ export interface Config {
 export interface WrittenDefinition {
   readonly language: 'sql' | 'yaml';
   readonly text: string;
+  readonly section: 'audiences' | 'traits';
+  /** The whole item, with the text of its SQL file. */
+  readonly item: Readonly<Record<string, unknown>>;
 }
 
 export interface UnsetVariable {
@@ -81,8 +87,10 @@ export interface UnsetVariable {
   readonly name: string;
 }
 
-/** Rights of a token: to read, to operate, to delete people. */
-export const RIGHTS = ['read', 'operate', 'delete'] as const;
+/** Rights that `admin.tokens` gives: to read, to operate, to delete people. */
+export const NAMED_RIGHTS = ['read', 'operate', 'delete'] as const;
+/** All rights. Only the token that may do everything may query with SQL of its own. */
+export const RIGHTS = [...NAMED_RIGHTS, 'query'] as const;
 export type Right = (typeof RIGHTS)[number];
 
 /** A token for the admin routes. */

@@ -18,7 +18,7 @@ import {
   showPath,
 } from './mistakes.ts';
 import { normalise } from './normalise.ts';
-import { keyOf, outlineOf } from './outline.ts';
+import { type FileOutline, keyOf, outlineOf } from './outline.ts';
 import { checkReferences } from './references.ts';
 import { fileSchema } from './schema.ts';
 import { type Environment, fillVariables, standIn } from './variables.ts';
@@ -92,25 +92,22 @@ export function parseConfig(text: string, { file, folder, env, mayLack = false }
       const isSqlFile = path[2] === 'sql' && sqlFiles.has(showPath(path.slice(0, 2)));
       return shownIn(originOf(isSqlFile ? [...path.slice(0, 2), 'sqlFile'] : path), message);
     });
-  const found = [...issues, ...between(content, folder, originOf, issues, unset)];
+  const outline = outlineOf(content);
+  const found = [...issues, ...(outline ? between(outline, folder, originOf, issues, unset) : [])];
   const mistakes = inOrder([...gathered.mistakes, ...placed(firstOfEachPath(found))], gathered);
-  if (!data || mistakes.length > 0) throw new ConfigurationError(file, mistakes);
+  if (!data || !outline || mistakes.length > 0) throw new ConfigurationError(file, mistakes);
   const changed = files.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
   const written = withSqlFiles(gathered.content, (path) => dirname(originOf(path).file.at)).content;
+  const each = (['audiences', 'traits'] as const).flatMap((section) =>
+    data[section].map((item, index) => ({ section, index, key: keyOf(item) })),
+  );
   const config = {
     ...normalise(data, folder, (path) => dirname(originOf(path).file.at), env),
     ...{ sourceFiles: files, changedAt: Math.max(...changed) || null },
     ...{ hiddenValues, unset },
-    places: new Map(
-      (['audiences', 'traits'] as const).flatMap((section) =>
-        data[section].map((item, index) => [keyOf(item), placeOf(originOf([section, index]))] as const),
-      ),
-    ),
-    written: new Map(
-      (['audiences', 'traits'] as const).flatMap((section) =>
-        data[section].map((item, index) => [keyOf(item), definitionAt(written, section, index)] as const),
-      ),
-    ),
+    places: new Map(each.map(({ section, index, key }) => [key, placeOf(originOf([section, index]))] as const)),
+    written: new Map(each.map(({ section, index, key }) => [key, definitionAt(written, section, index)] as const)),
+    outline,
   };
   return { ...config, warnings: inOrder(placed(warningsOf(config)), gathered) };
 }
@@ -119,9 +116,11 @@ export function parseConfig(text: string, { file, folder, env, mayLack = false }
 const SHORT = ['live', 'when', 'value', 'with', 'sends'];
 
 function definitionAt(written: unknown, section: 'audiences' | 'traits', index: number): WrittenDefinition {
-  const item = (written as Readonly<Record<string, readonly Readonly<Record<string, unknown>>[]>>)[section]?.[index];
-  if (typeof item?.['sql'] === 'string') return { language: 'sql', text: item['sql'].trimEnd() };
-  return { language: 'yaml', text: stringify(pick(item, SHORT)).trimEnd() };
+  const items = (written as Readonly<Record<string, readonly WrittenDefinition['item'][]>>)[section];
+  const item = items?.[index] ?? {};
+  const { sql } = item;
+  if (typeof sql === 'string') return { language: 'sql', text: sql.trimEnd(), section, item };
+  return { language: 'yaml', text: stringify(pick(item, SHORT)).trimEnd(), section, item };
 }
 
 interface Filled {
@@ -166,14 +165,12 @@ const isWithin = (path: Path, part: Path) => part.every((each, index) => path[in
 
 /** Mistakes between the parts of a configuration, and in files that it refers to. */
 function between(
-  content: unknown,
+  file: FileOutline,
   folder: string,
   originOf: Gathered['originOf'],
   wrong: readonly Mistake[],
   unset: readonly UnsetVariable[],
 ): readonly Mistake[] {
-  const file = outlineOf(content);
-  if (!file) return [];
   const unknown = unset.map(({ path }) => ({ path, message: '' }));
   return [
     ...checkReferences(file, (path) => describe(originOf(path))),

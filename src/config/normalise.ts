@@ -15,6 +15,7 @@ import {
   RIGHTS,
   type StoreConfig,
   type TableConfig,
+  type TraitConfig,
 } from './config.ts';
 import { readCertificate } from './file-references.ts';
 import type { Path } from './mistakes.ts';
@@ -27,7 +28,7 @@ const PER_DESTINATION = 1_000_000;
 
 type Normalised = Omit<
   Config,
-  'sourceFiles' | 'changedAt' | 'warnings' | 'hiddenValues' | 'unset' | 'places' | 'written'
+  'sourceFiles' | 'changedAt' | 'warnings' | 'hiddenValues' | 'unset' | 'places' | 'written' | 'outline'
 >;
 
 /**
@@ -44,7 +45,6 @@ export function normalise(
 ): Normalised {
   const store = storeOf(file.store, folder);
   const [defaultEngine = ''] = engineNames(file.engines);
-  const computation = (item: Computed, path: Path) => computationOf(item, defaultEngine, folderOf(path));
   return {
     folder,
     serviceName: file.serviceName,
@@ -64,19 +64,8 @@ export function normalise(
     sources: file.sources.map(sourceOf),
     destinations: file.destinations.map(destinationOf),
     engines: enginesOf(file.engines, defaultEngine, store.url, folder),
-    audiences: file.audiences.map((item, index) => ({
-      kind: 'audience',
-      ...computation(item, ['audiences', index]),
-      guard: guardOf(item.guard, DEFAULT_GUARD.maxChanges),
-      ...(item.when && { when: item.when }),
-      ...(item.with && { with: columnsOf(item.with) }),
-      ...(item.sends === 'any' && { sendsColumns: true }),
-    })),
-    traits: file.traits.map((item, index) => ({
-      kind: 'trait',
-      ...computation(item, ['traits', index]),
-      ...(item.value && { value: item.value }),
-    })),
+    audiences: file.audiences.map((item, index) => audienceOf(item, defaultEngine, folderOf(['audiences', index]))),
+    traits: file.traits.map((item, index) => traitOf(item, defaultEngine, folderOf(['traits', index]))),
     delivery: file.delivery,
     messages: file.messages,
     attemptRetention: file.attempts.keep,
@@ -245,6 +234,25 @@ type Computed = Omit<ConfigFile['audiences'][number], 'when' | 'with' | 'sends'>
 
 function columnsOf(given: NonNullable<ConfigFile['audiences'][number]['with']>): NonNullable<AudienceConfig['with']> {
   return Array.isArray(given) ? Object.fromEntries(given.map((name) => [name, {}])) : given;
+}
+
+export function audienceOf(
+  item: ConfigFile['audiences'][number],
+  defaultEngine: string,
+  folder: string,
+): AudienceConfig {
+  return {
+    kind: 'audience',
+    ...computationOf(item, defaultEngine, folder),
+    guard: guardOf(item.guard, DEFAULT_GUARD.maxChanges),
+    ...(item.when && { when: item.when }),
+    ...(item.with && { with: columnsOf(item.with) }),
+    ...(item.sends === 'any' && { sendsColumns: true }),
+  };
+}
+
+export function traitOf(item: ConfigFile['traits'][number], defaultEngine: string, folder: string): TraitConfig {
+  return { kind: 'trait', ...computationOf(item, defaultEngine, folder), ...(item.value && { value: item.value }) };
 }
 
 function computationOf(item: Computed, defaultEngine: string, folder: string): Omit<AudienceConfig, 'kind' | 'when'> {

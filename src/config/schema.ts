@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { IP_MODES } from '../kernel/ip.ts';
 import { alerts } from './alerts.ts';
 import { audience, trait } from './computation-schema.ts';
-import { RIGHTS } from './config.ts';
+import { NAMED_RIGHTS } from './config.ts';
 import { destination } from './destination-schema.ts';
 import { engine } from './engine-schema.ts';
 import {
@@ -125,8 +125,8 @@ export const fileSchema = section(
             name: label.meta({ description: 'Appears in the audit log.', examples: ['grafana'] }),
             token: bearerToken.meta({ description: 'The token itself.', examples: [variable('GRAFANA_TOKEN')] }),
             may: z
-              .array(z.enum(RIGHTS, `must be some of ${RIGHTS.join(', ')}`))
-              .min(1, `needs some of ${RIGHTS.join(', ')}`)
+              .array(z.enum(NAMED_RIGHTS, `must be some of ${NAMED_RIGHTS.join(', ')}`))
+              .min(1, `needs some of ${NAMED_RIGHTS.join(', ')}`)
               .meta({
                 title: 'list of rights',
                 description:

@@ -17,6 +17,7 @@ import { hookOf, sampleAnnouncement } from '../alerts/announcement.ts';
 import { collect } from '../collect/collect.ts';
 import { type Discards, NOBODY } from '../collect/discards.ts';
 import type { AdminToken, Config } from '../config/config.ts';
+import { parseDraft } from '../config/draft.ts';
 import type { Regulations } from '../deletion/regulations.ts';
 import { regulations as regulationRoutes } from '../deletion/routes.ts';
 import { sendTestEvent } from '../deliver/test-event.ts';
@@ -104,6 +105,7 @@ async function registerAdmin(
     ...{ gate, audit, session, config, clock, log, reload, store, version: VERSION },
     serviceName: () => config().serviceName,
     sync: { ...sync, log, delivered: parts.delivered },
+    parseDraft: (text, edits) => parseDraft(text, config(), edits),
     currentBodies: (letters) => sync.currentBodies(letters),
     eventLog: eventLogOf(parts),
     sends: parts.sends,

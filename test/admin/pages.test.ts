@@ -181,7 +181,8 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     t.teardown(() => estate.close());
     const desk = await visit(t, browser, estate.address);
     await desk.go('/');
-    for (const path of PLACES) {
+    // The workbench begins with a draft.
+    for (const path of PLACES.filter((place) => place !== '/try')) {
       await desk.show(path);
       t.ok(await desk.page.locator('.empty').count(), path);
     }

@@ -30,6 +30,7 @@ const ANSWERS: Readonly<Record<string, RegExp>> = {
   'Why is a run held, and what would it change?': /is held and waits for you .*0 would enter, 57 would leave/,
   'How do I approve or reject it?': /Approve this run\? Receivers get 0 entered, 57 exited/,
   'What would a run send now?': /A run now would send \d+ messages/,
+  'Who would enter and leave if its definition were another?': /Edit big_spenders .*Would enter .*Would leave/,
   'How large is it, how did it grow, and when does it run next?':
     /Members 63 .*Next run (in \d+|now).*Size and changes .*Members/,
   'Why did a run fail?': /It fails .*sql_failed.* nowhere/,

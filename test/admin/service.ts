@@ -89,9 +89,8 @@ async function refusing(t: Test): Promise<number> {
 export async function startService(
   t: Test,
   over: object = {},
-  options: { readonly clock?: Clock } = {},
+  { folder = t.testdir(), ...options }: { readonly clock?: Clock; readonly folder?: string } = {},
 ): Promise<Service> {
-  const folder = t.testdir();
   const text = JSON.stringify({
     ...CONFIG,
     network: { allow: ['127.0.0.0/8'] },

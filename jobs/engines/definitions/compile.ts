@@ -12,6 +12,7 @@ import type { DefinitionDialect } from './dialect.ts';
 import { duckdbDefinitions } from './duckdb.ts';
 import type { NamedSql } from './facts.ts';
 import { type CountedDefinition, countedDefinition } from './funnel.ts';
+import { namesQuery } from './names.ts';
 import { postgresDefinitions } from './postgres.ts';
 import { stepsQuery } from './steps.ts';
 import { valueQuery } from './value.ts';
@@ -70,6 +71,9 @@ export function compileColumns(
 /** The SQL of `stepsQuery`. */
 export const compileSteps = (user: string, sequences: readonly Sequence[], type: keyof typeof DIALECTS): string =>
   stepsQuery(user, sequences, DIALECTS[type]);
+
+/** The SQL of `namesQuery`. */
+export const compileNames = (type: keyof typeof DIALECTS): string => namesQuery(DIALECTS[type]);
 
 /** A short definition of an audience, taken apart to count the people that each condition passes. */
 export function compileCounted(

@@ -28,6 +28,10 @@ export interface DefinitionDialect {
   numberLiteral(value: number): string;
   /** An ISO 8601 text as a TIMESTAMP in UTC; null for any other text. */
   instant(text: string): string;
+  /** Milliseconds since 1970 of a TIMESTAMP. */
+  millis(timestamp: string): string;
+  /** The keys of a JSON object as rows; none of any other value. */
+  keys(json: string): string;
   /** The bucket of a split, of a text. */
   bucket(text: string): string;
   /**

@@ -22,6 +22,8 @@ export const duckdbDefinitions: DefinitionDialect = {
   number,
   numberLiteral,
   instant,
+  millis: (timestamp) => `CAST(epoch_ms(${timestamp}) AS bigint)`,
+  keys: (json) => `unnest(json_keys(${json}))`,
   bucket: (text) => `CAST('0x' || substr(sha256(${text}), 1, 16) AS ubigint) % 10000`,
   totals,
   average: (total, times) => `${total} / ${times}`,

@@ -14,6 +14,7 @@ import type { Funnel } from '../port.ts';
 import { FUNNEL_TABLE } from '../sql/tables.ts';
 import { flaggedPeople, formulaCondition, stepFlag } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
+import { evidenceQuery } from './evidence.ts';
 import type { NamedSql } from './facts.ts';
 
 /** A condition and the places of its counts; null for what could be counted only by reading everybody in the log. */
@@ -28,6 +29,8 @@ interface FunnelLine {
 export interface CountedDefinition {
   readonly funnel: Funnel;
   readonly lines: readonly FunnelLine[];
+  /** As `Funnel.evidence`, which plans do without. */
+  readonly evidence: string;
 }
 
 /** Takes a condition apart, so that its people are found once for the definition and for all counts. */
@@ -86,5 +89,6 @@ export function countedDefinition(
   return {
     funnel: { people, sql: `SELECT user_id FROM ${FUNNEL_TABLE} WHERE ${formulaCondition(whole)}`, counts },
     lines,
+    evidence: evidenceQuery(singlesIn(when, []), named, dialect),
   };
 }

@@ -21,6 +21,8 @@ export const postgresDefinitions: DefinitionDialect = {
   number: (value) => `CASE WHEN jsonb_typeof(${value}) = 'number' THEN CAST(${value} #>> '{}' AS numeric) END`,
   numberLiteral: (value) => `CAST('${value}' AS numeric)`,
   instant,
+  millis: (timestamp) => `CAST(extract(epoch FROM ${timestamp}) * 1000 AS bigint)`,
+  keys: (json) => `jsonb_object_keys(CASE WHEN jsonb_typeof(${json}) = 'object' THEN ${json} ELSE '{}' END)`,
   bucket,
   totals: (rows) => `SELECT user_id, ${double('sum(amount)')} AS total, count(*) AS times
     FROM (${rows}) AS amounts GROUP BY user_id`,

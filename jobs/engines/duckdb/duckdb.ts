@@ -3,15 +3,18 @@ import { join } from 'node:path';
 import type { DuckdbConfig } from '../../../src/config/config.ts';
 import type { Clock } from '../../../src/kernel/clock.ts';
 import type { Remark } from '../../../src/kernel/remark.ts';
+import { namedViews } from '../../../src/store/events/views.ts';
 import type { LoggedEvents } from '../../event-log-access.ts';
 import { type OpenReader, readElsewhere } from '../../readers/read-elsewhere.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { cancelledBy, type SqlSession } from '../sql/session.ts';
+import { readStatement } from '../sql/statement.ts';
 import { createRegistry, isComplete } from '../sql/tables.ts';
+import { CONFINED, confine } from './confined.ts';
 import { duckdbDialect } from './dialect.ts';
 import { emptyFile } from './empty-files.ts';
-import { eventsOf } from './event-log.ts';
+import { eventsOf, showEvents } from './event-log.ts';
 import { withFileLock, withLock } from './file-lock.ts';
 import type { FileUse } from './files.ts';
 import { LAKE_SETTINGS, lakeError, lakeStatements, withoutSecrets } from './lake.ts';
@@ -34,6 +37,8 @@ interface DuckdbOptions {
   readonly signal?: AbortSignal | undefined;
   /** Opens the database in which definitions run, if it is another. */
   readonly reads?: OpenReader | undefined;
+  /** Set for a single statement that is not trusted: files that it may not read. It sees none of the engine's tables. */
+  readonly confined?: readonly string[] | undefined;
 }
 
 /**
@@ -43,9 +48,10 @@ interface DuckdbOptions {
  * @throws RollcallError `engine_unreachable`
  */
 export async function openDuckdb(
-  config: DuckdbConfig,
-  { folder, clock, readOnly = false, eventLog = null, file = USUAL, signal, reads }: DuckdbOptions,
+  configured: DuckdbConfig,
+  { folder, clock, readOnly = false, eventLog = null, file = USUAL, signal, reads, confined }: DuckdbOptions,
 ): Promise<Engine> {
+  const config = confined ? { ...configured, path: ':memory:' } : configured;
   // A preview of what a first sync would do must not create the file.
   const hide = withoutSecrets(config);
   const nothingYet = readOnly && config.path !== ':memory:' && !existsSync(config.path);
@@ -61,9 +67,11 @@ export async function openDuckdb(
       ...LAKE_SETTINGS,
       ...(config.memoryLimit === null ? {} : { memory_limit: config.memoryLimit }),
       ...(config.threads === null ? {} : { threads: String(config.threads) }),
+      ...(confined ? CONFINED : {}),
     },
     setup: {
-      statements: lakeStatements(config),
+      // With a statement, the database is no other's.
+      statements: [...(confined ? ["SET GLOBAL temp_directory = ''"] : []), ...lakeStatements(config)],
       failed: (statement, error) => lakeError(statement, hide(error instanceof Error ? error.message : String(error))),
     },
     clock,
@@ -77,7 +85,7 @@ export async function openDuckdb(
     await withLock(`${config.path}: tables`, 'exclusive', () => createRegistry(session));
   }
   const engine = createSqlEngine({
-    ...(eventLog ? { events: eventsOf(session, eventLog) } : {}),
+    ...(eventLog && !confined ? { events: eventsOf(session, eventLog) } : {}),
     dialect: duckdbDialect,
     session,
     writable: !readOnly,
@@ -85,7 +93,13 @@ export async function openDuckdb(
     tuned: { plan: () => [], members: () => [], history: () => [] },
     scrub: (tables) => scrubFile(session, clock, tables),
   });
-  const files = { session, config, folder, once: looksOf(session, !readOnly) };
+  const confineTo = async (own: SqlSession, sql: string, asOf: number, known: readonly string[]) => {
+    const views = namedViews(sql);
+    const logged = eventLog && views.size > 0 ? await showEvents(session, eventLog, views) : [];
+    await confine(own, readStatement(sql, asOf), { folder, secret: confined ?? [], known: [...known, ...logged] });
+  };
+  const confining = confined ? { confine: confineTo } : {};
+  const files = { session, config, folder, once: looksOf(session, !readOnly), ...confining };
   const whole = overFiles(engine, files);
   const locked = {
     ...(shared && !nothingYet ? withFileLock(whole, config.path) : whole),

@@ -32,9 +32,14 @@ export function eventsOf(session: DuckdbSession, log: LoggedEvents): NonNullable
 
 /**
  * Creates temporary views, which only this session sees, over the log's files and a copy of its tail. Creates only
- * named views and those that they read, since making all of them takes longer than most definitions.
+ * named views and those that they read, since making all of them takes longer than most definitions. Resolves to the
+ * log's files.
  */
-async function showEvents(session: DuckdbSession, log: LoggedEvents, views: ReadonlySet<string>): Promise<void> {
+export async function showEvents(
+  session: DuckdbSession,
+  log: LoggedEvents,
+  views: ReadonlySet<string>,
+): Promise<readonly string[]> {
   await session.run(`CREATE OR REPLACE TEMP TABLE ${PARTS} (source VARCHAR, bodies VARCHAR)`);
   const files = await log.read({
     restart: () => session.run(`DELETE FROM ${PARTS}`),
@@ -58,6 +63,7 @@ async function showEvents(session: DuckdbSession, log: LoggedEvents, views: Read
     return [...short, `CREATE OR REPLACE TEMP VIEW ${PREFIX}${name} AS ${own}`];
   });
   for (const statement of statements.toReversed()) await session.run(statement);
+  return files;
 }
 
 async function ownNames(session: DuckdbSession): Promise<ReadonlySet<string>> {

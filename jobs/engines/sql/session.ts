@@ -27,7 +27,7 @@ export interface SqlDatabase {
   /** The event log, if each session has to create views of it. */
   readonly events?: {
     /** Creates views with these names over the current log. */
-    show(views: ReadonlySet<string>): Promise<void>;
+    show(views: ReadonlySet<string>): Promise<unknown>;
     /** True if SQL failed because files under the views have been replaced. */
     isReplaced(error: unknown): boolean;
     /** True if SQL failed because one of the views is missing. */

@@ -2,12 +2,13 @@ import { RollcallError } from '../../../src/kernel/errors.ts';
 import { refuseRepeated, withUnnamed } from '../plan/columns.ts';
 import { runsDefinition, stagedOf } from '../plan/counts.ts';
 import type { ChangeBatch, Definition, Funnel, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
+import { compareAll } from './compare.ts';
 import { type Described, describe } from './describe.ts';
 import { withAuthoredPlace } from './excerpt.ts';
-import { hasPlaces, hasValues, type KeyTables, planQuery } from './plan-query.ts';
+import { hasPlaces, hasValues, type KeyTables, literal, planQuery } from './plan-query.ts';
 import { interruptible, type SqlDatabase, type SqlSession } from './session.ts';
 import { readStatement } from './statement.ts';
-import { FUNNEL_TABLE, previewTable, readSnapshot, tablesOf, withoutMissing } from './tables.ts';
+import { FUNNEL_TABLE, previewTable, readSnapshot, SAMPLE_TABLE, tablesOf, withoutMissing } from './tables.ts';
 
 /** Conditions for rows of a plan that name their user. */
 const ENTERED = 'now AND NOT was';
@@ -27,7 +28,10 @@ export async function previewPlan(database: SqlDatabase, request: StageRequest, 
       if (funnel) await ofDefinition(own, request, (noting) => findPeople(noting, request, funnel.people));
       const staged = await stagePlan(own, funnel ? { ...request, sql: funnel.sql } : request, table);
       const counts = funnel && { funnel: await countPeople(obeying, funnel) };
-      return { ...staged, ...counts, sample: await sampleOf(obeying, table, sampleSize) };
+      const sample = await sampleOf(obeying, table, sampleSize);
+      const evidence = funnel?.evidence && { evidence: await evidenceOf(obeying, request, funnel.evidence, sample) };
+      const compared = request.compare && { compared: await compareAll(own, request, table, request.compare) };
+      return { ...staged, ...counts, ...evidence, ...compared, sample };
     });
   } finally {
     await session.run('ROLLBACK');
@@ -45,6 +49,18 @@ async function countPeople(session: SqlSession, { counts }: Funnel): Promise<rea
   return found.map(Number);
 }
 
+async function evidenceOf(
+  session: SqlSession,
+  { asOf }: Definition,
+  evidence: string,
+  { userIds }: ChangeBatch,
+): Promise<readonly unknown[][]> {
+  await session.run(`CREATE TEMPORARY TABLE ${SAMPLE_TABLE} (user_id varchar)`);
+  if (userIds.length > 0)
+    await session.run(`INSERT INTO ${SAMPLE_TABLE} VALUES ${userIds.map((user) => `(${literal(user)})`).join(', ')}`);
+  return session.rows(readStatement(await withoutMissing(session, evidence), asOf));
+}
+
 async function sampleOf(session: SqlSession, table: string, size: number): Promise<ChangeBatch> {
   const some = (condition: string) =>
     `(SELECT n, user_id, now, was, value FROM ${table} WHERE user_id IS NOT NULL AND n > 0 AND ${condition} LIMIT ${size})`;
@@ -59,7 +75,7 @@ export function stagePlan(database: SqlDatabase, request: StageRequest, table: s
 
 async function computePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
   const { session, dialect } = database;
-  const snapshot = await readSnapshot(database, request.key);
+  const snapshot = request.compare ? { version: 0, members: 0 } : await readSnapshot(database, request.key);
   const { members, leavers, history } = tablesOf(session);
   const tables: KeyTables =
     snapshot.version === 0

@@ -60,6 +60,8 @@ export async function withoutMissing(session: SqlSession, sql: string): Promise<
 
 /** The table that a preview makes of `Funnel.people`. */
 export const FUNNEL_TABLE = 'rollcall_funnel';
+/** The table of the ids of a preview's sample, for `Funnel.evidence`. */
+export const SAMPLE_TABLE = 'rollcall_sample';
 
 export function previewTable(plan: string): string {
   return `preview_${suffix(plan)}`;

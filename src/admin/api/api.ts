@@ -27,6 +27,7 @@ import { type ApiRoutes, ordering, Readers } from './route.ts';
 import { type RunsApiParts, runRoutes } from './runs.ts';
 import { type SessionParts, sessionRoutes } from './session.ts';
 import { DONE, done } from './shapes.ts';
+import { type TryParts, tryRoutes } from './try.ts';
 
 type ManagementOptions = AlertParts &
   AttemptParts &
@@ -44,7 +45,8 @@ type ManagementOptions = AlertParts &
   PeopleParts &
   RecordParts &
   RunsApiParts &
-  SessionParts & {
+  SessionParts &
+  TryParts & {
     readonly gate: Gate;
     readonly audit: Audit;
     /** Reloads and applies the configuration file. */
@@ -76,6 +78,7 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   eventLogRoutes(routes, options);
   eventSendRoutes(routes, options);
   historyRoutes(routes, options);
+  tryRoutes(routes, options);
   eventRoutes(routes, options);
   ordering(routes, '/config/reload', {
     summary: 'Read the configuration file again and apply it',

@@ -4,6 +4,7 @@ import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts
 import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
+import { toYaml } from '../../kernel/yaml.ts';
 import type { Records } from '../../store/port.ts';
 import { audienceLine, planLine, standingLine, storyLine } from '../lines.ts';
 import {
@@ -129,6 +130,8 @@ export function configuredAudience(key: string, config: Config): AudienceConfig 
 const find = (key: string, { audiences, traits }: Config): AudienceConfig | TraitConfig | undefined =>
   [...audiences, ...traits].find((each) => each.key === key);
 
+const NOT_WRITTEN = { language: 'sql', text: '', section: 'audiences', item: {} } as const;
+
 /** The text is that of the file, since values of its variables may be secrets. */
 function definitionOf(key: string, config: Config): z.input<typeof definition> | null {
   const found = find(key, config);
@@ -137,6 +140,7 @@ function definitionOf(key: string, config: Config): z.input<typeof definition> |
   const destinations = config.destinations
     .filter(({ sources, wants }) => sources.includes(source) && (wants?.audiences?.includes(key) ?? true))
     .map((destination) => destination.name);
-  const { language, text } = config.written.get(key) ?? { language: 'sql', text: '' };
-  return { name, timezone, timeout, guard, destinations, language, text, version: definitionHash(found) };
+  const { language, text, section, item } = config.written.get(key) ?? NOT_WRITTEN;
+  const yaml = toYaml({ [section]: [item] });
+  return { name, timezone, timeout, guard, destinations, language, text, yaml, version: definitionHash(found) };
 }

@@ -55,6 +55,8 @@ export interface AskedRequest<P, Q, B> {
   readonly reply: FastifyReply;
   /** Tells the audit log that the order goes on after the answer, until its outcome is known. */
   readonly goesOn: (outcome: Promise<string>) => void;
+  /** Aborts once the client has gone. */
+  readonly signal: AbortSignal;
 }
 
 interface RouteOptions<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType> {
@@ -91,16 +93,28 @@ export function reading<
     refuseUnknown(options.query ?? NOTHING, request.query, 'query');
     const caller = gate.caller(request);
     const { signal } = request;
-    const given = { ...asked(options, request), body: {}, caller, request, reply, goesOn() {} };
+    const given = { ...asked(options, request), body: {}, caller, request, reply, signal, goesOn() {} };
     const answer = async () => options.handle(given);
-    try {
-      if (options.engine === 'look') return await answer();
-      return await (options.engine === 'plan' ? readers.plansOf(caller) : readers.store).during(signal, answer);
-    } catch (error) {
-      if (!signal.aborted) throw error;
-      throw new RollcallError('request_timeout', 'The client closed the connection before the answer.');
-    }
+    if (options.engine === 'look') return untilHungUp(signal, answer);
+    const slots = options.engine === 'plan' ? readers.plansOf(caller) : readers.store;
+    return untilHungUp(signal, () => slots.during(signal, answer));
   });
+}
+
+/** The signal of a request ends with its body. */
+function hangUpOf({ raw }: FastifyReply): AbortSignal {
+  const ending = new AbortController();
+  raw.once('close', () => ending.abort());
+  return ending.signal;
+}
+
+async function untilHungUp<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    throw new RollcallError('request_timeout', 'The client closed the connection before the answer.');
+  }
 }
 
 /** A route that changes something. It is recorded in the audit log, with its outcome. */
@@ -110,7 +124,7 @@ export function ordering<
   Q extends z.ZodType = typeof NOTHING,
   B extends z.ZodType = typeof NOTHING,
 >(
-  { app, gate, audit }: ApiRoutes,
+  { app, gate, audit, readers }: ApiRoutes,
   path: string,
   options: RouteOptions<P, Q, B, A> & {
     readonly deed: (asked: { params: z.output<P>; body: z.output<B> }) => Deed;
@@ -130,8 +144,11 @@ export function ordering<
     const goesOn = (later: Promise<string>) => {
       outcome = later;
     };
-    const work = async () => options.handle({ ...given, caller, request, reply, goesOn });
-    return audit.during({ who: caller.name, action, target }, work, () => outcome);
+    const signal = hangUpOf(reply);
+    const work = async () => options.handle({ ...given, caller, request, reply, signal, goesOn });
+    const inTurn =
+      options.engine === 'plan' ? () => untilHungUp(signal, () => readers.plansOf(caller).during(signal, work)) : work;
+    return audit.during({ who: caller.name, action, target }, inTurn, () => outcome);
   });
 }
 

@@ -10,7 +10,7 @@ import type { AskedRequest } from './route.ts';
 import { deliveries, run } from './run-shapes.ts';
 
 export interface Syncing
-  extends Pick<Sync, 'audiences' | 'memberPage' | 'changePage' | 'why' | 'person' | 'standings'> {
+  extends Pick<Sync, 'audiences' | 'memberPage' | 'changePage' | 'why' | 'person' | 'standings' | 'tryOut' | 'names'> {
   run(keys: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** Throws as `run` would, without running anything. */
   check(keys: readonly string[], time: SyncTime): void;

@@ -23,16 +23,16 @@ export function onUnauthorized(listener) {
 /** @param {string} path - below /api/v1, with its query @param {AbortSignal} [signal] @returns {Promise<any>} */
 export const get = (path, signal) => ask('GET', path, undefined, signal);
 
-/** @param {string} path @param {object} [body] @returns {Promise<any>} */
-export const post = (path, body = {}) => ask('POST', path, body);
+/** @param {string} path @param {object} [body] @param {AbortSignal} [signal] @param {number} [patience] @returns {Promise<any>} */
+export const post = (path, body = {}, signal, patience) => ask('POST', path, body, signal, patience);
 
 /** @param {string} path @returns {Promise<any>} */
 export const remove = (path) => ask('DELETE', path);
 
-/** @param {string} method @param {string} path @param {object} [body] @param {AbortSignal} [signal] */
-async function ask(method, path, body, signal) {
+/** @param {string} method @param {string} path @param {object} [body] @param {AbortSignal} [signal] @param {number} [patience] */
+async function ask(method, path, body, signal, patience = PATIENCE) {
   const headers = { accept: 'application/json', ...(body ? { 'content-type': 'application/json' } : {}) };
-  const signals = [AbortSignal.timeout(PATIENCE), ...(signal ? [signal] : [])];
+  const signals = [AbortSignal.timeout(patience), ...(signal ? [signal] : [])];
   /** @type {Response} */
   let response;
   try {

@@ -7,3 +7,7 @@ export const REASONS: readonly string[];
 export const KINDS: readonly string[];
 export const OUTCOMES: readonly string[];
 export const STATES: readonly string[];
+/** The form of the operand of each operator of short definitions. */
+export const OPERATORS: Readonly<Record<string, string>>;
+/** Operators of computed traits. */
+export const VALUE_OPERATORS: readonly string[];

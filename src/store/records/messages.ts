@@ -192,7 +192,11 @@ export async function message({ rows, dialect, time, ids }: Session, id: string)
     const [destination, source, type, messageId, userId, when, acceptedAt, conflict, body] = row;
     return {
       ...{ id, messageId, source, type: MESSAGE_TYPES[type] as MessageType, userId, destination, state, kept: true },
-      ...{ ...said(type === TRACK || conflict !== null ? body : null), at: time.wall(when), acceptedAt: time.wall(acceptedAt) },
+      ...{
+        ...said(type === TRACK || conflict !== null ? body : null),
+        at: time.wall(when),
+        acceptedAt: time.wall(acceptedAt),
+      },
       ...{ conflict, body },
     };
   }

@@ -20,6 +20,10 @@ interface FileSource {
   readonly config: Pick<DuckdbConfig, 'tables'>;
   readonly folder: string;
   readonly once: LookOnce;
+  /** Locks the database before SQL runs that is not trusted. `known`: the files of `tables` that it names. */
+  readonly confine?:
+    | ((session: SqlSession, sql: string, asOf: number, known: readonly string[]) => Promise<void>)
+    | undefined;
 }
 
 /**
@@ -48,6 +52,12 @@ export function overFiles(engine: Engine, source: FileSource): Engine {
       });
     const { opened, prints } = await step(async (looks) => {
       const opened = await openNamed(looks, source.config.tables ?? {}, sql);
+      await source.confine?.(
+        looks.session,
+        sql,
+        asOf,
+        opened.flatMap((table) => [...table.prints.keys()]),
+      );
       const found = await namedFiles(looks.session, readStatement(sql, asOf));
       const ownPrints = await printsOf(
         looks.session,

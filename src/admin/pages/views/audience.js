@@ -54,7 +54,7 @@ function Heading({ name, audience, may }) {
   const kind = audience?.kind === 'trait' ? 'Computed trait' : 'Audience';
   return html`<${Head} title=${name} up=${['/audiences', 'Audiences']} about=${audience && html`<${State} of=${audience.state} /><span>${kind}</span>`}>
       ${configured && operates && audience.state !== 'paused' && html`<${Action} kind="main" run=${orderOf(name, 'sync', `A run of ${name} is ordered.`)}>Run now<//>`}
-      ${configured && html`<${Action} run=${look}>Plan<//>`}
+      ${configured && html`<${Action} run=${look}>Plan<//><a class="button" href=${`/try?edit=${encodeURIComponent(name)}`}>Try changes</a>`}
       ${configured && operates && html`<${Pausing} audience=${audience} />`}
       ${operates && html`<${Orders} audience=${audience} />`}
     <//>
