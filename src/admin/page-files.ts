@@ -55,7 +55,12 @@ export function readPageFiles(): PageFiles {
   ]);
   const lists = Object.entries(PAGE_LISTS).map(([name, list]) => `export const ${name} = ${JSON.stringify(list)};\n`);
   const style = STYLES.map((name) => read(join(HOME, `${name}.css`))).join('');
-  const texts = [...own, ...foreign, ['lists.js', lists.join('')] as const, ['style.css', style] as const]
+  const texts = [
+    ...own,
+    ...foreign,
+    ['lists.js', lists.join('')] as const,
+    ['style.css', style.replaceAll(/\s*([{};,])\s*/g, '$1')] as const,
+  ]
     .map(([name, text]): [string, string] => [name, prepared(name, text)])
     .toSorted();
   const hash = createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 12);
