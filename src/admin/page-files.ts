@@ -59,7 +59,7 @@ export function readPageFiles(): PageFiles {
     ...own,
     ...foreign,
     ['lists.js', lists.join('')] as const,
-    ['style.css', style.replaceAll(/\s*([{};,])\s*/g, '$1')] as const,
+    ['style.css', style.replaceAll(/\/\*[\s\S]*?\*\/|\s*([{};,])\s*/g, '$1')] as const,
   ]
     .map(([name, text]): [string, string] => [name, prepared(name, text)])
     .toSorted();
