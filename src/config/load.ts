@@ -112,15 +112,15 @@ export function parseConfig(text: string, { file, folder, env, mayLack = false }
   return { ...config, warnings: inOrder(placed(warningsOf(config)), gathered) };
 }
 
-/** The settings of a short definition. */
-const SHORT = ['live', 'when', 'value', 'with', 'sends'];
+/** The settings of a definition that is no SQL. */
+const NOT_SQL = ['dbt', 'live', 'when', 'value', 'with', 'sends'];
 
 function definitionAt(written: unknown, section: 'audiences' | 'traits', index: number): WrittenDefinition {
   const items = (written as Readonly<Record<string, readonly WrittenDefinition['item'][]>>)[section];
   const item = items?.[index] ?? {};
   const { sql } = item;
   if (typeof sql === 'string') return { language: 'sql', text: sql.trimEnd(), section, item };
-  return { language: 'yaml', text: stringify(pick(item, SHORT)).trimEnd(), section, item };
+  return { language: 'yaml', text: stringify(pick(item, NOT_SQL)).trimEnd(), section, item };
 }
 
 interface Filled {

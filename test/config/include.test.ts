@@ -169,9 +169,10 @@ t.test('finds dbt projects relative to the YAML that names them', async (t) => {
     'rollcall.yaml': `${main('[teams/*.yaml]')}traits: [{ name: T, source: shop, dbt: { project: ., model: t } }]\n`,
     teams: { 'a.yaml': audience('A', 'dbt: { project: "${PROJECT:-../analytics}", model: a }') },
   });
-  const { audiences, traits } = loadConfig(join(folder, 'rollcall.yaml'), {});
+  const { audiences, traits, written } = loadConfig(join(folder, 'rollcall.yaml'), {});
   t.match([audiences[1]?.dbt, audiences[1]?.sql], [{ project: join(folder, 'analytics'), model: 'a' }, undefined]);
   t.match(traits[0]?.dbt, { project: folder, model: 't' });
+  t.match(written.get('t'), { language: 'yaml', text: 'dbt:\n  project: .\n  model: t' }, 'as the pages show it');
 });
 
 /** A small generator, so that a failure can be played again. */

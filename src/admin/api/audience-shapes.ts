@@ -75,7 +75,7 @@ export const definition = z.object({
     allowEmpty: z.boolean(),
   }),
   destinations: z.array(z.string()).describe('Those that hear of it.'),
-  language: z.enum(['sql', 'yaml']).describe('YAML is a short definition.'),
+  language: z.enum(['sql', 'yaml']).describe('YAML is a short definition, or a model of dbt.'),
   text: z.string().describe('As it is written, without values of variables.'),
   yaml: z.string().describe('The whole item, in the same way.'),
   version: z.string().describe('As `definitionHash` of runs.'),

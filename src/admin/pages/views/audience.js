@@ -255,7 +255,7 @@ function Definition({ audience: { definition, source, engine, kind, ...about } }
   const limit = (threshold) =>
     threshold === null ? 'any number' : 'percent' in threshold ? `${threshold.percent} %` : number(threshold.count);
   return html`<${Section} title="Definition">
-    <pre tabindex="0" aria-label=${language === 'sql' ? 'SQL' : 'Short definition'}>${text}</pre>
+    <pre tabindex="0" aria-label=${language === 'sql' ? 'SQL' : 'Definition'}>${text}</pre>
     <${Facts} items=${[
       ['Name', name],
       ['Version', html`<code>${version}</code>`],
