@@ -36,7 +36,7 @@ t.test('lists a thousand dead letters in pages, and replays them through a servi
     code: 0,
     stdout: `${JSON.stringify({ replayed: PEOPLE, superseded: 0, left: 0 })}\n`,
   });
-  t.match(await rollcall(['endpoints', '-c', config]), { stdout: / 1000 +0 +0$/m });
+  t.match(await rollcall(['endpoints', '-c', config]), { stdout: / 1000 +0$/m });
   receiver.answer = status(200);
   const refused = receiver.requests.length;
   const again = () => receiver.requests.slice(refused);

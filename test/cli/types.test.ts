@@ -25,7 +25,7 @@ const USES = `import { createReceiver } from '@rollcall/receivers';
 createReceiver({
   secret: 's',
   on: {
-    audience: { big_spenders: { entered: ({ userId }) => userId.length }, vi_ps: {}, '*': {} },
+    audience: { big_spenders: { entered: ({ userId }) => userId.length }, vips: {}, '*': {} },
     trait: {
       lifetime_value: { changed: ({ traits }) => (traits.lifetime_value ?? 0).toFixed(2) },
       profile: { changed: ({ traits }) => traits.tags?.map((tag) => tag?.toUpperCase() ?? traits.plan?.length) },
@@ -46,7 +46,7 @@ t.test('prints types that compile, and with which a misspelt audience or trait d
   const written = await rollcall(['types', '-c', join(folder, 'rollcall.yaml'), '-o', file]);
   t.equal(written.code, 0, written.stderr);
   const text = readFileSync(file, 'utf8');
-  t.match(text, 'audiences: {\n      "big_spenders": {};\n      "vi_ps": {};\n    };');
+  t.match(text, 'audiences: {\n      "big_spenders": {};\n      "vips": {};\n    };');
   t.match(text, '"profile": { "plan": string | null; "tags": (string | null)[] | null; "more": unknown };');
   writeFileSync(
     join(folder, 'tsconfig.json'),
@@ -73,7 +73,7 @@ traits:
 `,
     'uses.ts': `import { createReceiver } from '@rollcall/receivers';
 
-createReceiver({ secret: 's', on: { audience: { vi_ps: {} }, trait: { plan: {} } } });
+createReceiver({ secret: 's', on: { audience: { vips: {} }, trait: { plan: {} } } });
 createReceiver({ secret: 's', on: { audience: { constructor: { exited: ({ userId }) => userId.length } } } });
 createReceiver({ secret: 's', on: { trait: { toString: { changed: ({ traits }) => traits.toString?.length } } } });
 // @ts-expect-error a misspelt handler
@@ -118,7 +118,7 @@ t.test('prints the types, or JSON, and names a wrong definition', async (t) => {
   t.match((await rollcall(['types', '-c', config])).stdout, /^ {4}audiences: \{\n {6}"big_spenders": \{\};$/m);
   t.same(jsonLines(await rollcall(['types', '-c', config, '--json'])), [
     { key: 'big_spenders', kind: 'audience', columns: [] },
-    { key: 'vi_ps', kind: 'audience', columns: [] },
+    { key: 'vips', kind: 'audience', columns: [] },
     { key: 'lifetime_value', kind: 'trait', columns: [{ key: 'lifetime_value', type: 'number', isList: false }] },
     {
       key: 'profile',

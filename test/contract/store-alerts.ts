@@ -61,11 +61,12 @@ export const alertCases: Cases = {
     }
     const idsOf = async (filter: { isOpen?: boolean }) => {
       const found: string[] = [];
-      for (let next: number | null = Number.MAX_SAFE_INTEGER; next !== null; ) {
-        const page = await store.alerts({ ...filter, before: next, limit: 1 });
+      let before: number | undefined;
+      do {
+        const page = await store.alerts({ ...filter, ...(before !== undefined && { before }), limit: 1 });
         found.push(...page.alerts.map(({ id }) => id));
-        next = page.next;
-      }
+        before = page.next ?? undefined;
+      } while (before !== undefined);
       return found.join('');
     };
     t.same([await idsOf({}), await idsOf({ isOpen: true }), await idsOf({ isOpen: false })], ['ecba', 'ec', 'ba']);

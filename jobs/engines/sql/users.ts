@@ -48,7 +48,7 @@ export async function lookupEverywhere(
   const { session } = database;
   const tables = tablesOf(session);
   const versions = await readVersions(database);
-  const isUser = `WHERE user_id = ${literal(user)}`;
+  const isUser = 'WHERE user_id = ($1::varchar[])[1]';
   const standings = new Map<string, Standing>();
   const kept = keys.filter((key) => versions.has(key));
   for (let from = 0; from < kept.length; from += AT_ONCE) {
@@ -57,12 +57,14 @@ export async function lookupEverywhere(
       return `SELECT ${literal(key)}, TRUE, value, since FROM ${members} ${isUser}
         UNION ALL SELECT ${literal(key)}, FALSE, NULL, since FROM ${leavers} ${isUser}`;
     });
-    for (const row of await session.rows(parts.join(' UNION ALL '))) standings.set(...toStanding(row));
+    for (const row of await session.rows(parts.join(' UNION ALL '), [user])) standings.set(...toStanding(row));
   }
   const past =
     versions.size === 0
       ? []
-      : await session.rows(`SELECT key, value, since, until FROM ${tables.history} ${isUser} ORDER BY until, since`);
+      : await session.rows(`SELECT key, value, since, until FROM ${tables.history} ${isUser} ORDER BY until, since`, [
+          user,
+        ]);
   const intervals = Map.groupBy(past, ([key]) => String(key));
   return new Map(
     keys.map((key) => [

@@ -45,12 +45,12 @@ export function deletionRoutes(routes: ApiRoutes, { store }: DeletionParts): voi
       };
     },
   });
-  reading(routes, '/deletions/:id', {
+  reading(routes, '/deletions/:deletion', {
     summary: 'One deletion request',
     tag: 'Deletions',
-    params: z.object({ id: z.string() }),
+    params: z.object({ deletion: z.string() }),
     answer: deletion,
-    handle: async ({ params: { id } }) => {
+    handle: async ({ params: { deletion: id } }) => {
       const found = await store.regulation(id);
       if (!found) throw new RollcallError('not_found', `There is no deletion request ${id}.`);
       return deletionLine(found, await store.confirmed([id]));

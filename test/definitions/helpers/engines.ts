@@ -4,7 +4,7 @@ import { openSession as openDuckdb } from '../../../jobs/engines/duckdb/session.
 import { postgresDialect } from '../../../jobs/engines/postgres/dialect.ts';
 import { openSession as openPostgres } from '../../../jobs/engines/postgres/session.ts';
 import { describe } from '../../../jobs/engines/sql/describe.ts';
-import { literal, type SqlDialect } from '../../../jobs/engines/sql/plan-query.ts';
+import { foldedValues, literal, type SqlDialect } from '../../../jobs/engines/sql/plan-query.ts';
 import type { SqlSession } from '../../../jobs/engines/sql/session.ts';
 import { readStatement } from '../../../jobs/engines/sql/statement.ts';
 import { tablesOf, withoutMissing } from '../../../jobs/engines/sql/tables.ts';
@@ -125,7 +125,9 @@ export async function resultOf(
   const { fresh } = describe({ key: 'x', kind, sql, asOf: now }, statement, columns, dialect);
   // An audience's rows are counted by its plan.
   const folded =
-    kind === 'trait' ? fresh : `SELECT id, NULL AS value, count(*) AS rows FROM (${fresh}) AS ids GROUP BY id`;
+    kind === 'trait'
+      ? foldedValues(fresh, kind, dialect)
+      : `SELECT id, NULL AS value, count(*) AS rows FROM (${fresh}) AS ids GROUP BY id`;
   const rows = await session.rows(`SELECT id, value, rows FROM (${folded}) AS fresh`);
   const isTooLong = (value: unknown) => String(value).length > 250_000;
   const wrong = rows.filter(([id, value, count]) => (id === null ? !isTooLong(value) : Number(count) !== 1));
