@@ -5,10 +5,8 @@ import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import type { Test } from 'tap';
 import { runProgram } from '../../src/cli/program.ts';
+import '../helpers/own-colours.ts';
 import { storeUrl } from '../helpers/store.ts';
-
-// tap sets them by its own output.
-for (const name of ['FORCE_COLOR', 'NO_COLOR']) delete process.env[name];
 
 // As the program's main file does.
 process.umask(0o077);

@@ -1,5 +1,6 @@
 import './bundled-threads.ts';
 import './kept-threads.ts';
+import './own-colours.ts';
 import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -40,7 +40,8 @@ export async function loggedYear(t: Test) {
     async compare({ engine, sql }: OtherEngine): Promise<void> {
       const engines = { lake: { type: 'duckdb', path: './audiences.duckdb' }, other: engine };
       const keys = Object.keys(WHEN) as (keyof typeof WHEN)[];
-      const common = { source: 'personas', guard: { allowEmpty: true } };
+      // A held run would leave both sides with the members of an earlier date.
+      const common = { source: 'personas', guard: 'off' };
       const audiences = keys.flatMap((key) => [
         { ...common, name: key, key, engine: 'lake', when: WHEN[key] },
         { ...common, name: `${key} elsewhere`, key: `${key}_other`, engine: 'other', sql: sql[key] },
