@@ -146,8 +146,12 @@ t.test('MariaDB', { skip: NO_MARIADB }, async (t) => {
   };
   const slow = `${IDS}, seq_1_to_100 where sleep(0.1) = 0`;
   const kill = (what: string) => async () => {
-    await until(async () => (await running()) !== undefined);
-    await client.query(`kill ${what} ${await running()}`);
+    let id: number | undefined;
+    await until(async () => {
+      id = await running();
+      return id !== undefined;
+    });
+    await client.query(`kill ${what} ${id}`);
   };
   await loseNobody(t, {
     open: () => openMysql({ type: 'mysql', url, options: {} }, { folder: process.cwd() }),
