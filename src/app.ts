@@ -85,6 +85,8 @@ export class App {
   /** Tokens of the admin routes. Empty if none is set and none could be made. */
   private tokens: readonly AdminToken[] = [];
   private starting: Promise<void> = Promise.resolve();
+  /** The steady clock's time when live messages last came in. */
+  private lastLive = Number.NEGATIVE_INFINITY;
   private started = false;
   /** The options that schedules were started with; null if they were not started. */
   private scheduling: { readonly renames: boolean } | null = null;
@@ -155,7 +157,11 @@ export class App {
     const destinations = () => this.destinations();
     const accept = createAccept(this.store, destinations, this.worker, (...batch) => this.history.accepted(...batch));
     const { clock, metrics } = this;
-    return observedAccept(accept, { clock, metrics, log: this.options.log, alive: () => this.alive() });
+    const noted: Accept = (source, messages, options = {}) => {
+      if (options.lane !== 'backfill') this.lastLive = clock.monotonic();
+      return accept(source, messages, options);
+    };
+    return observedAccept(noted, { clock, metrics, log: this.options.log, alive: () => this.alive() });
   }
 
   private createSync(): Sync {
@@ -208,6 +214,7 @@ export class App {
       destinations: () => this.config.destinations,
       isEnabledBy: integrationEnabled,
       onQueued: (destination, events) => metrics.pastEvents(destination, events),
+      lastLive: () => this.lastLive,
     });
   }
 

@@ -35,6 +35,8 @@ interface SendsParts {
   /** Null if no log is kept. */
   readonly files: LogFiles | null;
   readonly onQueued: (destination: string, events: number) => void;
+  /** The steady clock's time when live messages last came in. */
+  readonly lastLive: () => number;
 }
 
 interface QueuedPart {
@@ -50,7 +52,9 @@ const LOOK_EVERY = 1_000;
 /** The most events of a send that are queued and undelivered. */
 const AHEAD = 50_000;
 /** Events accepted at once: accepts of live traffic wait for them. */
-const BATCH = 100;
+const BATCH = 50;
+/** Milliseconds after a live message in which each batch takes so long: five hundred events a second delay few of them. */
+const LIVE = { for: 1_000, batch: 100 };
 
 /** Sends past events to a destination, in steps that any process may take, one at a time for each send. */
 export class EventSends {
@@ -191,11 +195,15 @@ export class EventSends {
         this.stopping.signal.throwIfAborted();
         // Live messages have come in the meantime.
         if ((await this.room(id, name, most)) < part.length) break;
+        const startedAt = clock.monotonic();
         const { source, cursor } = part.at(-1) as (typeof part)[number];
         const wanted = part.map(({ message }) => message()).filter((each) => this.parts.isEnabledBy(each.integrations));
         await this.queue(source, wanted, { name, settled, step: { run: id, fence: lease.fence, after, cursor } });
         failpoint('events_sent');
         after = cursor;
+        if (clock.monotonic() > this.parts.lastLive() + LIVE.for) continue;
+        await clock.sleep(startedAt + LIVE.batch - clock.monotonic(), this.stopping.signal);
+        if ((await store.send(id))?.state !== 'sending') break;
       }
       return after !== send.cursor;
     } finally {

@@ -224,6 +224,7 @@ t.test('leaves out users whose deletion begins after the log was read', async (t
     destinations: () => late.destinations(),
     isEnabledBy: () => true,
     onQueued: () => {},
+    lastLive: () => Number.NEGATIVE_INFINITY,
     async accept(source, messages, options) {
       if (!filed) {
         filed = true;
