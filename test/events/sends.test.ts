@@ -307,3 +307,30 @@ t.test('answers over the management API', async (t) => {
     ['events.send', 'late'],
   ]);
 });
+
+t.test('takes its time while live messages come in', async (t) => {
+  const { open, service } = await withEvents(t, ['u1', 'u2', 'u3']);
+  const app = await open([]);
+  const late = await open();
+  await late.close();
+  const { folder, clock } = service;
+  const paused: number[] = [];
+  const sleep = (ms: number, signal?: AbortSignal) => {
+    // Leases are renewed after longer ones.
+    if (ms <= 100) paused.push(ms);
+    return clock.sleep(ms, signal);
+  };
+  const sends = new EventSends({
+    ...{ store: app.store, files: folderFiles(`${folder}/events`), log: { info() {}, warn() {} } },
+    ...{ clock: { ...clock, sleep }, accept: app.accept },
+    destinations: () => late.destinations(),
+    isEnabledBy: () => true,
+    onQueued: () => {},
+    lastLive: () => clock.monotonic(),
+  });
+  const begun = await sends.begin(order('late'));
+  sends.start();
+  await until(async () => (await stateOf(app, begun)).state === 'done');
+  await sends.stop();
+  t.equal(paused.length, 1);
+});
