@@ -1,11 +1,12 @@
 import { stripVTControlCharacters } from 'node:util';
-import pc from 'picocolors';
+import { painter } from '../../src/cli/output/terminal.ts';
 
 const NAMES_SHOWN = 3;
 const QUIET = 150;
 
 /** Prints lines for people, or with `json` for scripts; what many users have in common becomes one line. */
-export function createBoard(print: (line: string) => void, json = false) {
+export function createBoard(print: (line: string) => void, json = false, isColoured = false) {
+  const paint = painter(isColoured);
   const groups = new Map<string, Verified[]>();
   let timer: NodeJS.Timeout | undefined;
 
@@ -17,7 +18,10 @@ export function createBoard(print: (line: string) => void, json = false) {
         .slice(0, NAMES_SHOWN)
         .map(({ user }) => user)
         .join(', ')}${more}`;
-      line('verified', pc.green(`✓ ${String(users.length).padStart(3)} ${what}: `) + pc.dim(names) + afterOrder(users));
+      line(
+        'verified',
+        paint.green(`✓ ${String(users.length).padStart(3)} ${what}: `) + paint.dim(names) + afterOrder(users),
+      );
     }
     groups.clear();
   }
@@ -28,7 +32,7 @@ export function createBoard(print: (line: string) => void, json = false) {
       return;
     }
     const time = new Date().toTimeString().slice(0, 8);
-    print(`${pc.dim(time)}  ${pc.bold(who.padEnd(9))} ${text}`);
+    print(`${paint.dim(time)}  ${paint.bold(who.padEnd(9))} ${text}`);
   }
 
   return {

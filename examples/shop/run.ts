@@ -17,6 +17,7 @@ export interface RunOptions {
   /** The port that Rollcall listens on if it is free; any free one otherwise. */
   readonly port: number;
   readonly print: (line: string) => void;
+  readonly isColoured: boolean;
   /** One JSON object per line: who speaks, and what. */
   readonly json?: boolean;
   readonly signal: AbortSignal;
@@ -26,10 +27,10 @@ export interface RunOptions {
 
 /** Runs the shop; resolves to the exit code, or to why it can't start. */
 export async function runShop(options: RunOptions): Promise<number | { readonly problem: string }> {
-  const { folder, once, port, print, json = false } = options;
+  const { folder, once, port, print, json = false, isColoured } = options;
   const claim = claimFolder(folder);
   if (!claim.ok) return { problem: claim.problem };
-  const board = createBoard(print, json);
+  const board = createBoard(print, json, isColoured);
   const tell = json ? (text: string) => board.say('summary', text.trim()) : print;
   try {
     const signal = once ? AbortSignal.any([options.signal, AbortSignal.timeout(PATIENCE)]) : options.signal;

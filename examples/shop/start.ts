@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { hasColours, print } from '../../src/cli/output/terminal.ts';
 import { runShop } from './run.ts';
 
 const HELP = `The example shop: sample orders, an app that receives webhooks, and Rollcall between them.
@@ -16,11 +17,13 @@ if (values.help) console.log(HELP);
 else {
   const stopping = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort());
+  const terminal = { stdout: process.stdout, stderr: process.stderr, signal: stopping.signal };
   const result = await runShop({
     folder: resolve(process.env['SHOP_DATA'] ?? join(import.meta.dirname, 'data')),
     once: values.once === true,
     port: Number(process.env['SHOP_PORT'] ?? 8080),
-    print: console.log,
+    print: (line) => print(terminal, line),
+    isColoured: hasColours(process.stdout),
     signal: stopping.signal,
   });
   if (typeof result !== 'number') console.error(`${result.problem} SHOP_DATA names another folder.`);

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { RollcallError } from '../../kernel/errors.ts';
 import type { CliContext } from '../context.ts';
 import { jsonOption, wholeNumber } from '../options.ts';
-import { print } from '../output/terminal.ts';
+import { hasColours, print } from '../output/terminal.ts';
 
 interface DemoOptions {
   readonly once?: boolean;
@@ -47,6 +47,7 @@ async function demo(folder: string, options: DemoOptions, { terminal, setExitCod
     port,
     json,
     print: (line) => print(terminal, line),
+    isColoured: hasColours(terminal.stdout),
     signal,
     hints: ({ config }) => [
       '"shop" is an order; "verified" is what the app received as signed webhooks, and how soon.',
