@@ -1,5 +1,5 @@
 /**
- * The store and the worker as a plain queue, under the faults and pressures of a harness that others wrote, beside pg-boss:
+ * The store and the worker as a plain queue, under the faults and pressures of a harness that others wrote, with pg-boss for comparison:
  * https://github.com/hardbyte/postgresql-job-queue-benchmarking. It takes a checkout of it, and fetches nothing:
  *
  *     git clone https://github.com/hardbyte/postgresql-job-queue-benchmarking ../queues && cd ../queues
@@ -7,7 +7,7 @@
  *     npm run bench:queue -- --harness ../queues --rounds 1 --only "rollcall postgres_restart,pgboss postgres_restart"
  *
  * `--share 0.25` shortens each phase to a quarter. `--systems rollcall,awa` names others; `run.py` can't run those in containers.
- * What the harness writes about a run is in `results/` of the checkout. It starts, stops and removes its Postgres with
+ * The harness writes about a run to `results/` of the checkout. It starts, stops and removes its Postgres with
  * `docker compose`: a `docker` in the PATH does so with the one of our tests.
  */
 import { spawn } from 'node:child_process';
@@ -119,7 +119,7 @@ const summarySchema = z.object({
   systems: z.record(z.string(), z.object({ phases: z.record(z.string(), phase) })),
 });
 
-/** Of the newest run, in whose folder's name its time stands. */
+/** The newest run's; its time is in the name of its folder. */
 async function figuresOf(system: string): Promise<Figures> {
   const runs = (await readdir(join(harness, 'results'))).filter((name) => name.startsWith('custom-')).sort();
   const file = await readFile(join(harness, 'results', runs.at(-1) ?? '', 'summary.json'), 'utf8');

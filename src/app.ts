@@ -157,11 +157,10 @@ export class App {
     const destinations = () => this.destinations();
     const accept = createAccept(this.store, destinations, this.worker, (...batch) => this.history.accepted(...batch));
     const { clock, metrics } = this;
-    const noted: Accept = (source, messages, options = {}) => {
-      if (options.lane !== 'backfill') this.lastLive = clock.monotonic();
-      return accept(source, messages, options);
+    const onLive = (at: number) => {
+      this.lastLive = at;
     };
-    return observedAccept(noted, { clock, metrics, log: this.options.log, alive: () => this.alive() });
+    return observedAccept(accept, { clock, metrics, log: this.options.log, alive: () => this.alive(), onLive });
   }
 
   private createSync(): Sync {

@@ -11,18 +11,22 @@ interface Observer {
   readonly metrics: Pick<Metrics, 'accepted' | 'refused'>;
   /** Throws when the process can't go on. */
   readonly alive: () => void;
+  /** Called with the steady clock's time of each batch that is no backfill. */
+  readonly onLive: (at: number) => void;
 }
 
 /** Counts accepted and refused messages. Callers log refusals. */
-export function observedAccept(accept: Accept, { clock, log, metrics, alive }: Observer): Accept {
+export function observedAccept(accept: Accept, { clock, log, metrics, alive, onLive }: Observer): Accept {
   // As in `createAccept`, nothing here holds the messages while it waits.
   return (source, messages, options) => {
     const startedAt = clock.monotonic();
+    const lane = options?.lane ?? 'live';
+    if (lane !== 'backfill') onLive(startedAt);
     const accepting = new Promise<AcceptResult>((resolve) => {
       alive();
       resolve(accept(source, messages, options));
     });
-    return counted(accepting, source, options?.lane ?? 'live', startedAt);
+    return counted(accepting, source, lane, startedAt);
   };
 
   async function counted(accepting: Promise<AcceptResult>, source: string, lane: Lane, startedAt: number) {

@@ -187,7 +187,7 @@ async function sample(): Promise<void> {
     for (const [metric, value, window] of metrics) {
       if (metric.startsWith('subscriber')) metrics.push([metric.replace('subscriber', 'claim'), value, window]);
     }
-    // What all replicas would see alike is told by the first one.
+    // The first replica reports what all would see alike.
     if (instance === 0) metrics.push(['queue_depth', depth, 0], ['producer_target_rate', rate, 0]);
     const common = { t: new Date().toISOString(), kind: 'adapter', subject_kind: 'adapter', subject: '' };
     for (const [metric, value, window_s] of metrics) print({ ...common, metric, value, window_s });

@@ -9,7 +9,7 @@ import { privateKeyOf, secretText, tokenOf } from './keys.ts';
 import type { Reader, ReadRequest, ReadResult } from './port.ts';
 import { firstRow, readRows, type Shape, shapedColumn } from './shapes.ts';
 
-/** Milliseconds after our own time limit, for jobs whose process is gone. */
+/** Milliseconds after our own time limit, for jobs whose process has ended. */
 const GRACE = 30_000;
 /** Rows of a page; BigQuery gives fewer if they are large. */
 const PAGE = 20_000;

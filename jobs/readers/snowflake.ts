@@ -11,7 +11,7 @@ import { privateKeyOf, secretText, tokenOf } from './keys.ts';
 import type { Reader, ReadRequest, ReadResult } from './port.ts';
 import { firstRow, readRows, type Shape, shapedColumn } from './shapes.ts';
 
-/** Milliseconds after our own time limit, for statements whose process is gone. */
+/** Milliseconds after our own time limit, for statements whose process has ended. */
 const GRACE = 30_000;
 /** Seconds that a token is valid; Snowflake takes an hour at most. */
 const VALID = 3_000;

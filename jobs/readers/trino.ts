@@ -8,7 +8,7 @@ import { openRest, type RestRequest } from './http.ts';
 import type { Reader, ReadRequest, ReadResult } from './port.ts';
 import { firstRow, readRows, type Shape, type ShapedColumn, shapedColumn } from './shapes.ts';
 
-/** Milliseconds after our own time limit, for queries whose process is gone. */
+/** Milliseconds after our own time limit, for queries whose process has ended. */
 const GRACE = 30_000;
 
 interface Signature {

@@ -56,7 +56,7 @@ export interface Progress {
 export type OnRun = (run: Run, isStillHeld?: boolean) => void;
 
 export interface SubjectDefinition {
-  /** Of a dbt model once its project was read (`withProject`). */
+  /** For a dbt model, set once its project was read (`withProject`). */
   readonly sql: string;
   readonly hash: string;
   /** Without the engine's name, so that it is the same if only that changes. */

@@ -49,7 +49,7 @@ export async function sendPlan(
   let sent = run.sent;
   let { cursor } = run;
   const { kind, definition } = context.subject;
-  // What was a trait is no update of an audience.
+  // A former trait is no update of an audience.
   const isUpdated = record.kind === kind && (kind === 'trait' || definition?.with?.areSent === true);
   const explain = explainer(context, run, isUpdated);
   const parts = changesOf(engine, staged, Number(cursor ?? 0), explain, toMessages);

@@ -59,7 +59,7 @@ async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): P
   if (run.action === 'sync' || run.action === 'resync') {
     await engine.cut(run.id, Number(run.cursor));
     await engine.commit(run.id);
-    // Who lacked the membership has only this part of it.
+    // Destinations that lacked the membership have only this part of it.
     const behind = run.action === 'resync' ? told.filter((name) => !hasMembership(before, name)) : [];
     const inStep = told.filter((name) => !behind.includes(name));
     return recordAfter(run, staged, recordWithout(behind, run, before, true), inStep, clock.now());

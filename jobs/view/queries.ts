@@ -46,7 +46,7 @@ export interface Queries {
     user: string,
     asked?: { readonly at?: number | undefined; readonly signal?: AbortSignal },
   ): Promise<Story>;
-  /** What each destination knows of each audience and trait. */
+  /** The knowledge that each destination has of each audience and trait. */
   standings(): Promise<readonly DestinationStanding[]>;
   /** Names that the event log has seen lately, in an engine that sees it. None without a log. */
   names(signal?: AbortSignal): Promise<readonly SeenName[]>;

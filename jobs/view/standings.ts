@@ -2,7 +2,7 @@ import type { AudienceRecord, Run, RunState, Store } from '../../src/store/port.
 import { computations, reachedBy, type SyncConfig, wants } from '../audience-or-trait.ts';
 import { skipsPast } from '../run/owed-membership.ts';
 
-/** What a destination knows of an audience or trait. */
+/** The knowledge that a destination has of an audience or trait. */
 export interface DestinationStanding {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
@@ -27,7 +27,7 @@ interface StandingsParts {
   readonly config: () => SyncConfig;
 }
 
-/** Of every audience and trait in each destination that has it, or should. */
+/** Returns one for every audience and trait in each destination that has it, or should. */
 export async function destinationStandings({ store, config }: StandingsParts): Promise<readonly DestinationStanding[]> {
   const [records, runs] = await Promise.all([store.audiences(), store.runs({ states: UNDER_WAY, limit: MOST })]);
   const known = new Map(records.map((record) => [record.key, record]));

@@ -89,7 +89,7 @@ const PAST_DAYS = 30;
 /** Milliseconds after which no further day is begun. */
 const PAST_PATIENCE = 10_000;
 
-/** Errors of what the author wrote, which belong beside it. */
+/** Errors of the author's own text, which are shown next to it. */
 const ITS_OWN: ReadonlySet<string> = new Set([
   ...['sql_failed', 'sql_timeout', 'column_missing', 'column_repeated', 'column_type', 'source_incomplete'],
   ...['types_guessed', 'file_differs', 'engine_failed'],
@@ -212,7 +212,7 @@ function peopleOf(preview: Preview, counted: CountedDefinition | null): TrialPeo
   };
 }
 
-/** What receivers know of the audience or trait that is edited. */
+/** The members that receivers know of the audience or trait that is edited. */
 async function editedMembers(trying: Trying, signal: AbortSignal): Promise<readonly Comparison[]> {
   const { edits, draft } = trying.request;
   const key = edits ?? draft.key;
@@ -279,7 +279,7 @@ async function othersOf(trying: Trying, signal: AbortSignal) {
 
 const nameIn = (config: SyncConfig, key: string) => computations(config).find((each) => each.key === key)?.name ?? key;
 
-/** Sizes at the same time of past days, each as the log tells it today. */
+/** Sizes at the same time of past days, computed from the log as it is today. */
 async function pastOf(
   trying: Trying,
   engine: Engine,

@@ -64,7 +64,7 @@ export interface StoryParts {
   readonly engine: Engine;
   readonly subject: Subject;
   readonly config: () => SyncConfig;
-  /** What the engine was asked already. */
+  /** The engine's answer, if it was asked before. */
   readonly found?: UserInSnapshot | undefined;
 }
 

@@ -111,7 +111,7 @@ const RULE_CHECKS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]
     }),
 };
 
-/** What a dead endpoint does: most do not answer, some answer with an error. */
+/** Describes a dead endpoint: most do not answer, some answer with an error. */
 function failing(cause: string | null): string {
   if (cause?.startsWith('status_')) return `answers ${cause.slice('status_'.length)} to everything`;
   return cause === null ? 'does not answer' : `does not answer (${cause})`;

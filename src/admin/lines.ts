@@ -175,7 +175,7 @@ export function personLine({ asOf, memberships, deletion: { suppressed, requests
   };
 }
 
-/** What a destination knows of an audience, and what waits for it. */
+/** The knowledge that a destination has of an audience, and the messages that wait for it. */
 export function standingLine({ since, ...standing }: DestinationStanding, backlogs: readonly Backlog[]) {
   const { pending = 0, dead = 0 } = backlogs.find(({ destination }) => destination === standing.destination) ?? {};
   return { ...standing, since: isoOrNull(since), pending, dead };

@@ -293,7 +293,7 @@ export interface DbtModel {
   readonly project: string;
   /** A name or unique id. */
   readonly model: string;
-  /** Of the model's own file, once the project was read. */
+  /** The checksum of the model's own file, once the project was read. */
   readonly checksum?: string;
 }
 

@@ -80,7 +80,7 @@ function itemIn(content: unknown): readonly [WrittenDefinition['section'], Path,
   return [section, [section, 0], items[0]];
 }
 
-/** Who writes a draft may not name files of the machine. */
+/** Drafts may not name files of the machine. */
 function filesIn(item: unknown, path: Path): readonly Mistake[] {
   if (!isMap(item)) return [];
   const named = ['sqlFile', 'dbt'].filter((name) => item[name] !== undefined);

@@ -5,7 +5,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** True if a variable is set but empty. */
 export const isSetEmpty = (name: string, env: Environment = process.env): boolean => env[name] === '';
 
-/** What NO_COLOR or FORCE_COLOR say of colours; null if neither is set. */
+/** The choice of NO_COLOR or FORCE_COLOR; null if neither is set. */
 export function wantsColours({ NO_COLOR, FORCE_COLOR }: Environment = process.env): boolean | null {
   if (NO_COLOR) return false;
   return FORCE_COLOR ? !['0', 'false'].includes(FORCE_COLOR) : null;

@@ -36,7 +36,7 @@ async function manifestOf(project: string): Promise<Manifest> {
   throw stale(`${project} has no target/manifest.json`);
 }
 
-/** Of several versions of a model, its name means the latest. */
+/** Finds a model by its unique id or name, which means the latest of its versions. */
 function find({ nodes }: Manifest, project: string, model: string): Node {
   const models = nodes.filter(({ resource_type }) => resource_type === 'model');
   const named = models.filter(({ name, uniqueId }) => name === model || uniqueId === model);

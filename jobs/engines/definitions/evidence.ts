@@ -7,7 +7,7 @@ import { latestTrait, messagesOf } from './activity.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { computedQuery, type NamedSql } from './facts.ts';
 
-/** What shows how a person passes a condition: how often they did it and when last, or the value that they have. */
+/** Evidence that a person passes a condition: how often they did it and when last, or the value that they have. */
 export interface Evidence {
   /** The path of the condition, or of the step of a sequence. */
   readonly path: string;

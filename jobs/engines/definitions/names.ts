@@ -11,7 +11,7 @@ export interface SeenName {
   readonly key: string | null;
 }
 
-/** How far back the log is read, and how many of its newest messages are for the names of properties. */
+/** Days of the log that are read, and its newest messages that are read for the names of properties. */
 const LOOKED_AT = 30 * 86_400_000;
 const NEWEST = 20_000;
 /** The most names of events, and names in all. */

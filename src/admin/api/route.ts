@@ -55,7 +55,7 @@ export interface AskedRequest<P, Q, B> {
   readonly reply: FastifyReply;
   /** Tells the audit log that the order goes on after the answer, until its outcome is known. */
   readonly goesOn: (outcome: Promise<string>) => void;
-  /** Aborts once the client has gone. */
+  /** Aborts once the client has closed its connection. */
   readonly signal: AbortSignal;
 }
 

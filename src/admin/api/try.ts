@@ -102,7 +102,9 @@ const trial = z.object({
   past: z
     .array(z.object({ at: time, members: z.int() }))
     .nullable()
-    .describe('Sizes in the last 30 days, as the log tells them now. Days that would take too long are missing.'),
+    .describe(
+      'Sizes in the last 30 days, computed from the log as it is now. Days that would take too long are missing.',
+    ),
   pastless: z.string().nullable().describe('Why there is no past.'),
 });
 

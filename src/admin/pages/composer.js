@@ -101,7 +101,7 @@ const asOptions = (names) => Object.fromEntries(names.map((name) => [name, name]
  * @param {{ title: string, rows: readonly any[], fresh: any, add: string, least?: number, most?: number, onChange: OnChange, children: (row: any, index: number, onRow: OnChange) => any }} props
  */
 function Rows({ title, rows, fresh, add, least = 0, most = 50, onChange, children }) {
-  // Fields keep their own text, so that they are made anew where rows move.
+  // Fields keep their own text, so that they are made again if rows move.
   const [version, setVersion] = useState(0);
   const [latest] = useState({ rows });
   latest.rows = rows;

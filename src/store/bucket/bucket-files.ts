@@ -18,7 +18,7 @@ import { Bucket } from './bucket.ts';
 
 /** The object that says whose log it is. Its age shows if the writer is alive. */
 const OWNER = 'log.json';
-/** The file that tells this machine's processes from those of another one with a copy of the store. */
+/** The file that distinguishes this machine's processes from those of another one with a copy of the store. */
 const WRITER = 'writer';
 /** Milliseconds without a renewal after which a writer is dead, and after which it renews. */
 const TTL = 5 * 60_000;
