@@ -60,7 +60,7 @@ async function prepare(members: number, server: PostgresServer | null): Promise<
   );
   for (const name of ['old', 'new']) {
     await connection.run(
-      `copy (select user_id, user_id || '@example.com' as email, ['free', 'pro', 'team'][1 + hash(user_id) % 3] as plan
+      `copy (select user_id, user_id || '@example.com' as email, ['free', 'pro', 'team'][1 + (hash(user_id) % 3)::int] as plan
          from '${folder}/${name}.parquet') to '${folder}/${name}-columns.parquet'`,
     );
   }

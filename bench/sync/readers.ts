@@ -22,7 +22,7 @@ export interface ReadData {
 
 export type ReadKind = 'postgres' | 'mysql' | 'sqlite';
 const SQL = 'select user_id from new_list';
-const MEMORY = '192MB';
+const MEMORY = '176MB';
 
 const DRIVERS: Readonly<Record<ReadKind, (url: string) => Promise<void>>> = {
   /** `COPY (…) TO STDOUT`, whose rows are not even split. */

@@ -39,7 +39,7 @@ export function defaultLimits(): EdgeLimits {
     unanswered: 1_024,
     pendingBytes: 32 * 1024 * 1024,
     strangerBytes: 8 * 1024 * 1024,
-    unreadBytes: 32 * 1024 * 1024,
+    unreadBytes: 16 * 1024 * 1024,
   };
 }
 

@@ -1,3 +1,5 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, renameSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -92,19 +94,33 @@ await t.test('moves all data of a store, and sends nothing twice', async (t) => 
   t.ok(existsSync(another));
 });
 
-await t.test('finishes a move that was cut off at its last step, and moves nothing twice', async (t) => {
+for (const [step, what] of [
+  ['rmSync', 'removes the marker'],
+  ['renameSync', 'renames the file'],
+] as const) {
+  await t.test(`finishes a move that was killed when it ${what}, and moves nothing twice`, async (t) => {
+    const path = join(t.testdir({}), 'store.db');
+    const given = { from: `sqlite:${path}`, to: await server.database(), clock };
+    const old = await openSqliteStore({ path, maxQueued: 100, clock });
+    await accept(old, message());
+    await old.close();
+    const child = fork(new URL('fixtures/crash-in-move.ts', import.meta.url), [path, given.to, step]);
+    const [, signal] = await once(child, 'exit');
+    t.equal(signal, 'SIGKILL');
+    t.same([existsSync(path), existsSync(`${path}-id`)], [true, step === 'rmSync']);
+    t.same(await moveStore(given), { file: `${path}.moved`, rows: null });
+    t.notOk(existsSync(`${path}-id`));
+    const store = await openPostgresStore({ url: given.to, maxQueued: 100, clock });
+    t.teardown(() => store.close());
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+  });
+}
+
+await t.test('moves no store to a database that has been used since it was moved there', async (t) => {
   const path = join(t.testdir({}), 'store.db');
   const given = { from: `sqlite:${path}`, to: await server.database(), clock };
-  const old = await openSqliteStore({ path, maxQueued: 100, clock });
-  await accept(old, message());
-  await old.close();
+  await (await openSqliteStore({ path, maxQueued: 100, clock })).close();
   await moveStore(given);
-  renameSync(`${path}.moved`, path);
-  t.same(await moveStore(given), { file: `${path}.moved`, rows: null });
-  const store = await openPostgresStore({ url: given.to, maxQueued: 100, clock });
-  t.teardown(() => store.close());
-  t.same(await backlogOf(store), { pending: 1, dead: 0 });
-
   renameSync(`${path}.moved`, path);
   const again = await openSqliteStore({ path, maxQueued: 100, clock });
   await accept(again, message());
