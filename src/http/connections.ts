@@ -23,6 +23,8 @@ export interface ConnectionLimits {
  */
 const CUT_EVERY = 2;
 const OVERFLOW = 1.5;
+/** Milliseconds from its last answer for which a connection is in use. */
+const IN_USE = 1_000;
 
 /** Connections of one address, of one source, of admins, or all. */
 interface Group {
@@ -42,14 +44,15 @@ interface OpenConnection {
   /** The memory of requests that are not answered yet. */
   readonly holdings: Set<Holding>;
   unanswered: number;
-  isAnswered: boolean;
+  /** Milliseconds of the monotonic clock. */
+  answeredAt: number;
   owner: string | null;
 }
 
 interface Options {
   readonly limits: ConnectionLimits;
   readonly trustedProxies: readonly string[];
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'monotonic'>;
   readonly onRefused: (reason: CutReason) => void;
   readonly onClosed: (connection: OpenConnection) => void;
 }
@@ -72,11 +75,17 @@ export class OpenConnections {
     return this.bySocket.get(socket);
   }
 
+  /** True if a connection was answered lately, and sends one request at a time. */
+  isInUse(socket: Socket): boolean {
+    const { unanswered = 0, answeredAt = 0 } = this.of(socket) ?? {};
+    return unanswered === 1 && this.options.clock.monotonic() - answeredAt < IN_USE;
+  }
+
   add(socket: Socket): void {
     const { remoteAddress = '' } = socket;
     const connection: OpenConnection = {
       ...{ socket, address: networkOf(remoteAddress), isProxy: this.isProxy(remoteAddress) },
-      ...{ groups: new Set(), holdings: new Set(), unanswered: 0, isAnswered: false, owner: null },
+      ...{ groups: new Set(), holdings: new Set(), unanswered: 0, answeredAt: Number.NEGATIVE_INFINITY, owner: null },
     };
     this.bySocket.set(socket, connection);
     socket.once('close', () => this.closed(connection));
@@ -109,7 +118,7 @@ export class OpenConnections {
     response.once('close', () => {
       if (!this.bySocket.has(socket)) return;
       connection.unanswered -= 1;
-      connection.isAnswered = true;
+      connection.answeredAt = this.options.clock.monotonic();
       this.unanswered -= 1;
       this.touch(connection);
     });

@@ -44,10 +44,10 @@ export function defaultLimits(): EdgeLimits {
 }
 
 /**
- * Requests of connections that were not answered yet that are served per turn of the event loop. A crowd that connects at once
- * then holds up neither those that are connected already nor health checks.
+ * Requests that are served per turn of the event loop, of connections that are not in use. A crowd that sends at once then holds
+ * up neither clients that were served just before nor health checks.
  */
-const FIRST_REQUESTS = 4;
+const WAITING_REQUESTS = 4;
 const HEALTH = ['/healthz', '/readyz'];
 
 /** Answers of fewer bytes count as requests only. */
@@ -76,7 +76,7 @@ export interface ServerEdgeOptions {
 
 interface Parts extends Partial<ServerEdgeOptions> {
   readonly log: { warn(about: object, message: string): void };
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'monotonic'>;
   readonly trustedProxies: readonly string[];
 }
 
@@ -89,7 +89,7 @@ export class ServerEdge {
   private readonly memory: RequestMemory;
   /** Unanswered requests by client. A proxy's connection carries those of many. */
   private readonly requests = new Map<string, number>();
-  private readonly firstRequests: (() => void)[] = [];
+  private readonly waitingRequests: (() => void)[] = [];
 
   constructor({ log, clock, trustedProxies, limits, onRefused = () => {}, node = {} }: Parts) {
     this.limits = { ...defaultLimits(), ...limits };
@@ -110,12 +110,12 @@ export class ServerEdge {
     const guarded = (serve: RequestListener) => (request: IncomingMessage, response: ServerResponse) => {
       if (!this.connections.admits(request, response)) return;
       const start = () => serve(request, response as ServerResponse<IncomingMessage>);
-      if (this.connections.of(request.socket)?.isAnswered || HEALTH.includes(request.url ?? '')) return start();
-      if (this.firstRequests.length === 0) setImmediate(() => this.serveFirst());
+      if (this.connections.isInUse(request.socket) || HEALTH.includes(request.url ?? '')) return start();
+      if (this.waitingRequests.length === 0) setImmediate(() => this.serveWaiting());
       // Until then the rest of its body is not read, and takes no memory.
       const { socket } = request;
       socket.pause();
-      this.firstRequests.push(() => {
+      this.waitingRequests.push(() => {
         if (socket.destroyed) return;
         socket.resume();
         start();
@@ -127,9 +127,9 @@ export class ServerEdge {
     return server;
   }
 
-  private serveFirst(): void {
-    for (const start of this.firstRequests.splice(0, FIRST_REQUESTS)) start();
-    if (this.firstRequests.length > 0) setImmediate(() => this.serveFirst());
+  private serveWaiting(): void {
+    for (const start of this.waitingRequests.splice(0, WAITING_REQUESTS)) start();
+    if (this.waitingRequests.length > 0) setImmediate(() => this.serveWaiting());
   }
 
   /** Adds the hooks that count every request, before any other hook. */

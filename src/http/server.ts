@@ -35,7 +35,7 @@ export function createHttpServer(
   log: FastifyBaseLogger,
   { alive, ready }: HealthChecks,
   trustedProxies: readonly string[] = [],
-  clock: Pick<Clock, 'after'> = systemClock,
+  clock: Pick<Clock, 'after' | 'monotonic'> = systemClock,
   options: Partial<ServerEdgeOptions> = {},
 ): FastifyInstance {
   const edge = new ServerEdge({ log, clock, trustedProxies, ...options });

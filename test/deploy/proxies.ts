@@ -54,9 +54,9 @@ function nginx(folder: string, port: number, upstream: number): string[] {
   const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (each) => `${each}_temp_path ${folder}/${each};`,
   );
-  // Its workers would give up root's rights, and could not write to the folder.
+  // Debian's nginx.conf has a worker for each processor. They would give up root's rights, and could not write to the folder.
   const user = process.getuid?.() === 0 ? 'user root;' : '';
-  const main = `${user} daemon off; pid ${folder}/pid; error_log stderr crit; worker_rlimit_nofile 16384;
+  const main = `${user} daemon off; worker_processes auto; pid ${folder}/pid; error_log stderr crit; worker_rlimit_nofile 16384;
 events { worker_connections 8192; }
 http { access_log off; ${paths.join(' ')}
 ${site} }`;

@@ -105,26 +105,31 @@ t.test('cuts one connection at a time between a limit and the overflow', async (
   t.equal(refused.length, 3);
 });
 
-t.test('serves who is connected, and health checks, before a crowd of new connections', async (t) => {
-  const order: string[] = [];
-  const { answered, open } = await startServer(t, {
-    accept: async (source) => void order.push(source),
-    alive: () => void order.push('health'),
+for (const isAnswered of [false, true]) {
+  const who = isAnswered ? 'that were answered long ago' : 'that are new';
+  t.test(`serves who was served just before, and health checks, before a crowd of connections ${who}`, async (t) => {
+    const order: string[] = [];
+    const { answered, open, clock } = await startServer(t, {
+      accept: async (source) => void order.push(source),
+      alive: () => void order.push('health'),
+    });
+    const crowd: Socket[] = [];
+    while (crowd.length < 40) crowd.push(isAnswered ? (await answered(track('shop'))).socket : await open());
+    clock.advance(1_000);
+    const { socket: inUse } = await answered(track('other'));
+    const health = await open();
+    if (health.connecting) await once(health, 'connect');
+    const before = order.length;
+    const answers = [...crowd, health, inUse].map((socket) => once(socket, 'data'));
+    for (const socket of crowd) socket.write(track('shop'));
+    health.write(GET('/healthz'));
+    inUse.write(track('other'));
+    await Promise.all(answers);
+    t.equal(order.length - before, 42);
+    for (const who of ['other', 'health'])
+      t.ok(order.lastIndexOf(who) - before < 20, `${who} was number ${order.lastIndexOf(who) - before}`);
   });
-  const { socket: connected } = await answered(track('other'));
-  const crowd: Socket[] = [];
-  while (crowd.length < 40) crowd.push(await open());
-  const health = await open();
-  if (health.connecting) await once(health, 'connect');
-  const answers = [...crowd, health, connected].map((socket) => once(socket, 'data'));
-  for (const socket of crowd) socket.write(track('shop'));
-  health.write(GET('/healthz'));
-  connected.write(track('other'));
-  await Promise.all(answers);
-  t.equal(order.length, 43);
-  for (const who of ['other', 'health'])
-    t.ok(order.lastIndexOf(who) < 20, `${who} was number ${order.lastIndexOf(who)}`);
-});
+}
 
 t.test('reads no more of the bodies of a crowd than came with their heads', async (t) => {
   const edge = new ServerEdge({ log: { warn() {} }, clock: new ManualClock(), trustedProxies: [] });
