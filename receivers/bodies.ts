@@ -19,11 +19,11 @@ export interface Personas extends JsonObject {
   computation_key?: string;
   /** Rises with every change of the audience. One lower than already seen is late and stale. */
   sequence?: number;
-  reason?: Reason;
+  reason?: Reason | undefined;
   /** Only live changes have it. */
-  cause?: CauseOfChange;
+  cause?: CauseOfChange | undefined;
   /** The time of the change, in the form of `timestamp`. */
-  changedAt?: string;
+  changedAt?: string | undefined;
   /** True if a member has other columns, where the reason does not say so. */
   update?: boolean;
 }

@@ -12,25 +12,11 @@ export const systemClock: ReceiverClock = {
   },
 };
 
-/** Resolves to the outcome of `work`. After `ms` without one, calls `late` instead. */
+/** Resolves to the outcome of `work`. After `ms` without one, to that of `late`. */
 export function within<T>(clock: ReceiverClock, ms: number, work: PromiseLike<T>, late: () => T): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const cancel = clock.after(Math.max(0, ms), () => {
-      try {
-        resolve(late());
-      } catch (error) {
-        reject(error);
-      }
-    });
-    work.then(
-      (value) => {
-        cancel();
-        resolve(value);
-      },
-      (error) => {
-        cancel();
-        reject(error);
-      },
-    );
+  let cancel = () => {};
+  const timeout = new Promise<void>((resolve) => {
+    cancel = clock.after(ms, resolve);
   });
+  return Promise.race([work, timeout.then(late)]).finally(() => cancel());
 }

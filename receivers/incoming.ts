@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
-import type { Wait } from './core/deadlines.ts';
 
 /** One header of a Node request. Repeated headers are joined, so that they can't pass for one value. */
 export function headerOf(headers: IncomingHttpHeaders, name: string): string | undefined {
@@ -40,8 +39,8 @@ export function isHungUp(error: unknown): boolean {
   );
 }
 
-/** Calls back when a body takes too long. */
-export type ReadDeadline = (cut: () => void) => Wait;
+/** Calls back when a body takes too long. Returns a function that cancels. */
+export type ReadDeadline = (cut: () => void) => () => void;
 
 /** The reason that a stream will emit nothing more: its events are not repeated. */
 function unreadable(stream: Readable): Error | undefined {
@@ -64,7 +63,7 @@ export function readBody(stream: Readable, limit: number, deadline: ReadDeadline
     if (finished) return;
     finished = true;
     if (body === undefined) stream.off('data', onData);
-    wait.end();
+    cancel();
     done(error, body);
   }
   function onData(chunk: Buffer): void {
@@ -82,6 +81,6 @@ export function readBody(stream: Readable, limit: number, deadline: ReadDeadline
     // Every stream closes, so make no error needlessly: its stack costs more than the rest of the reading.
     if (!finished) finish(new HungUp(), undefined);
   }
-  const wait = deadline(() => finish(new TooSlow(), undefined));
+  const cancel = deadline(() => finish(new TooSlow(), undefined));
   stream.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
 }

@@ -122,7 +122,7 @@ async function collect(
   let size = 0;
   let late = false;
   const give = () => void reader.cancel().catch(() => {});
-  const wait = deadline(() => {
+  const cancel = deadline(() => {
     late = true;
     give();
   });
@@ -136,7 +136,7 @@ async function collect(
       parts.push(part.value);
     }
   } finally {
-    wait.end();
+    cancel();
   }
   if (late) throw new TooSlow();
   return joined(parts, size);

@@ -38,17 +38,14 @@ export function verify(
   const given = typeof header === 'object' ? header.join(', ') : header;
   const reason = headerFault(given);
   if (reason !== undefined) return { ok: false, reason };
-  return verifyWellFormed(
-    body,
-    given as string,
-    typeof secrets === 'string' || secrets instanceof KeyObject ? [secrets] : secrets,
-  );
+  const list = typeof secrets === 'string' || secrets instanceof KeyObject ? [secrets] : secrets;
+  const secret = matchingSecret(body, given as string, list);
+  return secret === -1 ? { ok: false, reason: 'signature_mismatch' } : { ok: true, secret };
 }
 
-/** Like {@link verify}, for a header that {@link headerFault} has passed. */
-export function verifyWellFormed(body: string | Uint8Array, header: string, secrets: readonly Secret[]): Verification {
-  const secret = secrets.findIndex((candidate) => isSame(sign(body, candidate), header));
-  return secret === -1 ? { ok: false, reason: 'signature_mismatch' } : { ok: true, secret };
+/** The index of the secret that fits a well-formed header, or -1. */
+export function matchingSecret(body: string | Uint8Array, header: string, secrets: readonly Secret[]): number {
+  return secrets.findIndex((candidate) => isSame(sign(body, candidate), header));
 }
 
 const blockBytes = 64;

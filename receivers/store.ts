@@ -154,17 +154,20 @@ export interface Inbox extends ReceiverStore {
 }
 
 /** The holder of a name, and its state before the hold. */
-class Hold<V> {
+interface Hold<V> {
   readonly holder: string;
   readonly until: number;
   readonly before: V | undefined;
-
-  constructor(holder: string, until: number, before: V | undefined) {
-    this.holder = holder;
-    this.until = until;
-    this.before = before;
-  }
 }
+
+type State<V extends number | boolean> = V | Hold<V> | undefined;
+
+const isHold = <V extends number | boolean>(state: State<V>): state is Hold<V> => typeof state === 'object';
+
+const known = <V extends number | boolean>(state: State<V>): V | undefined => (isHold(state) ? state.before : state);
+
+const isTaken = <V extends number | boolean>(state: State<V>, holder: string, now: number): boolean =>
+  isHold(state) && state.holder !== holder && state.until > now;
 
 /** States and holders by name. Expired holds do not count. Forgets the oldest beyond `max`. */
 class Memory<V extends number | boolean> {
@@ -176,19 +179,20 @@ class Memory<V extends number | boolean> {
     this.#max = max;
   }
 
-  get(name: string): V | Hold<V> | undefined {
+  get(name: string): State<V> {
     return this.#states.get(name);
   }
 
   /** Gives the name to a holder, replacing any other. A name taken again counts as the newest. */
-  take(name: string, state: V | Hold<V> | undefined, holder: string, now: number, lease: number): void {
+  take(name: string, state: State<V>, holder: string, until: number): void {
     if (state !== undefined) this.#states.delete(name);
-    this.#states.set(name, new Hold(holder, now + lease, known(state)));
+    this.#states.set(name, { holder, until, before: known(state) });
   }
 
-  isHeldBy(name: string, holder: string): boolean {
+  /** The hold of this holder. */
+  holdOf(name: string, holder: string): Hold<V> | undefined {
     const state = this.#states.get(name);
-    return state instanceof Hold && state.holder === holder;
+    return isHold(state) && state.holder === holder ? state : undefined;
   }
 
   /** Ends a hold with a new value. */
@@ -199,10 +203,9 @@ class Memory<V extends number | boolean> {
 
   /** Ends this holder's hold and restores the former value. */
   give(name: string, holder: string): void {
-    const state = this.#states.get(name);
-    if (!(state instanceof Hold) || state.holder !== holder) return;
-    if (state.before === undefined) this.#states.delete(name);
-    else this.#states.set(name, state.before);
+    const hold = this.holdOf(name, holder);
+    if (hold?.before !== undefined) this.#states.set(name, hold.before);
+    else if (hold !== undefined) this.#states.delete(name);
   }
 
   #forget(): void {
@@ -212,15 +215,10 @@ class Memory<V extends number | boolean> {
       const [name, state] = this.#oldest.next().value as [string, V | Hold<V>];
       this.#states.delete(name);
       // Held names are not forgotten: they would be begun twice.
-      if (state instanceof Hold) this.#states.set(name, state);
+      if (isHold(state)) this.#states.set(name, state);
     }
   }
 }
-
-const known = <V>(state: V | Hold<V> | undefined): V | undefined => (state instanceof Hold ? state.before : state);
-
-const isTaken = <V>(state: V | Hold<V> | undefined, holder: string, now: number): boolean =>
-  state instanceof Hold && state.holder !== holder && state.until > now;
 
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
@@ -238,8 +236,8 @@ export function memoryStore({ max = 100_000, lease = 60_000, now = Date.now }: M
   const sequences = new Memory<number>(max);
 
   const isOurs = ({ key, change, holder }: Opening) =>
-    (key === undefined || handled.isHeldBy(key, holder)) &&
-    (change === undefined || sequences.isHeldBy(change.name, holder));
+    (key === undefined || handled.holdOf(key, holder) !== undefined) &&
+    (change === undefined || sequences.holdOf(change.name, holder) !== undefined);
 
   function give({ key, change, holder }: Opening): void {
     if (key !== undefined) handled.give(key, holder);
@@ -258,28 +256,28 @@ export function memoryStore({ max = 100_000, lease = 60_000, now = Date.now }: M
         const last = known(state) ?? -1;
         if (change.sequence <= last) return change.sequence < last ? 'stale' : 'done';
         if (isTaken(state, holder, time)) return 'busy';
-        sequences.take(change.name, state, holder, time, lease);
+        sequences.take(change.name, state, holder, time + lease);
       }
-      if (key !== undefined) handled.take(key, request, holder, time, lease);
+      if (key !== undefined) handled.take(key, request, holder, time + lease);
       return 'new';
     },
     renew(opening) {
       if (!isOurs(opening)) return false;
       const { key, change, holder } = opening;
-      const time = now();
-      if (key !== undefined) handled.take(key, handled.get(key), holder, time, lease);
-      if (change !== undefined) sequences.take(change.name, sequences.get(change.name), holder, time, lease);
+      const until = now() + lease;
+      if (key !== undefined) handled.take(key, handled.get(key), holder, until);
+      if (change !== undefined) sequences.take(change.name, sequences.get(change.name), holder, until);
       return true;
     },
     done(opening) {
-      const { key, change } = opening;
-      if (!isOurs(opening)) {
-        give(opening);
-        return false;
+      const ours = isOurs(opening);
+      if (!ours) give(opening);
+      else {
+        const { key, change } = opening;
+        if (change !== undefined) sequences.set(change.name, change.sequence);
+        if (key !== undefined) handled.set(key, true);
       }
-      if (change !== undefined) sequences.set(change.name, change.sequence);
-      if (key !== undefined) handled.set(key, true);
-      return true;
+      return ours;
     },
     release: give,
   };

@@ -1,5 +1,5 @@
 import { later } from './breaks.ts';
-import { Timed } from './deadlines.ts';
+import { type Deadlines, Timed } from './deadlines.ts';
 import { type Asker, Job } from './job.ts';
 import { batched, type ItemRejection, unhandled as noHandler, type Reply } from './reply.ts';
 
@@ -15,13 +15,14 @@ export interface BatchParts {
   readonly size: number;
   /** Unfinished messages are rejected for retry at this time, in milliseconds since 1970. */
   readonly deadline: number;
+  readonly waits: Deadlines;
   now(): number;
   /** Handles a message. Returns its answer if that is available at once, else the job that will have it. */
   handle(index: number): Reply | Job;
   /** Called once all messages have their answers, or at the deadline. */
-  finished(reply: Reply, run: BatchRun): void;
+  answered(reply: Reply): void;
   /** Called instead if the run fails. */
-  failed(error: unknown, run: BatchRun): void;
+  failed(error: unknown): void;
 }
 
 /** Handles the messages of one request, a few at a time. */
@@ -53,7 +54,8 @@ export class BatchRun extends Timed implements Asker {
       }
     } catch (error) {
       this.#hasEnded = true;
-      this.#parts.failed(error, this);
+      this.#parts.waits.unwatch(this);
+      this.#parts.failed(error);
     }
   }
 
@@ -66,7 +68,7 @@ export class BatchRun extends Timed implements Asker {
   /** Begins nothing more. Asks the sender to retry unfinished messages. */
   expired(): void {
     this.#hasEnded = true;
-    this.#parts.finished(batchReply(this.#states), this);
+    this.#parts.answered(batchReply(this.#states));
     for (const state of this.#states) if (state instanceof Job) state.request.expire();
   }
 
@@ -82,7 +84,9 @@ export class BatchRun extends Timed implements Asker {
   #answer(index: number, reply: Reply): void {
     this.#states[index] = reply;
     this.#left -= 1;
-    if (this.#left === 0 && !this.#hasEnded) this.#parts.finished(batchReply(this.#states), this);
+    if (this.#left > 0 || this.#hasEnded) return;
+    this.#parts.waits.unwatch(this);
+    this.#parts.answered(batchReply(this.#states));
   }
 
   #isBreakDue(): boolean {

@@ -1,13 +1,7 @@
 import type { ReceiverClock } from '../options.ts';
 import { Linked, LinkedList } from './linked.ts';
 
-/** Something that has a deadline. */
-export interface Wait {
-  /** Cancels the deadline. */
-  end(): void;
-}
-
-/** An entry of {@link Deadlines}. */
+/** An entry of deadlines. */
 export abstract class Timed extends Linked {
   /** Milliseconds since 1970. */
   readonly at: number;
@@ -23,38 +17,24 @@ export abstract class Timed extends Linked {
   abstract expired(): void;
 }
 
-class DeadlineCallback extends Timed implements Wait {
+class Alarm extends Timed {
   readonly expired: () => void;
-  readonly #unwatch: (each: Timed) => boolean;
 
-  constructor(at: number, expired: () => void, unwatch: (each: Timed) => boolean) {
+  constructor(at: number, expired: () => void) {
     super(at);
     this.expired = expired;
-    this.#unwatch = unwatch;
-  }
-
-  end(): void {
-    this.#unwatch(this);
   }
 }
 
-const background = { background: true };
-
-/** Calls back for entries that are still open at their deadline. All share a timer: one per request would cost as much as its signature. */
-export interface Deadlines {
-  watch(each: Timed): void;
-  /** Removes an entry; false when it had expired before. */
-  unwatch(each: Timed): boolean;
-  /** @param at - milliseconds since 1970 */
-  add(at: number, expired: () => void): Wait;
-  /** Expires all open entries, and any added from now on. */
-  close(): void;
-}
+export type Deadlines = ReturnType<typeof createDeadlines>;
 
 /**
+ * Calls back for entries that are still open at their deadline. All share a timer: one per request would cost as much as
+ * its signature.
+ *
  * @param isShared - false if a timer ends with the request that set it: each entry then has its own
  */
-export function createDeadlines(clock: ReceiverClock, isShared = true): Deadlines {
+export function createDeadlines(clock: ReceiverClock, isShared = true) {
   const open = new LinkedList<Timed>();
   let armedFor = Number.POSITIVE_INFINITY;
   let disarm = () => {};
@@ -63,7 +43,7 @@ export function createDeadlines(clock: ReceiverClock, isShared = true): Deadline
   function arm(at: number): void {
     disarm();
     armedFor = at;
-    disarm = clock.after(Math.max(0, at - clock.now()), expire, background);
+    disarm = clock.after(Math.max(0, at - clock.now()), expire, { background: true });
   }
 
   function expire(): void {
@@ -89,6 +69,7 @@ export function createDeadlines(clock: ReceiverClock, isShared = true): Deadline
     if (unwatch(each)) each.expired();
   }
 
+  /** Removes an entry; false when it had expired before. */
   function unwatch(each: Timed): boolean {
     each.disarm?.();
     return open.delete(each);
@@ -97,12 +78,14 @@ export function createDeadlines(clock: ReceiverClock, isShared = true): Deadline
   return {
     watch,
     unwatch,
-    add(at, expired) {
-      const callback = new DeadlineCallback(at, expired, unwatch);
-      watch(callback);
-      return callback;
+    /** Calls back at this time, in milliseconds since 1970. Returns a function that cancels. */
+    add(at: number, expired: () => void): () => void {
+      const alarm = new Alarm(at, expired);
+      watch(alarm);
+      return () => void unwatch(alarm);
     },
-    close() {
+    /** Expires all open entries, and any added from now on. */
+    close(): void {
       closed = true;
       disarm();
       for (const each of [...open]) end(each);

@@ -1,16 +1,14 @@
 import { within } from '../clock.ts';
-import type { Log, ReceiverClock } from '../options.ts';
+import type { Log } from '../options.ts';
 import type { Parsed } from '../parse/messages.ts';
 import { parseMessage } from '../parse/parse.ts';
 import { deletedBy, type Inbox, type KeptRequest, type Opening, type StoredRequest } from '../store.ts';
-import type { Awaitable } from './after.ts';
 import { Breaks } from './breaks.ts';
-import type { HandlerLeases } from './leases.ts';
+import { Job } from './job.ts';
 import { keepOnce, otherKeysOf } from './other-keys.ts';
 import * as reply from './reply.ts';
-import type { ReportFailure } from './report.ts';
-import { OpenRequest, type VerifiedFields } from './request.ts';
-import type { Steps } from './steps.ts';
+import { OpenRequest, type RequestFields } from './request.ts';
+import { handle, type Work } from './work.ts';
 
 /** Milliseconds between the tries of a stored message. After the last one it is given up. */
 const WAITS = [1000, 5000, 30_000, 120_000, 600_000];
@@ -24,36 +22,19 @@ const CRASH_LIMIT = 3;
 /** Characters of the error kept with a request that was given up. */
 const REASON_LIMIT = 200;
 
-export interface InboxParts {
-  /** The receiver's name. It handles only requests stored for it. */
-  readonly name: string;
-  readonly store: Inbox;
-  readonly clock: ReceiverClock;
-  readonly drain: number;
-  /** Requests handled concurrently. */
-  readonly concurrency: number;
-  readonly report: ReportFailure;
-  readonly leases: HandlerLeases;
-  handle(parsed: Parsed, request: OpenRequest, log: Log): Awaitable<reply.Reply>;
-  changeOf: Steps['changeOf'];
-  scopeOf(sender: string): string;
-  /** The scope that a deletion notice of this scope deletes in. */
-  deletedScopeOf(scope: string): string;
-}
-
 /** A verified message on its way into the store. */
 export interface InboxArrival {
   readonly parsed: Parsed;
-  readonly verified: VerifiedFields;
+  readonly verified: RequestFields;
 }
 
 /** Stores messages, answers, and runs the handlers afterwards. Retries when they fail. */
 export class InboxWorker {
-  readonly #parts: InboxParts;
+  readonly #work: Work;
+  readonly #store: Inbox;
   readonly #owner: string;
   readonly #breaks: Breaks;
   readonly #working = new Map<string, Promise<void>>();
-  readonly #open = new Set<OpenRequest>();
   #log: Log | undefined;
   #owns = false;
   /** True while a suspect runs. It runs alone, so that no other request is blamed if the process ends. */
@@ -63,36 +44,33 @@ export class InboxWorker {
   #cancelLook = () => {};
   #closing = false;
 
-  constructor(parts: InboxParts) {
-    this.#parts = parts;
-    this.#owner = parts.leases.newHolder();
-    this.#breaks = new Breaks(parts.clock.now);
+  constructor(work: Work, store: Inbox) {
+    this.#work = work;
+    this.#store = store;
+    this.#owner = work.leases.newHolder();
+    this.#breaks = new Breaks(work.clock.now);
   }
 
-  /** Stores messages in one transaction. Returns an answer for each. Never fails. */
-  async accept(arrivals: readonly InboxArrival[], log: Log): Promise<reply.Reply[]> {
-    const { store, report, scopeOf } = this.#parts;
+  /**
+   * Stores messages in one transaction. Returns an answer for each. Never fails.
+   *
+   * @param scope - identifies the receiver and the sender
+   */
+  async accept(arrivals: readonly InboxArrival[], scope: string, log: Log): Promise<reply.Reply[]> {
+    const { report, scopeOf } = this.#work;
     const requests = new Map<InboxArrival, StoredRequest>();
     for (const each of arrivals) {
       const { parsed, verified } = each;
       if (!parsed.ok) continue;
-      const { rawBody: body, url, secret, sender } = verified;
-      const scope = scopeOf(sender);
+      const { rawBody: body, url, secret, others } = verified;
       const key = `${scope}|${verified.key ?? crypto.randomUUID()}`;
-      const user = 'userId' in parsed.message ? parsed.message.userId : undefined;
-      requests.set(each, {
-        key,
-        otherKeys: verified.others && otherKeysOf(verified.others, scopeOf),
-        body,
-        url,
-        secret,
-        scope,
-        user: typeof user === 'string' ? user : undefined,
-      });
+      const { userId } = parsed.message as { userId?: unknown };
+      const user = typeof userId === 'string' ? userId : undefined;
+      requests.set(each, { key, otherKeys: others && otherKeysOf(others, scopeOf), body, url, secret, scope, user });
     }
     let kept: reply.Reply[];
     try {
-      const news = requests.size > 0 ? await keepOnce(store, [...requests.values()]) : [];
+      const news = requests.size > 0 ? await keepOnce(this.#store, [...requests.values()]) : [];
       kept = news.map((isNew) => (isNew ? reply.stored : reply.duplicate));
     } catch (error) {
       report(error, { stage: 'store' }, log);
@@ -107,11 +85,12 @@ export class InboxWorker {
 
   /** Answers a body that is not a message, without storing it. */
   async #refuse({ parsed, verified }: InboxArrival, log: Log): Promise<reply.Reply> {
-    const { report, handle } = this.#parts;
+    const job = new Job(parsed, new OpenRequest(verified), log);
     try {
-      return await handle(parsed, new OpenRequest(verified), log);
+      await handle(this.#work, job);
+      return job.answer as reply.Reply;
     } catch (error) {
-      report(error, { stage: 'invalid' }, log);
+      this.#work.report(error, { stage: 'invalid' }, log);
       return reply.failed;
     }
   }
@@ -124,14 +103,13 @@ export class InboxWorker {
 
   /** Waits for running requests. The next process, or the next start, resumes the rest. */
   async close(): Promise<void> {
-    const { store, clock, drain, name } = this.#parts;
+    const { clock, drain, name } = this.#work;
     this.#closing = true;
     this.#cancelLook();
     await this.#looking;
     await within(clock, drain, Promise.all(this.#working.values()), () => []);
-    for (const request of this.#open) request.expire();
     // Running requests stay held until the lease ends.
-    if (this.#owns && this.#working.size === 0) await store.disown(this.#owner, name);
+    if (this.#owns && this.#working.size === 0) await this.#store.disown(this.#owner, name);
   }
 
   /** Looks for work, one look at a time. Calls during a look cause one more. */
@@ -142,7 +120,7 @@ export class InboxWorker {
   }
 
   async #lookOften(log: Log): Promise<void> {
-    const { clock, report } = this.#parts;
+    const { clock, report } = this.#work;
     this.#cancelLook();
     try {
       while (this.#lookAgain && !this.#closing) {
@@ -157,10 +135,10 @@ export class InboxWorker {
   }
 
   async #take(log: Log): Promise<void> {
-    const { store, concurrency, name } = this.#parts;
-    this.#owns = await store.own(this.#owner, name);
+    const { concurrency, name } = this.#work;
+    this.#owns = await this.#store.own(this.#owner, name);
     if (!this.#owns || this.#alone) return;
-    const due = await store.due(concurrency - this.#working.size, [...this.#working.keys()], name);
+    const due = await this.#store.due(concurrency - this.#working.size, [...this.#working.keys()], name);
     for (const request of due) {
       await this.#breaks.next();
       if (this.#closing) return;
@@ -174,9 +152,8 @@ export class InboxWorker {
   }
 
   #begin(request: KeptRequest, log: Log): void {
-    const { report } = this.#parts;
     const work = this.#try(request, log)
-      .catch((error) => report(error, { stage: 'store', late: true }, log))
+      .catch((error) => this.#work.report(error, { stage: 'store', late: true }, log))
       .then(() => {
         this.#working.delete(request.key);
         if (this.#working.size === 0) this.#alone = false;
@@ -186,7 +163,8 @@ export class InboxWorker {
   }
 
   async #try(kept: KeptRequest, log: Log): Promise<void> {
-    const { store, clock, report, handle, changeOf, leases, deletedScopeOf } = this.#parts;
+    const { clock, report, changeOf, leases, deletedScopeOf } = this.#work;
+    const store = this.#store;
     const { key, body, url, secret, scope, crashes } = kept;
     const parsed = parseMessage(body);
     const message = parsed.ok ? parsed.message : undefined;
@@ -205,26 +183,37 @@ export class InboxWorker {
     if (state !== 'new') return store.tryAgain(key, clock.now() + BUSY_WAIT);
     await this.#breaks.next();
     if (this.#closing) return store.release(opening);
-    this.#open.add(request);
     await store.tried(key);
     try {
-      const { status } = await leases.keep(request, (async () => handle(parsed, request, log))(), log);
-      if (status >= 500) throw new Error('the handler was given up');
+      await this.#handle(new Job(parsed, request, log));
       if (request.abandonment !== undefined) throw request.abandonment;
       await store.done(opening);
     } catch (error) {
       await store.release(opening);
       await this.#failed(kept, error);
       report(error, { stage: 'handler', late: true, gaveUp: this.#isLast(kept), message, request }, log);
+    }
+  }
+
+  /** Runs the handlers. Fails if they fail, or are given up. */
+  async #handle(job: Job): Promise<void> {
+    const { leases } = this.#work;
+    leases.open.add(job);
+    try {
+      await new Promise<unknown>((resolve, reject) => {
+        leases.hold(job, () => reject(new Error('the handler was given up')));
+        resolve(handle(this.#work, job));
+      });
     } finally {
-      this.#open.delete(request);
+      leases.end(job);
+      leases.open.delete(job);
+      job.end(job.answer ?? reply.failed);
     }
   }
 
   /** Ends a request without handling it, because the change or a newer one was handled. */
   async #pass(opening: Opening): Promise<void> {
-    const { store } = this.#parts;
-    if ((await store.begin(opening)) === 'new') await store.done(opening);
+    if ((await this.#store.begin(opening)) === 'new') await this.#store.done(opening);
   }
 
   #isLast({ tries }: KeptRequest): boolean {
@@ -232,10 +221,9 @@ export class InboxWorker {
   }
 
   async #failed(request: KeptRequest, error: unknown): Promise<void> {
-    const { store, clock } = this.#parts;
     const { key, tries } = request;
-    if (this.#isLast(request)) await store.giveUp(key, reasonOf(error));
-    else await store.tryAgain(key, clock.now() + (WAITS[tries] as number));
+    if (this.#isLast(request)) await this.#store.giveUp(key, reasonOf(error));
+    else await this.#store.tryAgain(key, this.#work.clock.now() + (WAITS[tries] as number));
   }
 }
 

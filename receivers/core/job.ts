@@ -2,7 +2,7 @@ import type { Log } from '../options.ts';
 import { bytesOf } from '../parse/bytes.ts';
 import type { Parsed } from '../parse/messages.ts';
 import { type Deadlines, Timed } from './deadlines.ts';
-import { HeldRequest } from './leases.ts';
+import { Linked } from './linked.ts';
 import * as reply from './reply.ts';
 import { OpenRequest } from './request.ts';
 
@@ -17,20 +17,29 @@ const noRequest = new OpenRequest({ rawBody: bytesOf(''), url: '', key: undefine
 const noMessage: Parsed = { ok: false, reason: 'empty_body', detail: 'it was answered' };
 
 /** A message that is being handled or waiting for its turn. */
-export class Job extends HeldRequest {
+export class Job extends Linked {
   parsed: Parsed;
+  request: OpenRequest;
+  readonly log: Log;
   /** The answer to give, once it is known. */
   answer: reply.Reply | undefined;
   /** The next change of the same name. */
   next: Job | undefined;
+  /** Start of an asynchronous handler, in milliseconds since 1970. */
+  since: number | undefined;
+  givenUp: ((job: Job) => void) | undefined;
+  isGivenUp = false;
+  hasEnded = false;
   #asker: Asker | undefined;
   #index = 0;
   /** Askers for repetitions of the message that arrived while it was handled. */
   #others: { readonly asker: Asker; readonly index: number }[] | undefined;
 
   constructor(parsed: Parsed, request: OpenRequest, log: Log) {
-    super(request, log);
+    super();
     this.parsed = parsed;
+    this.request = request;
+    this.log = log;
   }
 
   ask(asker: Asker, index: number): void {

@@ -9,10 +9,6 @@ export class LinkedList<T extends Linked> {
   #first: T | undefined;
   #last: T | undefined;
 
-  get isEmpty(): boolean {
-    return this.#first === undefined;
-  }
-
   add(entry: T): void {
     entry.before = this.#last;
     if (this.#last === undefined) this.#first = entry;

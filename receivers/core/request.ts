@@ -3,18 +3,19 @@ import type { Batch } from '../parse/envelope.ts';
 import type { Opening } from '../store.ts';
 import type { SenderKey } from '../verify/verifier.ts';
 
+/** A verified message on its way to the handlers. */
 export interface RequestFields {
   /** The bytes of the message. */
   readonly rawBody: Buffer;
   readonly url: string;
   readonly key: string | undefined;
   readonly secret: number | undefined;
-}
-
-/** A verified request on its way to the handlers. */
-export interface VerifiedFields extends RequestFields {
   /** The keys that copies of it would have without some of its signatures. */
   readonly others?: readonly SenderKey[] | undefined;
+}
+
+/** A verified request. */
+export interface VerifiedFields extends RequestFields {
   /** Identifies the secret that matched; empty if no secret is set. */
   readonly sender: string;
   /** Time of the request's arrival, by the receiver's clock. */
@@ -22,15 +23,19 @@ export interface VerifiedFields extends RequestFields {
 }
 
 /** One message of a batch, verified by the batch's signature. */
-export class BatchItem implements VerifiedFields {
+export class BatchItem implements RequestFields {
+  readonly url: string;
   readonly key: string | undefined;
+  readonly secret: number | undefined;
   readonly #request: VerifiedFields;
   readonly #batch: Batch;
   readonly #index: number;
 
   /** @param request - the request of the whole batch */
   constructor(request: VerifiedFields, batch: Batch, index: number) {
+    this.url = request.url;
     this.key = batch.keys[index];
+    this.secret = request.secret;
     this.#request = request;
     this.#batch = batch;
     this.#index = index;
@@ -47,49 +52,27 @@ export class BatchItem implements VerifiedFields {
   get rawBody(): Buffer {
     return this.#batch.bytes(this.#index);
   }
-
-  get url(): string {
-    return this.#request.url;
-  }
-
-  get secret(): number | undefined {
-    return this.#request.secret;
-  }
-
-  get sender(): string {
-    return this.#request.sender;
-  }
-
-  get since(): number {
-    return this.#request.since;
-  }
 }
 
 /** A request being handled. Its AbortSignal is made only for handlers that read it. */
 export class OpenRequest implements ReceivedRequest {
+  readonly url: string;
+  readonly key: string | undefined;
+  readonly secret: number | undefined;
   isExpired = false;
   opening: Opening | undefined;
   readonly #fields: RequestFields;
   #controller: AbortController | undefined;
 
   constructor(fields: RequestFields) {
+    this.url = fields.url;
+    this.key = fields.key;
+    this.secret = fields.secret;
     this.#fields = fields;
   }
 
   get rawBody(): Buffer {
     return this.#fields.rawBody;
-  }
-
-  get url(): string {
-    return this.#fields.url;
-  }
-
-  get key(): string | undefined {
-    return this.#fields.key;
-  }
-
-  get secret(): number | undefined {
-    return this.#fields.secret;
   }
 
   get signal(): AbortSignal {

@@ -20,11 +20,9 @@ export interface HandlerStep {
   readonly answer: reply.Reply;
 }
 
-/** Finds the step of a message; `known` is true if its kind is one of the seven. */
-export type StepOf = (message: Message | UnknownMessage, known: boolean, log: Log) => HandlerStep;
-
 export interface Steps {
-  readonly stepOf: StepOf;
+  /** Finds the step of a message; `known` is true if its kind is one of the seven. */
+  stepOf(message: Message | UnknownMessage, known: boolean, log: Log): HandlerStep;
   /** The change that a call contains, in the scope of a receiver and a sender. */
   changeOf(parsed: Parsed, scope: string): Change | undefined;
 }
@@ -68,28 +66,24 @@ export function createSteps(on: Handlers, takesTests: boolean): Steps {
   const left: HandlerStep = { call: (message, request) => on.unhandled?.(message, request), answer: reply.unhandled };
   const unnamed: HandlerStep = first ? { call: first, answer: reply.handled } : left;
 
-  const changing = (handler: Handler<ComputedBody>, answer?: reply.Reply): HandlerStep => ({
-    ...handling((message, request) => {
-      const call: IdentifyBody | TrackBody = message;
-      return handler(changeIn(call, computedOf(call) as ComputedCalls), request);
-    }),
-    ...(answer && { answer }),
-  });
-  const keptAway = changing((message, request) => on.keptAway?.(message, request), reply.keptAway);
-  const audienceSteps = ({ entered, exited, changed, only }: AudienceHandlers): ComputedSteps => ({
-    entered: changing(entered ?? nothing),
-    exited: changing(exited ?? nothing),
-    changed: changing(changed ?? nothing),
-    only,
-  });
-  const traitSteps = ({ changed = nothing, gone = nothing, only }: TraitHandlers): ComputedSteps => {
-    const value = changing(changed);
-    return { entered: value, exited: changing(gone), changed: value, only };
-  };
+  const changing = (handler: Handler<ComputedBody>): HandlerStep =>
+    handling((message: IdentifyBody | TrackBody, request) =>
+      handler(changeIn(message, computedOf(message) as ComputedCalls), request),
+    );
+  const keptAway = { ...changing((message, request) => on.keptAway?.(message, request)), answer: reply.keptAway };
+  /** The steps of an audience, or of a trait, whose first value is a change too. */
+  const computedSteps = (
+    { entered = nothing, changed = nothing, exited = nothing }: AudienceHandlers,
+    only: ComputedSteps['only'],
+  ): ComputedSteps => ({ entered: changing(entered), changed: changing(changed), exited: changing(exited), only });
 
   // Keys are foreign text, so they are not looked up in an object.
-  const audiences = mapped(on.audience, audienceSteps);
-  const traits = mapped(on.trait, traitSteps);
+  const named = {
+    audience: mapped(on.audience, (each: AudienceHandlers) => computedSteps(each, each.only)),
+    trait: mapped(on.trait, ({ changed = nothing, gone = nothing, only }: TraitHandlers) =>
+      computedSteps({ entered: changed, changed, exited: gone }, only),
+    ),
+  };
   const events = mapped(typeof on.track === 'object' ? on.track : undefined, handling);
   const ofKind = new Map<string, HandlerStep>();
   for (const kind of kinds) {
@@ -98,10 +92,7 @@ export function createSteps(on: Handlers, takesTests: boolean): Steps {
   }
 
   /** The steps of this audience or trait, or of all (`*`); undefined if `identify` or `track` handles it. */
-  function stepsFor({ kind, key }: ComputedCalls): ComputedSteps | undefined {
-    const named = kind === 'audience' ? audiences : traits;
-    return named.get(key) ?? named.get('*');
-  }
+  const stepsFor = ({ kind, key }: ComputedCalls) => named[kind].get(key) ?? named[kind].get('*');
 
   function computedStep(computed: ComputedCalls, message: IdentifyBody | TrackBody): HandlerStep | undefined {
     const steps = stepsFor(computed);
@@ -116,26 +107,24 @@ export function createSteps(on: Handlers, takesTests: boolean): Steps {
 
   /** Logs a change that no handler takes although handlers name other keys: one may be misspelt, or renamed at the sender. */
   function noteMissed({ kind, key }: ComputedCalls, log: Log): void {
-    const named = kind === 'audience' ? audiences : traits;
     const name = `${kind} ${key}`;
-    if (named.size === 0 || missed.has(name) || missed.size >= MISSED_LIMIT) return;
+    if (named[kind].size === 0 || missed.has(name) || missed.size >= MISSED_LIMIT) return;
     missed.add(name);
-    log.warn({ [kind]: key, handled: [...named.keys()] }, `webhook unhandled: on.${kind} does not name this key`);
+    log.warn({ [kind]: key, handled: [...named[kind].keys()] }, `webhook unhandled: on.${kind} does not name this key`);
   }
 
-  const stepOf: StepOf = (message, known, log) => {
-    if (!takesTests && isTest(message)) return untried;
-    if (!known) return left;
-    const computed = computedOf(message);
-    const special = computed && computedStep(computed, message as IdentifyBody | TrackBody);
-    if (special !== undefined) return special;
-    const step =
-      (message.type === 'track' && eventStep(message as TrackBody)) || (ofKind.get(message.type) as HandlerStep);
-    if (computed !== undefined && step === left && on.unhandled === undefined) noteMissed(computed, log);
-    return step;
-  };
   return {
-    stepOf,
+    stepOf(message, known, log) {
+      if (!takesTests && isTest(message)) return untried;
+      if (!known) return left;
+      const computed = computedOf(message);
+      const special = computed && computedStep(computed, message as IdentifyBody | TrackBody);
+      if (special !== undefined) return special;
+      const ofEvent = message.type === 'track' ? eventStep(message as TrackBody) : undefined;
+      const step = ofEvent ?? (ofKind.get(message.type) as HandlerStep);
+      if (computed !== undefined && step === left && on.unhandled === undefined) noteMissed(computed, log);
+      return step;
+    },
     changeOf(parsed, scope) {
       const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
       return computed && changeOf(computed, scope, stepsFor(computed) !== undefined);

@@ -43,46 +43,7 @@ export function parseEnvelope(value: Envelope, bytes: Buffer): { ok: true; batch
   const head = headOf(value, items.length);
   return typeof head === 'string'
     ? fault('invalid_batch', head)
-    : { ok: true, batch: new WholeBatch(head, items, bytes) };
-}
-
-function wholeOf(bytes: Buffer): Batch | undefined {
-  try {
-    const parsed = parseEnvelope(parseJson(textOf(bytes)) as Envelope, bytes);
-    return parsed.ok ? parsed.batch : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Parses a valid batch again, to write its messages again as they were. */
-const itemsOf = (bytes: Buffer): readonly unknown[] => JSON.parse(textOf(bytes)).batch;
-
-class WholeBatch implements Batch {
-  readonly keys: readonly string[];
-  readonly sentAt: number;
-  readonly #items: unknown[];
-  readonly #bytes: Buffer;
-  #untouched: readonly unknown[] | undefined;
-
-  constructor({ keys, sentAt }: Pick<Batch, 'keys' | 'sentAt'>, items: unknown[], bytes: Buffer) {
-    this.keys = keys;
-    this.sentAt = sentAt;
-    this.#items = items;
-    this.#bytes = bytes;
-  }
-
-  message(index: number): Parsed {
-    const item = this.#items[index];
-    // Released once it is handed out. Otherwise collecting garbage would cost as much as checking the messages.
-    this.#items[index] = undefined;
-    return parseValue(item);
-  }
-
-  bytes(index: number): Buffer {
-    this.#untouched ??= itemsOf(this.#bytes);
-    return bytesOf(JSON.stringify(this.#untouched[index]));
-  }
+    : { ok: true, batch: new ParsedBatch(head, bytes, [], items) };
 }
 
 const START = '{"batch":[';
@@ -115,41 +76,64 @@ export function splitEnvelope(bytes: Buffer): Batch | undefined {
   // If a name occurs twice, the later one counts.
   if (isEnvelope(rest) || 'type' in (rest as object) || ends.length > BATCH_LIMIT) return undefined;
   const head = headOf(rest as object, ends.length);
-  return typeof head === 'string' ? undefined : new SplitBatch(head, ends, bytes);
+  return typeof head === 'string' ? undefined : new ParsedBatch(head, bytes, ends);
 }
 
-class SplitBatch implements Batch {
+class ParsedBatch implements Batch {
   readonly keys: readonly string[];
   readonly sentAt: number;
-  readonly #ends: readonly number[];
   readonly #bytes: Buffer;
-  /** Replaces the pieces once one of them turns out not to be a message. */
-  #whole: Batch | undefined;
+  /** The end of each message in the bytes. */
+  readonly #ends: readonly number[];
+  /** Messages parsed together: always, or once a piece turns out not to be a message. */
+  #items: unknown[] | undefined;
+  #untouched: readonly unknown[] | undefined;
 
-  constructor({ keys, sentAt }: Pick<Batch, 'keys' | 'sentAt'>, ends: readonly number[], bytes: Buffer) {
+  constructor(
+    { keys, sentAt }: Pick<Batch, 'keys' | 'sentAt'>,
+    bytes: Buffer,
+    ends: readonly number[],
+    items?: unknown[],
+  ) {
     this.keys = keys;
     this.sentAt = sentAt;
-    this.#ends = ends;
     this.#bytes = bytes;
+    this.#ends = ends;
+    this.#items = items;
   }
 
   message(index: number): Parsed {
-    if (this.#whole !== undefined) return this.#whole.message(index);
-    let value: unknown;
-    try {
-      value = parseJson(this.#bytes.toString('utf8', this.#startOf(index), this.#ends[index]));
-    } catch (error) {
-      this.#whole = wholeOf(this.#bytes);
-      return this.#whole?.message(index) ?? fault('invalid_json', String(error));
+    if (this.#items === undefined) {
+      try {
+        return parseValue(parseJson(this.#bytes.toString('utf8', this.#startOf(index), this.#ends[index])));
+      } catch (error) {
+        this.#items = itemsOf(this.#bytes, this.keys.length, parseJson);
+        if (this.#items === undefined) return fault('invalid_json', String(error));
+      }
     }
-    return parseValue(value);
+    const item = this.#items[index];
+    // Released once it is handed out. Otherwise collecting garbage would cost as much as checking the messages.
+    this.#items[index] = undefined;
+    return parseValue(item);
   }
 
   bytes(index: number): Buffer {
-    return this.#whole?.bytes(index) ?? this.#bytes.subarray(this.#startOf(index), this.#ends[index]);
+    if (this.#items === undefined) return this.#bytes.subarray(this.#startOf(index), this.#ends[index]);
+    // Parsed again, to write each message as it was.
+    this.#untouched ??= itemsOf(this.#bytes, this.keys.length, JSON.parse);
+    return bytesOf(JSON.stringify(this.#untouched?.[index]));
   }
 
   #startOf(index: number): number {
     return index === 0 ? START.length : (this.#ends[index - 1] as number) + 1;
+  }
+}
+
+function itemsOf(bytes: Buffer, size: number, parse: (text: string) => unknown): unknown[] | undefined {
+  try {
+    const { batch } = parse(textOf(bytes)) as Envelope;
+    return Array.isArray(batch) && batch.length === size ? batch : undefined;
+  } catch {
+    return undefined;
   }
 }

@@ -1,17 +1,11 @@
 import * as z from 'zod';
 import {
-  type AliasBody,
-  type CauseOfChange,
   type Context,
-  type DeleteBody,
-  type GroupBody,
   type IdentifyBody,
   type JsonObject,
   type Kind,
   kinds,
-  type PageBody,
-  type Reason,
-  type ScreenBody,
+  type Personas,
   type TrackBody,
   type WebhookBody,
   webhookBody,
@@ -29,15 +23,7 @@ export interface AliasMessage {
 }
 
 /** The message that a handler receives, by kind. */
-export interface MessageOf {
-  identify: IdentifyBody;
-  track: TrackBody;
-  page: PageBody;
-  screen: ScreenBody;
-  group: GroupBody;
-  alias: AliasMessage;
-  delete: DeleteBody;
-}
+export type MessageOf = { [K in Kind]: K extends 'alias' ? AliasMessage : Extract<WebhookBody, { type: K }> };
 
 /** A verified and parsed message of any of the seven kinds. */
 export type Message = MessageOf[Kind];
@@ -71,7 +57,7 @@ export function parseJson(text: string): unknown {
 
 function fromWire(body: WebhookBody): Message {
   if (body.type !== 'alias') return body;
-  const { version, timestamp, context } = body satisfies AliasBody;
+  const { version, timestamp, context } = body;
   return { type: 'alias', version, previousId: body['Previous ID'], userId: body['User ID'], timestamp, context };
 }
 
@@ -120,14 +106,11 @@ export function computedOf(message: Message | UnknownMessage): ComputedCalls | u
 }
 
 /** A change of an audience or computed trait, the same from an identify and from an event. */
-export interface ComputedBody<Columns = JsonObject> extends Omit<IdentifyBody, 'type'> {
+export interface ComputedBody<Columns = JsonObject>
+  extends Omit<IdentifyBody, 'type'>,
+    Pick<Personas, 'reason' | 'cause' | 'changedAt'> {
   type: 'identify' | 'track';
   userId: string;
-  reason?: Reason | undefined;
-  /** Only live changes have it. */
-  cause?: CauseOfChange | undefined;
-  /** The time of the change, in the form of `timestamp`. */
-  changedAt?: string | undefined;
   /** The columns of an audience that came with the change. */
   columns: Columns;
 }

@@ -52,33 +52,33 @@ const withText = (text: string) => `${track().slice(0, -1)},"text":${text}}`;
 
 type Body = () => string | Buffer;
 
-const sends = (
+type Statuses = readonly number[];
+
+const answers = (
   name: string,
-  expected: readonly number[],
-  body: Body,
-  options: SendOptions = {},
-  must?: readonly number[],
+  expected: Statuses,
+  must: Statuses | undefined,
+  run: (sender: Sender, target: Target) => Promise<Sent | Sent[]>,
 ): ConformanceCase => ({
   name,
   expected,
   must,
-  run: async (sender) => [(await sender.send(body(), options)).status],
+  run: async (sender, target) => [await run(sender, target)].flat().map(({ status }) => status),
 });
+
+const sends = (name: string, expected: Statuses, body: Body, options: SendOptions = {}, must?: Statuses) =>
+  answers(name, expected, must, (sender) => sender.send(body(), options));
 
 /** A case whose signature header is derived from the right one. */
 const header = (
   name: string,
   forge: (signature: string, body: string, secret: Secret) => string | string[] | undefined,
-  must?: readonly number[],
-): ConformanceCase => ({
-  name: `signature: ${name}`,
-  expected: [401],
-  must,
-  async run(sender: Sender, { secret }: Target) {
+  must?: Statuses,
+) =>
+  answers(`signature: ${name}`, [401], must, (sender, { secret }) => {
     const body = track();
-    return [(await sender.send(body, { headers: { 'x-signature': forge(sign(body, secret), body, secret) } })).status];
-  },
-});
+    return sender.send(body, { headers: { 'x-signature': forge(sign(body, secret), body, secret) } });
+  });
 
 const valid = (name: string, body: Body): ConformanceCase => sends(`valid ${name}`, success, body, {}, success);
 
@@ -98,15 +98,11 @@ const signatureCases: ConformanceCase[] = [
   header('prefix sha1=', (signature) => `sha1=${signature}`),
   header('trailing junk', (signature) => `${signature};`),
   header('sent twice', (signature) => [signature, signature]),
-  {
-    name: 'signature: of the body parsed and stringified again',
-    expected: [401],
-    async run(sender, { secret }) {
-      const body = track();
-      const headers = { 'x-signature': sign(body, secret) };
-      return [(await sender.send(JSON.stringify(JSON.parse(body), null, 1), { headers })).status];
-    },
-  },
+  answers('signature: of the body parsed and stringified again', [401], undefined, (sender, { secret }) => {
+    const body = track();
+    const headers = { 'x-signature': sign(body, secret) };
+    return sender.send(JSON.stringify(JSON.parse(body), null, 1), { headers });
+  }),
   sends(
     'unsigned, without body and content-type',
     [401],
@@ -114,23 +110,14 @@ const signatureCases: ConformanceCase[] = [
     { headers: { 'x-signature': undefined, 'content-type': undefined } },
     refusal,
   ),
-  {
-    name: 'one bit flipped on the way',
-    expected: [401],
-    must: refusal,
-    run: async (sender) => [(await sender.corrupt(track())).status],
-  },
+  answers('one bit flipped on the way', [401], refusal, (sender) => sender.corrupt(track())),
 ];
 
-const inPieces = (name: string, options: SendOptions, must?: readonly number[]): ConformanceCase => ({
-  name,
-  expected: success,
-  must,
-  async run(sender) {
+const inPieces = (name: string, options: SendOptions, must?: Statuses) =>
+  answers(name, success, must, (sender) => {
     const bytes = Buffer.from(withText('"🎉"'));
-    return [(await sender.send(bytes, { pieces: [bytes.indexOf(0xf0) + 1, 1], delay: 5, ...options })).status];
-  },
-});
+    return sender.send(bytes, { pieces: [bytes.indexOf(0xf0) + 1, 1], delay: 5, ...options });
+  });
 
 const bodyCases: ConformanceCase[] = [
   sends('body: empty', [400], () => ''),
@@ -159,108 +146,68 @@ const requestCases: ConformanceCase[] = [
     headers: { 'content-type': 'application/json; charset=utf-8' },
   }),
   sends('content-encoding: gzip', [415], track, { headers: { 'content-encoding': 'gzip' } }),
-  {
-    name: 'too large, told before the body is read',
-    expected: [413],
-    async run(sender) {
-      const headers = { 'content-length': String(2 ** 30) };
-      const bytes = Buffer.from(track());
-      return [(await sender.send(bytes, { headers, pieces: [bytes.length], unfinished: true })).status];
-    },
-  },
-  {
-    name: 'the same bytes twice',
-    expected: success,
-    must: success,
-    run: async (sender) => (await sender.repeat(webhook('track'), 2)).map(({ status }) => status),
-  },
-  {
-    name: 'the same bytes three times at once',
-    expected: success,
-    must: successOrLater,
-    run: async (sender) => (await sender.together(webhook('track'), 3)).map(({ status }) => status),
-  },
-  {
-    name: 'a good request after one that was cut off',
-    expected: success,
-    must: success,
-    async run(sender) {
-      const body = track();
-      await sender.cutOff(body);
-      return [(await sender.send(body)).status];
-    },
-  },
+  answers('too large, told before the body is read', [413], undefined, (sender) => {
+    const headers = { 'content-length': String(2 ** 30) };
+    const bytes = Buffer.from(track());
+    return sender.send(bytes, { headers, pieces: [bytes.length], unfinished: true });
+  }),
+  answers('the same bytes twice', success, success, (sender) => sender.repeat(webhook('track'), 2)),
+  answers('the same bytes three times at once', success, successOrLater, (sender) =>
+    sender.together(webhook('track'), 3),
+  ),
+  answers('a good request after one that was cut off', success, success, async (sender) => {
+    const body = track();
+    await sender.cutOff(body);
+    return sender.send(body);
+  }),
 ];
 
 const DAY = 24 * 60 * 60 * 1000;
 
+const byStandard = (name: string, run: (sender: Sender, target: Target) => Promise<Sent | Sent[]>) =>
+  answers(`standard: ${name}`, success, success, (_, target) =>
+    run(createSender({ ...target, signing: 'standard' }), target),
+  );
+
 /** A case signed by the standard, with one header derived from the right one. */
-const standardHeader = (
-  name: string,
-  header: string,
-  forge: (value: string) => string | undefined,
-): ConformanceCase => ({
-  name: `standard: ${name}`,
-  expected: [401],
-  must: refusal,
-  async run(_, { url, secret }) {
+const standardHeader = (name: string, header: string, forge: (value: string) => string | undefined) => ({
+  ...byStandard(name, (sender, { secret }) => {
     const body = track();
     const right = signStandard(body, secret, { id: 'msg-1', at: Date.now() });
     const given = { ...right, [header]: forge(right[header as keyof typeof right]) };
-    const sender = createSender({ url, secret, signing: 'standard' });
-    return [(await sender.send(body, { headers: { 'x-signature': undefined, ...given } })).status];
-  },
+    return sender.send(body, { headers: { 'x-signature': undefined, ...given } });
+  }),
+  expected: [401],
+  must: refusal,
 });
 
 const standardCases: ConformanceCase[] = [
-  {
-    name: 'standard: valid',
-    expected: success,
-    must: success,
-    run: async (_, target) => [(await createSender({ ...target, signing: 'standard' }).send(track())).status],
-  },
+  byStandard('valid', (sender) => sender.send(track())),
   standardHeader('signature missing', 'webhook-signature', () => undefined),
   standardHeader('signature of another body', 'webhook-signature', (value) => value.replace(/.{4}=$/, 'AAAA=')),
   standardHeader('another id', 'webhook-id', () => 'msg-2'),
   standardHeader('another time', 'webhook-timestamp', (value) => String(Number(value) - 1)),
   standardHeader('time that is none', 'webhook-timestamp', () => 'now'),
   standardHeader('another version only', 'webhook-signature', (value) => value.replace('v1,', 'v9,')),
-  {
-    name: 'standard: several signatures, the last of which is right',
-    expected: success,
-    must: success,
-    async run(_, { url, secret }) {
-      const body = track();
-      const headers = signStandard(body, ['another secret', secret], {
-        id: `msg-${crypto.randomUUID()}`,
-        at: Date.now(),
-      });
-      return [
-        (await createSender({ url, secret, signing: 'standard' }).send(body, { headers: { ...headers } })).status,
-      ];
-    },
-  },
-  {
-    name: 'standard: sent twice with another time, as a retry is',
-    expected: success,
-    must: success,
-    async run(_, target) {
-      const sender = createSender({ ...target, signing: 'standard' });
-      const body = track();
-      const id = `msg-${crypto.randomUUID()}`;
-      const first = await sender.send(body, { id });
-      return [first.status, (await sender.send(body, { id, at: Date.now() + 1_000 })).status];
-    },
-  },
+  byStandard('several signatures, the last of which is right', (sender, { secret }) => {
+    const body = track();
+    const given = { id: `msg-${crypto.randomUUID()}`, at: Date.now() };
+    return sender.send(body, { headers: { ...signStandard(body, ['another secret', secret], given) } });
+  }),
+  byStandard('sent twice with another time, as a retry is', async (sender) => {
+    const body = track();
+    const id = `msg-${crypto.randomUUID()}`;
+    return [await sender.send(body, { id }), await sender.send(body, { id, at: Date.now() + 1_000 })];
+  }),
 ];
 
 const agedCases: ConformanceCase[] = [-DAY, DAY].map((age) => ({
-  name: `standard: signed ${age < 0 ? 'a day ago' : 'a day ahead'}`,
+  ...byStandard(`signed ${age < 0 ? 'a day ago' : 'a day ahead'}`, (sender) =>
+    sender.send(track(), { at: Date.now() + age }),
+  ),
   // Receivers may accept any age.
   expected: [...success, 401],
-  run: async (_, target) => [
-    (await createSender({ ...target, signing: 'standard' }).send(track(), { at: Date.now() + age })).status,
-  ],
+  must: undefined,
 }));
 
 interface Rejected {
@@ -277,70 +224,49 @@ function rejectedBy({ type, body }: Sent): readonly Rejected[] {
 const listed = (rejected: readonly Rejected[]) =>
   rejected.map(({ index, retry = true }) => `${index}${retry ? ' again' : ''}`).join(', ');
 
-async function answersTo(sender: Sender, bodies: readonly unknown[], expected: string): Promise<number[]> {
+async function answersTo(sender: Sender, bodies: readonly unknown[], expected: string): Promise<Sent> {
   const sent = await sender.batch(bodies);
   const rejected = listed(rejectedBy(sent));
   if (rejected !== expected) throw new Error(`rejected "${rejected}" instead of "${expected}"`);
-  return [sent.status];
+  return sent;
 }
 
 /** Retries rejected messages until all are accepted: a receiver may handle a part before its deadline and the rest later. */
-async function takesAll(sender: Sender, bodies: readonly unknown[]): Promise<number[]> {
-  const statuses: number[] = [];
+async function takesAll(sender: Sender, bodies: readonly unknown[]): Promise<Sent[]> {
+  const answers: Sent[] = [];
   for (let left = bodies.map((body) => ({ body, key: `key-${crypto.randomUUID()}` })); left.length > 0; ) {
     const sent = await sender.batch(
       left.map(({ body }) => body),
       { keys: left.map(({ key }) => key) },
     );
-    statuses.push(sent.status);
+    answers.push(sent);
     const rejected = rejectedBy(sent);
     const again = left.filter((_, index) => rejected.some((each) => each.index === index && each.retry !== false));
     if (again.length < rejected.length || again.length === left.length)
       throw new Error(`rejected "${listed(rejected)}"`);
     left = again;
   }
-  return statuses;
+  return answers;
 }
 
 const batchCases: ConformanceCase[] = [
-  {
-    name: 'batch: of one message',
-    expected: success,
-    must: success,
-    run: (sender) => answersTo(sender, [track()], ''),
-  },
-  {
-    name: 'batch: of all kinds',
-    expected: success,
-    must: success,
-    run: (sender) =>
-      answersTo(
-        sender,
-        kinds.map((kind) => webhook(kind)),
-        '',
-      ),
-  },
-  {
-    name: 'batch: of 500',
-    expected: success,
-    must: success,
-    run: (sender) => takesAll(sender, Array.from({ length: 500 }, track)),
-  },
-  {
-    name: 'batch: with a message that is none, which is not to come again',
-    expected: success,
-    run: (sender) => answersTo(sender, [track(), '{"type":"track"}', track()], '1'),
-  },
-  {
-    name: 'batch: the same twice',
-    expected: success,
-    must: success,
-    async run(sender) {
-      const keys = ['a', 'b'].map((name) => `${name}-${crypto.randomUUID()}`);
-      const bodies = [track(), track()];
-      return [(await sender.batch(bodies, { keys })).status, (await sender.batch(bodies, { keys })).status];
-    },
-  },
+  answers('batch: of one message', success, success, (sender) => answersTo(sender, [track()], '')),
+  answers('batch: of all kinds', success, success, (sender) =>
+    answersTo(
+      sender,
+      kinds.map((kind) => webhook(kind)),
+      '',
+    ),
+  ),
+  answers('batch: of 500', success, success, (sender) => takesAll(sender, Array.from({ length: 500 }, track))),
+  answers('batch: with a message that is none, which is not to come again', success, undefined, (sender) =>
+    answersTo(sender, [track(), '{"type":"track"}', track()], '1'),
+  ),
+  answers('batch: the same twice', success, success, async (sender) => {
+    const keys = ['a', 'b'].map((name) => `${name}-${crypto.randomUUID()}`);
+    const bodies = [track(), track()];
+    return [await sender.batch(bodies, { keys }), await sender.batch(bodies, { keys })];
+  }),
   ...['{"batch":[],"keys":[],"sentAt":"2026-01-01T00:00:00.000Z"}', '{"batch":[{}],"keys":[]}', '{"batch":{}}'].map(
     (body) => sends(`batch: ${body.slice(0, 24)}`, [400], () => body),
   ),

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { type Secret, sign, signingKey, verifyWellFormed } from '../signature.ts';
+import { matchingSecret, type Secret, sign, signingKey } from '../signature.ts';
 import { mistake } from './hints.ts';
 import { SENDER, SENDER_LENGTH, type Signatures } from './signatures.ts';
 import { standardKey, verifyStandard } from './standard.ts';
@@ -10,8 +10,8 @@ export const nodeSignatures: Signatures = {
     const keys = secrets.map(signingKey);
     const standardKeys = secrets.map(standardKey);
     return {
-      verify: (body, header) => verifyWellFormed(body, header, keys),
-      verifyStandard: (body, headers) => verifyStandard(body, headers, standardKeys),
+      verify: (body, header) => matchingSecret(body, header, keys),
+      verifyStandard: (body, claim) => verifyStandard(body, claim, standardKeys),
       sign: (body, secret) => sign(body, keys[secret] as Secret),
       sender: (secret) => senderName(keys[secret] as Secret),
     };

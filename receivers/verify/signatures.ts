@@ -1,12 +1,13 @@
 import type { Awaitable } from '../core/after.ts';
 import type { Secret } from '../signature.ts';
-import type { GivenHeaders, StandardVerification, Verification } from './headers.ts';
+import type { StandardClaim } from './headers.ts';
 
 /** Secrets prepared for many requests. */
 export interface Prepared {
-  /** @param header - well formed */
-  verify(body: Uint8Array, header: string): Awaitable<Verification>;
-  verifyStandard(body: Uint8Array, headers: GivenHeaders): Awaitable<StandardVerification>;
+  /** The index of the secret that fits a well-formed `X-Signature`, or -1. */
+  verify(body: Uint8Array, header: string): Awaitable<number>;
+  /** The indexes of the secrets that match. */
+  verifyStandard(body: Uint8Array, claim: StandardClaim): Awaitable<readonly number[]>;
   /** `X-Signature` of a body with the secret at this index. */
   sign(body: Uint8Array, secret: number): Awaitable<string>;
   /** Derives a name from the secret at this index that does not reveal it. */

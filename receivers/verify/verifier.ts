@@ -1,10 +1,10 @@
 import { systemClock, within } from '../clock.ts';
-import { type Awaitable, after, isThenable } from '../core/after.ts';
+import { type Awaitable, after } from '../core/after.ts';
 import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedType } from '../core/reply.ts';
 import type { Log, ReceiverClock, RequestHead, SecretOption, VerifyOptions } from '../options.ts';
 import { checkNumber } from '../parse/numbers.ts';
 import type { Secret } from '../signature.ts';
-import { headerFault, type SignatureFault, type StandardFault, standardClaim, standardHeaders } from './headers.ts';
+import { headerFault, type SignatureFault, type StandardClaim, type StandardFault, standardClaim } from './headers.ts';
 import type { Prepared, Signatures } from './signatures.ts';
 
 /** The key of a request as one of its signatures identifies it. */
@@ -113,7 +113,7 @@ interface Known {
   readonly plain: readonly Secret[];
   readonly prepared: Prepared;
   /** Names of senders by the index of their secret, filled at first use. */
-  readonly senders: string[];
+  readonly senders: Awaitable<string>[];
 }
 
 /** True if mistakes may be named. Runtimes without a process count as production. */
@@ -151,11 +151,11 @@ export class Verifier {
   }
 
   head(request: RequestHead, log: Log): Reply | undefined {
-    const reason = this.#fault(request);
-    if (reason === undefined) return headReply(request, this.bodyLimit);
+    const isStandard = this.#isStandard(request);
     const signature = request.header('x-signature');
-    const hint = this.#isStandard(request) ? undefined : this.#guess(undefined, signature, this.#known.plain);
-    return refuse(reason, request, log, hint);
+    const claim = isStandard ? claimOf(request) : headerFault(signature);
+    if (typeof claim !== 'string' || this.#options.secret === false) return headReply(request, this.bodyLimit);
+    return refuse(claim, request, log, isStandard ? undefined : this.#guess(undefined, signature, this.#known.plain));
   }
 
   body(request: RequestHead, body: Uint8Array, log: Log): Awaitable<VerifyResult> {
@@ -182,13 +182,6 @@ export class Verifier {
     return { plain, prepared: this.#signatures.prepare(plain), senders: [] };
   }
 
-  #fault(request: RequestHead): Fault | undefined {
-    if (this.#options.secret === false) return undefined;
-    if (!this.#isStandard(request)) return headerFault(request.header('x-signature'));
-    const claim = standardClaim(standardHeaders((name) => request.header(name)));
-    return typeof claim === 'string' ? claim : undefined;
-  }
-
   /** During a sender's move, requests signed by the standard are judged by the standard. */
   #isStandard(request: RequestHead): boolean {
     const { signing = 'x-signature', maxAge } = this.#options;
@@ -200,37 +193,38 @@ export class Verifier {
     if (this.#isStandard(request)) return this.#compareStandard(request, body, log, known);
     const signature = request.header('x-signature');
     if (signature === undefined) return { ok: false, reply: refuse('signature_missing', request, log) };
-    const result = known.prepared.verify(body, signature);
+    const found = known.prepared.verify(body, signature);
     // Avoids a closure on the common path, as this runs once per request.
-    if (!isThenable(result) && result.ok) return trusted(known, result.secret, signature);
-    return after(result, (given) => {
-      if (given.ok) return trusted(known, given.secret, signature);
+    if (typeof found === 'number' && found !== -1) return trusted(known, found, signature);
+    return after(found, (secret) => {
+      if (secret !== -1) return trusted(known, secret, signature);
       const hint = this.#guess(body, signature, known.plain);
-      return { ok: false, reply: refuse(given.reason, request, log, hint) };
+      return { ok: false, reply: refuse('signature_mismatch', request, log, hint) };
     });
   }
 
   #compareStandard(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
-    const headers = standardHeaders((name) => request.header(name));
-    return after(known.prepared.verifyStandard(body, headers), (result) => {
-      if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
-      const { secrets, id, at } = result;
-      const tooOld = this.age(at, request, log);
+    const claim = claimOf(request);
+    if (typeof claim === 'string') return { ok: false, reply: refuse(claim, request, log) };
+    return after(known.prepared.verifyStandard(body, claim), (secrets) => {
+      const [first] = secrets;
+      if (first === undefined) return { ok: false, reply: refuse('webhook_signature_mismatch', request, log) };
+      const tooOld = this.age(Number(claim.timestamp) * 1000, request, log);
       if (tooOld !== undefined) return { ok: false, reply: tooOld };
       // The signature changes with each attempt. The id does not.
-      if (this.#options.signing === 'standard' && secrets.length === 1) return trusted(known, secrets[0], id);
-      return this.#trustedByAll(known, secrets, id, body);
+      if (this.#options.signing === 'standard' && secrets.length === 1) return trusted(known, first, claim.id);
+      return this.#trustedByAll(known, secrets, claim.id, body);
     });
   }
 
-  async #trustedByAll(known: Known, secrets: [number, ...number[]], id: string, body: Uint8Array): Promise<Trusted> {
+  async #trustedByAll(known: Known, secrets: readonly number[], id: string, body: Uint8Array): Promise<Trusted> {
     const others: SenderKey[] = [];
     for (const secret of secrets) {
       const sender = await senderOf(known, secret);
       if (secret !== secrets[0]) others.push({ sender, key: id });
       if (this.#options.signing === 'both') others.push({ sender, key: await known.prepared.sign(body, secret) });
     }
-    return { ...(await trusted(known, secrets[0], id)), others };
+    return { ...(await trusted(known, secrets[0] as number, id)), others };
   }
 
   async #compareLater(lookUp: LookUp, request: RequestHead, body: Uint8Array, log: Log): Promise<VerifyResult> {
@@ -256,6 +250,8 @@ export class Verifier {
   }
 }
 
+const claimOf = (request: RequestHead): StandardClaim | StandardFault => standardClaim((name) => request.header(name));
+
 const NO_SECRET = 'the secret function has no secret for this request';
 
 function refuse(reason: Fault, { url }: Pick<RequestHead, 'url'>, log: Log, hint?: string): Reply {
@@ -264,17 +260,12 @@ function refuse(reason: Fault, { url }: Pick<RequestHead, 'url'>, log: Log, hint
 }
 
 function trusted(known: Known, secret: number, key: string): Awaitable<Trusted> {
-  const sender = known.senders[secret];
-  if (sender !== undefined) return { ok: true, sender, secret, key };
-  return after(senderOf(known, secret), (sender) => ({ ok: true, sender, secret, key }));
+  const sender = senderOf(known, secret);
+  if (typeof sender === 'string') return { ok: true, sender, secret, key };
+  return sender.then((name) => ({ ok: true, sender: name, secret, key }));
 }
 
 function senderOf({ prepared, senders }: Known, secret: number): Awaitable<string> {
-  return (
-    senders[secret] ??
-    after(prepared.sender(secret), (sender) => {
-      senders[secret] = sender;
-      return sender;
-    })
-  );
+  senders[secret] ??= prepared.sender(secret);
+  return senders[secret];
 }

@@ -1,13 +1,7 @@
 import type { webcrypto } from 'node:crypto';
+import { joined } from '../parse/bytes.ts';
 import type { Secret } from '../signature.ts';
-import {
-  type GivenHeaders,
-  type StandardVerification,
-  standardBase64,
-  standardClaim,
-  standardResult,
-  type Verification,
-} from './headers.ts';
+import { type StandardClaim, standardBase64 } from './headers.ts';
 import { type Prepared, SENDER, SENDER_LENGTH, type Signatures } from './signatures.ts';
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -56,13 +50,6 @@ async function keysOf(secret: string): Promise<Keys> {
   return { signature, standard, sender };
 }
 
-function joined(head: Bytes, body: Uint8Array): Bytes {
-  const bytes = new Uint8Array(head.length + body.length);
-  bytes.set(head);
-  bytes.set(body, head.length);
-  return bytes;
-}
-
 /** The signature of bytes, in lowercase hexadecimal. */
 async function macOf(key: CryptoKey, bytes: Bytes): Promise<string> {
   const mac = new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes));
@@ -84,27 +71,26 @@ export const webSignatures: Signatures = {
       return keys;
     };
     return {
-      async verify(body, header): Promise<Verification> {
+      async verify(body, header): Promise<number> {
         const signature = fromHex(header);
         for (const [secret, { signature: key }] of (await allKeys()).entries()) {
-          if (await isSigned(key, signature, body)) return { ok: true, secret };
+          if (await isSigned(key, signature, body)) return secret;
         }
-        return { ok: false, reason: 'signature_mismatch' };
+        return -1;
       },
-      async verifyStandard(body, headers: GivenHeaders): Promise<StandardVerification> {
-        const claim = standardClaim(headers);
-        if (typeof claim === 'string') return { ok: false, reason: claim };
-        const signed = joined(utf8.encode(`${claim.id}.${claim.timestamp}.`), body);
+      async verifyStandard(body, { id, timestamp, signatures }: StandardClaim): Promise<readonly number[]> {
+        const head = utf8.encode(`${id}.${timestamp}.`);
+        const signed = joined([head, body], head.length + body.length);
         const matched: number[] = [];
         for (const [secret, { standard: key }] of (await allKeys()).entries()) {
-          if (matched.length === claim.signatures.length) break;
-          for (const signature of claim.signatures) {
+          if (matched.length === signatures.length) break;
+          for (const signature of signatures) {
             if (!(await isSigned(key, fromBase64(signature), signed))) continue;
             matched.push(secret);
             break;
           }
         }
-        return standardResult(claim, matched);
+        return matched;
       },
       sign: async (body, secret) => macOf(((await allKeys())[secret] as Keys).signature, body as Bytes),
       async sender(secret) {

@@ -6,7 +6,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { verify } from '../../receivers/signature.ts';
-import { type SignatureFault, type StandardFault, standardHeaders } from '../../receivers/verify/headers.ts';
+import { type SignatureFault, type StandardFault, standardClaim } from '../../receivers/verify/headers.ts';
 import { verifyStandard } from '../../receivers/verify/standard.ts';
 import type { Clock } from '../kernel/clock.ts';
 import type { ForwardedAnswer, ForwardedRequest } from './forward.ts';
@@ -78,14 +78,12 @@ async function read(request: IncomingMessage, limit: number): Promise<Buffer | n
 function check(raw: Buffer | null, headers: IncomingHttpHeaders, secrets: readonly string[]): Captured['signature'] {
   if (secrets.length === 0 || raw === null) return 'unsigned';
   const text = (name: string) => (headers[name] === undefined ? undefined : String(headers[name]));
-  const given = standardHeaders(text);
-  const isStandard = given.signature !== undefined;
-  const results = [
-    ...(isStandard ? [verifyStandard(raw, given, secrets)] : []),
-    ...(isStandard && text('x-signature') === undefined ? [] : [verify(raw, text('x-signature'), secrets)]),
-  ];
-  for (const result of results) if (!result.ok) return result.reason;
-  return 'verified';
+  const claim = text('webhook-signature') === undefined ? undefined : standardClaim(text);
+  if (typeof claim === 'string') return claim;
+  if (claim && verifyStandard(raw, claim, secrets).length === 0) return 'webhook_signature_mismatch';
+  if (claim && text('x-signature') === undefined) return 'verified';
+  const result = verify(raw, text('x-signature'), secrets);
+  return result.ok ? 'verified' : result.reason;
 }
 
 function statusFor(raw: Buffer | null, signature: Captured['signature'], options: CaptureOptions): number {
