@@ -15,7 +15,7 @@ import { InboxWorker } from './inbox.ts';
 import { Job, WaitingRequest } from './job.ts';
 import { checkOptionNames } from './option-names.ts';
 import { otherKeysOf, withOtherKeys } from './other-keys.ts';
-import type { Parts } from './parts.ts';
+import type { CoreParts } from './parts.ts';
 import { PassingMap } from './passing.ts';
 import * as reply from './reply.ts';
 import { createReport } from './report.ts';
@@ -172,7 +172,7 @@ class Jobs {
   /** The newest change of each name that is running or waiting for its turn. */
   readonly #newest = new PassingMap<string, Job>();
 
-  constructor(parts: Parts) {
+  constructor(parts: CoreParts) {
     this.work = createWork(parts, (job, answer) => this.#ended(job, answer));
   }
 

@@ -1,7 +1,7 @@
 import { isThenable } from './after.ts';
 import type { Job } from './job.ts';
 import { LinkedList } from './linked.ts';
-import type { Parts } from './parts.ts';
+import type { CoreParts } from './parts.ts';
 
 /** Milliseconds after which an overdue timer counts as lost. */
 const LATE = 1_000;
@@ -10,7 +10,7 @@ const LATE = 1_000;
 export class HandlerLeases {
   /** All jobs that are not done. */
   readonly open = new LinkedList<Job>();
-  readonly #parts: Parts;
+  readonly #parts: CoreParts;
   readonly #interval: number;
   // Made at the first request: Cloudflare's runtime refuses random values before that.
   #process: string | undefined;
@@ -19,7 +19,7 @@ export class HandlerLeases {
   /** Due time of the next renewal, in milliseconds since 1970. */
   #due = Number.POSITIVE_INFINITY;
 
-  constructor(parts: Parts) {
+  constructor(parts: CoreParts) {
     this.#parts = parts;
     this.#interval = Math.min(parts.store.lease / 3, parts.stuckAfter);
   }

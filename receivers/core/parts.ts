@@ -5,7 +5,7 @@ import type { ReportFailure } from './report.ts';
 type Settings = Required<Pick<CoreOptions, 'on' | 'name' | 'test' | 'clock' | 'drain' | 'stuckAfter' | 'concurrency'>>;
 
 /** What the parts of a receiver share: its options, with their defaults, and more. */
-export interface Parts extends Readonly<Settings> {
+export interface CoreParts extends Readonly<Settings> {
   readonly store: ReceiverStore;
   readonly report: ReportFailure;
   /** Senders choose ids and sequences, so each sender needs its own scope. */

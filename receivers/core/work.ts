@@ -4,20 +4,20 @@ import type { Opened } from '../store.ts';
 import { type Awaitable, after, isThenable } from './after.ts';
 import type { Job } from './job.ts';
 import { HandlerLeases } from './leases.ts';
-import type { Parts } from './parts.ts';
+import type { CoreParts } from './parts.ts';
 import * as reply from './reply.ts';
 import type { OpenRequest } from './request.ts';
 import { createSteps, type HandlerStep, type Steps, untried } from './steps.ts';
 
 /** The parts that the steps of a job work with. */
-export interface Work extends Parts, Steps {
+export interface Work extends CoreParts, Steps {
   readonly leases: HandlerLeases;
   /** Receives the answer of an asynchronous job. */
   ended(job: Job, answer: reply.Reply): void;
   giveUp(job: Job): void;
 }
 
-export function createWork(parts: Parts, ended: Work['ended']): Work {
+export function createWork(parts: CoreParts, ended: Work['ended']): Work {
   const leases = new HandlerLeases(parts);
   const giveUp = (job: Job) => goOn(work, job, settle, reply.failed);
   const work: Work = { ...parts, ...createSteps(parts.on, parts.test), leases, ended, giveUp };
