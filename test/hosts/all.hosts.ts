@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -28,6 +28,8 @@ interface Host {
   readonly file?: string;
   /** The folder below this one that has its packages. */
   readonly within?: string;
+  /** What a machine without compilers lacks. */
+  readonly needs?: string;
   /** Files beside the recipe. */
   readonly files?: Readonly<Record<string, string>>;
   readonly adapt?: (code: string) => string;
@@ -64,8 +66,10 @@ const GUARDED = [[/^unsigned, without body|^content-type: (text|missing)/, [403]
 const lambda = (shape: string, own: Host['own'] = []): Host => ({
   recipe: 'AWS Lambda',
   name: `AWS Lambda, ${shape}`,
+  file: 'server.mjs',
+  needs: bin('aws-lambda-ric/rapid-client.node'),
   adapt: (code) => code.replace(/^ +store,.*\n/m, ''),
-  run: [node, join(HERE, 'lambda.ts'), 'server.ts', shape],
+  run: [node, join(HERE, 'lambda.ts'), 'server.mjs', shape],
   own,
 });
 const TEXT = [[/^body: invalid UTF-8/, [401]]] as const;
@@ -313,9 +317,10 @@ async function start(t: Test, host: Host, cwd: string, env: Record<string, strin
 const ONLY = process.env['HOSTS']?.split(';');
 
 for (const host of hosts) {
-  const { recipe, name = recipe, own = [] } = host;
+  const { recipe, name = recipe, needs, own = [] } = host;
   if (ONLY !== undefined && !ONLY.includes(name)) continue;
-  t.test(name, { timeout: 300_000 }, async (t) => {
+  const skip = needs !== undefined && !existsSync(needs) && `${needs} was not compiled`;
+  t.test(name, { timeout: 300_000, skip }, async (t) => {
     const port = await freePort();
     const site = writeSite(t, host, port);
     if (host.build) await build(site, host.build);

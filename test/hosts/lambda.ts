@@ -1,5 +1,14 @@
-/** Runs the Lambda function of a module behind HTTP: `node lambda.ts MODULE SHAPE`. Each platform's event and answer. */
-import { pathToFileURL } from 'node:url';
+/**
+ * Runs the Lambda function of a module behind HTTP: `node lambda.ts MODULE SHAPE`. AWS's own client for Node calls it, as
+ * in the platform. This is the platform's part: its Runtime API, and the event and answer of each shape.
+ */
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { type Answer, type Given, type Headed, serveFunction } from './function-host.ts';
 
 type Event = (given: Given, headers: Headed) => object;
@@ -85,12 +94,67 @@ const shapes: Record<string, readonly [Event, (result: Result) => Answer['header
   ],
 };
 
-const [file = '', shape = ''] = process.argv.slice(2);
+const [module = '', shape = ''] = process.argv.slice(2);
 const [event, headersOf] = shapes[shape] ?? [];
 if (event === undefined || headersOf === undefined) throw new Error(`no shape ${shape}`);
-const { handler } = (await import(pathToFileURL(file).href)) as { handler(event: object): Promise<Result> };
 
+interface Invocation {
+  readonly event: object;
+  readonly answered: PromiseWithResolvers<Result>;
+}
+
+const CLIENT = join(import.meta.dirname, 'node_modules/aws-lambda-ric/index.mjs');
+/** Each handles one request at a time. */
+const INSTANCES = 3;
+const waiting: Invocation[] = [];
+const free: ((invocation: Invocation) => void)[] = [];
+
+/** A process of the function. It is frozen between its answer and the next invocation. */
+async function startInstance(): Promise<void> {
+  let current: Invocation | undefined;
+  const api = createServer(async (request, response) => {
+    const path = request.url?.replace('/2018-06-01/runtime/', '') ?? '';
+    if (path === 'invocation/next') {
+      const take = (invocation: Invocation) => {
+        current = invocation;
+        running.kill('SIGCONT');
+        const headers = {
+          'content-type': 'application/json',
+          'lambda-runtime-aws-request-id': randomUUID(),
+          'lambda-runtime-deadline-ms': String(Date.now() + 30_000),
+          'lambda-runtime-invoked-function-arn': 'arn:aws:lambda:eu-central-1:123456789012:function:hooks',
+        };
+        response.writeHead(200, headers).end(JSON.stringify(invocation.event));
+      };
+      const next = waiting.shift();
+      if (next) return take(next);
+      free.push(take);
+      return void running.kill('SIGSTOP');
+    }
+    const result = await json(request);
+    response.writeHead(202).end();
+    if (path.endsWith('/response')) current?.answered.resolve(result as Result);
+    else current?.answered.reject(new Error(`${path}: ${JSON.stringify(result)}`));
+  }).listen(0, '127.0.0.1');
+  await once(api, 'listening');
+  const running = spawn(process.execPath, [CLIENT], {
+    env: {
+      ...process.env,
+      AWS_LAMBDA_RUNTIME_API: `127.0.0.1:${(api.address() as AddressInfo).port}`,
+      AWS_LAMBDA_FUNCTION_NAME: 'hooks',
+      LAMBDA_TASK_ROOT: process.cwd(),
+      _HANDLER: module.replace(/\.\w+$/, '.handler'),
+    },
+    stdio: 'inherit',
+  }).on('exit', (code) => process.exit(code ?? 1));
+}
+
+for (let count = 0; count < INSTANCES; count += 1) await startInstance();
 serveFunction(async (given) => {
-  const result = await handler(event(given, given.all));
+  const invocation = { event: event(given, given.all), answered: Promise.withResolvers<Result>() };
+  const take = free.shift();
+  if (take) take(invocation);
+  else waiting.push(invocation);
+  const result = await invocation.answered.promise;
   return { status: result.statusCode, headers: headersOf(result), body: result.body };
 });
