@@ -93,13 +93,13 @@ function goOn<T>(work: Work, job: Job, next: Next<T>, value: T): void {
 function start<T>(
   work: Work,
   job: Job,
-  begin: (work: Work, job: Job) => Awaitable<T>,
+  act: (work: Work, job: Job) => Awaitable<T>,
   done: Next<T>,
   failed: Next<unknown>,
 ): Answer {
   let outcome: Awaitable<T>;
   try {
-    outcome = begin(work, job);
+    outcome = act(work, job);
   } catch (error) {
     return failed(work, error, job);
   }

@@ -51,15 +51,15 @@ const fixtures: Record<string, (t: Test) => Promise<StoreFixture>> = {
 };
 const url = await server.database();
 
+t.test("sqlite: names the file that can't be opened", (t) => {
+  for (const path of ['/nonexistent/x.db', import.meta.dirname]) {
+    t.throws(() => sqliteStore(path), { message: `the store ${path} can't be opened: ` });
+  }
+  t.end();
+});
+
 for (const [name, open] of Object.entries(fixtures)) {
   for (const each of storeCases) {
-    t.test("sqlite: names the file that can't be opened", (t) => {
-      for (const path of ['/nonexistent/x.db', import.meta.dirname]) {
-        t.throws(() => sqliteStore(path), { message: `the store ${path} can't be opened: ` });
-      }
-      t.end();
-    });
-
     t.test(`${name}: ${each.name}`, async (t) => {
       await each.run(await open(t));
       t.pass('every assertion of the case held');
