@@ -1,9 +1,9 @@
 import type { Clock } from '../kernel/clock.ts';
 import { dayOf } from '../kernel/timestamp.ts';
-import type { LogFile, TableLog } from '../store/event-log.ts';
+import type { TableLog } from '../store/event-log.ts';
 import type { LogFiles } from '../store/events/files.ts';
 import { Workbench } from '../store/events/parquet.ts';
-import { type Erasure, eraseFrom } from './erasure.ts';
+import { type Erasure, eraseWithin } from './erasure.ts';
 
 const DAY = 86_400_000;
 /** Longer than any transaction that writes events, in milliseconds, with clocks that differ. */
@@ -59,8 +59,9 @@ export class DayCopies {
 
   /** Drop copies of events received before this day. */
   async dropBefore(day: string): Promise<void> {
-    const old = (await this.all()).filter((file) => file.day < day);
-    await this.parts.files.remove(old.map(({ name }) => name));
+    const { files } = this.parts;
+    const old = (await files.list()).filter((file) => file.day < day);
+    await files.remove(old.map(({ name }) => name));
   }
 
   async erase(requests: readonly Erasure[]): Promise<void> {
@@ -69,10 +70,7 @@ export class DayCopies {
     await claim();
     // Another machine may have written other files of the same names.
     await copies.clear();
-    await eraseFrom(files, clock, await this.all(), requests, async (bench, planned, { name }) => {
-      const left = await bench.write([{ ...planned, name }]);
-      if (left.length === 0) await files.remove([name]);
-    });
+    await eraseWithin(files, clock, await files.list(), requests);
     await copies.clear();
   }
 
@@ -89,12 +87,5 @@ export class DayCopies {
     } finally {
       await bench.close();
     }
-  }
-
-  private async all(): Promise<readonly LogFile[]> {
-    return (await this.copies.list()).flatMap(({ name, bytes }) => {
-      const [, source, day] = /^source=([^/]+)\/day=([\d-]+)\/[^/]+\.parquet$/.exec(name) ?? [];
-      return source && day ? [{ name, bytes, source: decodeURIComponent(source), day, events: 0 }] : [];
-    });
   }
 }

@@ -1,11 +1,10 @@
 import type { Clock } from '../kernel/clock.ts';
-import { failpoint } from '../kernel/failpoint.ts';
 import type { ErasedIds } from '../store/deleted-ids.ts';
 import type { LogFile } from '../store/event-log.ts';
 import { columnsWithout, type ErasingSql, erasingIn } from '../store/events/erasing.ts';
 import type { LogFiles } from '../store/events/files.ts';
 import { type PlannedFile, Workbench } from '../store/events/parquet.ts';
-import { announceAndWrite, type Sealed } from './sealing.ts';
+import { type Sealed, writeAndList } from './sealing.ts';
 
 export interface Erasure {
   readonly ids: ErasedIds;
@@ -21,14 +20,31 @@ const AT_ONCE = 2 ** 30;
 /** Rewrite the files that have events of these people, without those events and ids. */
 export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): Promise<void> {
   const { log, files, clock, fence } = sealed;
-  await eraseFrom(files, clock, (await log.state()).files, requests, async (bench, planned, { name }) => {
-    await log.replace(fence, [name], await announceAndWrite(sealed, bench, [planned]));
-    failpoint('log_listed');
-  });
+  await eraseFrom(files, clock, (await log.state()).files, requests, (bench, planned, { name }) =>
+    writeAndList(sealed, bench, [planned], (written) => log.replace(fence, [name], written)),
+  );
 }
 
+/** Rewrite the files that the store does not list: one that was restored knows none that came after its backup. */
+export async function eraseFromUnlisted({ log, files, clock }: Sealed, requests: readonly Erasure[]): Promise<void> {
+  const listed = new Set((await log.state()).files.map(({ name }) => name));
+  const others = (await files.list()).filter(({ name }) => !listed.has(name));
+  await eraseWithin(files, clock, others, requests);
+}
+
+/** Rewrite files under their names. One without events stays, so that a late upload of it meets another object. */
+export const eraseWithin = (
+  place: LogFiles,
+  clock: Pick<Clock, 'token'>,
+  files: readonly LogFile[],
+  requests: readonly Erasure[],
+): Promise<void> =>
+  eraseFrom(place, clock, files, requests, async (bench, planned, { name }) => {
+    await bench.write([{ ...planned, name, mayBeEmpty: true }]);
+  });
+
 /** Find the files that have events of these people. @param rewrite - replaces a file by what is planned */
-export async function eraseFrom(
+async function eraseFrom(
   place: LogFiles,
   clock: Pick<Clock, 'token'>,
   files: readonly LogFile[],

@@ -12,7 +12,7 @@ import { loadLog } from '../store/events/scan.ts';
 import { withLikelyAt } from '../store/events/views.ts';
 import type { Fence, Store } from '../store/port.ts';
 import { DayCopies } from './day-copies.ts';
-import { type Erasure, eraseUsers } from './erasure.ts';
+import { type Erasure, eraseFromUnlisted, eraseUsers } from './erasure.ts';
 import { insistOnFiles } from './missing.ts';
 import { applyToRestored, DeletionNotes, noteInTable } from './notes.ts';
 import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';
@@ -37,6 +37,8 @@ const LOOK_EVERY = 5_000;
 const DAYS_EVERY = 3_600_000;
 /** Milliseconds of store time for which replaced files are kept, for SQL that still reads them. */
 const GRACE = 10 * 60_000;
+/** Milliseconds of store time after which no upload of a file arrives any more. */
+const LATE = 3_600_000;
 /** Milliseconds that a deletion waits for the lease of another process. */
 const PATIENCE = 30 * 60_000;
 const ASK_EVERY = 500;
@@ -54,6 +56,8 @@ export class EventLogKeeper {
   private work: Promise<unknown> = Promise.resolve();
   private daysAt = Number.NEGATIVE_INFINITY;
   private isRestored = false;
+  /** Leftovers that were removed once. */
+  private readonly removed = new Set<string>();
   private failing: { readonly since: number; readonly message: string } | null = null;
 
   constructor(parts: KeeperParts) {
@@ -126,6 +130,7 @@ export class EventLogKeeper {
         await eraseUsers(sealed, requests);
         for (const { ids, sources } of requests) await events.forgetUnread(ids, sources);
         await this.removeLeftovers(events, 0);
+        await eraseFromUnlisted(sealed, requests);
         await new DeletionNotes(files, events).add(requests, key, at);
       }, PATIENCE);
       if (!done) throw busy();
@@ -179,7 +184,9 @@ export class EventLogKeeper {
       if (this.mayMerge(await events.state())) {
         await this.withLease((sealed) => compact(sealed, this.today(), () => this.stopping.signal.aborted));
       }
-      await this.removeLeftovers(events, GRACE);
+      // Under the lease: what its holder has announced may not be listed yet.
+      if ((await this.leftovers(events, GRACE)).length > 0)
+        await this.withLease(() => this.removeLeftovers(events, GRACE));
       await this.parts.files.trim();
     }, 'Could not maintain the event log; retrying');
   }
@@ -244,16 +251,25 @@ export class EventLogKeeper {
     this.daysAt = clock.monotonic();
   }
 
-  /** Remove files that are not part of the log. @param grace - milliseconds for which replaced files are kept */
+  /** Files that are not part of the log and are to be removed now. @param grace - milliseconds for which they are kept */
+  private async leftovers(events: FileLog, grace: number) {
+    const now = this.parts.store.time.now();
+    return (await events.leftovers())
+      .map(({ name, since }) => ({ name, age: now - since }))
+      .filter(({ name, age }) => age >= grace && (grace === 0 || age >= LATE || !this.removed.has(name)));
+  }
+
+  /** They are removed twice: an upload that was given up may be carried out by the bucket after the first time. */
   private async removeLeftovers(events: FileLog, grace: number): Promise<void> {
-    const { store, files } = this.parts;
-    const now = store.time.now();
-    const old = (await events.leftovers()).filter(({ since }) => now - since >= grace).map(({ name }) => name);
+    const old = await this.leftovers(events, grace);
     if (old.length === 0) return;
     failpoint('log_removing');
-    await files.remove(old);
+    await this.parts.files.remove(old.map(({ name }) => name));
     failpoint('log_removed');
-    await events.removed(old);
+    for (const { name } of old) this.removed.add(name);
+    const over = old.filter(({ age }) => age >= LATE).map(({ name }) => name);
+    await events.removed(over);
+    for (const name of over) this.removed.delete(name);
   }
 
   private withLease(work: (sealed: Sealed) => Promise<void>, patience = 0): Promise<boolean> {

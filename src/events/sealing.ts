@@ -1,4 +1,5 @@
 import type { Clock } from '../kernel/clock.ts';
+import { RollcallError } from '../kernel/errors.ts';
 import { failpoint } from '../kernel/failpoint.ts';
 import { dayOf } from '../kernel/timestamp.ts';
 import type { FileLog, LogFile, LogState } from '../store/event-log.ts';
@@ -47,26 +48,32 @@ export async function sealTail({ log, files, clock, fence }: Sealed): Promise<vo
       }
       if (taken === 0) return;
       const planned = await bench.plan();
-      await log.seal(fence, after, await announceAndWrite({ log, fence }, bench, planned));
-      failpoint('log_listed');
+      await writeAndList({ log, files, fence }, bench, planned, (written) => log.seal(fence, after, written));
     } finally {
       await bench.close();
     }
   }
 }
 
-/** Write files after announcing them to the store: if the process crashes, they are known as leftovers. */
-export async function announceAndWrite(
-  { log, fence }: Pick<Sealed, 'log' | 'fence'>,
+/** Write files and list them. They are announced to the store first: if the process crashes, they are known as leftovers. */
+export async function writeAndList(
+  { log, files, fence }: Omit<Sealed, 'clock'>,
   bench: Workbench,
   planned: readonly PlannedFile[],
-): Promise<readonly LogFile[]> {
-  await log.willWrite(
-    fence,
-    planned.map(({ name }) => name),
-  );
+  list: (written: readonly LogFile[]) => Promise<void>,
+): Promise<void> {
+  const names = planned.map(({ name }) => name);
+  await log.willWrite(fence, names);
   failpoint('log_planned');
-  return bench.write(planned);
+  const written = await bench.write(planned);
+  try {
+    await list(written);
+  } catch (error) {
+    // Another process has taken over: it may have removed and forgotten them while this one stood still.
+    if (error instanceof RollcallError && error.code === 'fence_lost') await files.remove(names);
+    throw error;
+  }
+  failpoint('log_listed');
 }
 
 /** The next files to merge: of one source and day, and of about one size. Of a past day, all of them. */
@@ -107,13 +114,9 @@ export async function compact(
     if (files === null) return;
     const bench = await Workbench.open(place, () => clock.token(12));
     try {
-      const written = await announceAndWrite({ log, fence }, bench, [await bench.merged(files)]);
-      await log.replace(
-        fence,
-        files.map(({ name }) => name),
-        written,
-      );
-      failpoint('log_listed');
+      const names = files.map(({ name }) => name);
+      const replace = (written: readonly LogFile[]) => log.replace(fence, names, written);
+      await writeAndList({ log, files: place, fence }, bench, [await bench.merged(files)], replace);
     } finally {
       await bench.close();
     }

@@ -211,6 +211,56 @@ t.test('leaves nothing of a deleted user in any object, also if the bucket is aw
   t.same(s3.holding('stays-8'), []);
 });
 
+t.test('removes what an upload leaves that was given up and is carried out later', async (t) => {
+  const { s3, another, add, advance, warnings, query } = await inBucket(t);
+  const request = { ids: { users: ['gone-7'], anonymous: [] }, sources: null };
+  s3.fail(/^PUT .*parquet/, 'late');
+  await add({ id: '1', event: 'A', userId: 'gone-7' }, { id: '2', event: 'A', userId: 'stays-8' });
+  await another().stop();
+  t.same(warnings, [], 'the second try succeeds');
+  s3.fail(/^PUT .*parquet/, 'late', 'late', 'late', 'late', 'late');
+  await add({ id: '3', event: 'A', userId: 'gone-7' });
+  await another().stop();
+  t.match(warnings, [{ err: { code: 'bucket_failed' } }], 'the others do not');
+  advance(10 * MINUTE);
+  await another().start();
+  await another().erase([request]);
+  t.same(s3.holding('gone-7'), []);
+  s3.land();
+  t.equal(s3.holding('gone-7').length, 2, 'the bucket carries them out after the deletion');
+  advance(49 * MINUTE);
+  await another().erase([request]);
+  t.same(s3.holding('gone-7'), [], 'the next deletion removes them');
+  t.same(await query(ids), [['2']]);
+});
+
+t.test('removes late uploads an hour later without another deletion', async (t) => {
+  const { s3, another, add, advance } = await inBucket(t);
+  s3.fail(/^PUT .*parquet/, 'late');
+  await add({ id: '1', event: 'A', userId: 'gone-7' });
+  await another().stop();
+  const keeper = another();
+  await keeper.erase([{ ids: { users: ['gone-7'], anonymous: [] }, sources: null }]);
+  await keeper.start();
+  s3.land();
+  t.equal(s3.holding('gone-7').length, 1);
+  advance(60 * MINUTE);
+  await keeper.start();
+  t.same(s3.holding('gone-7'), []);
+});
+
+t.test('deletes users from files that the store does not list, as one that was restored', async (t) => {
+  const { s3, another, add, log } = await inBucket(t);
+  await add({ id: '1', event: 'A', userId: 'gone-7' }, { id: '2', event: 'A', userId: 'stays-8' });
+  await another().stop();
+  const [{ name } = { name: '' }] = (await log.state()).files;
+  const unlisted = `some/log/${name.replace(/[^/]+$/, 'unlisted.parquet')}`;
+  s3.put(unlisted, s3.objects.get(`some/log/${name}`)?.body ?? '');
+  await another().erase([{ ids: { users: ['gone-7'], anonymous: [] }, sources: null }]);
+  t.same(s3.holding('gone-7'), []);
+  t.ok(s3.holding('stays-8').includes(unlisted), 'the others stay in it');
+});
+
 t.test('repeats the deletions that a restored store lacks, in files that were put back', async (t) => {
   const { s3, bucket, another, add, store, folder: path } = await inBucket(t);
   await add({ id: '1', event: 'A', userId: 'gone-7' }, { id: '2', event: 'A', userId: 'stays-8' });

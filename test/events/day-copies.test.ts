@@ -46,6 +46,7 @@ t.test('copies the ended days of a table into a bucket, and deletes users there'
     await add(`a${n}`, { event: 'A', userId: 'gone-7', properties: { total: 1.5, 'a b': [null, '✓'] } });
     await add(`b${n}`, { event: 'B', userId: 'stays-8', anonymousId: 'gone-9', context: { ip: '::1' }, extra: n });
     await add(`c${n}`, { event: 'C', userId: 'stays-8' }, "other shop/ü'+");
+    await add(`d${n}`, { event: 'D', userId: 'gone-7' }, 'lonely');
   };
   await keeper('one').insist();
   await keeper('one').start();
@@ -54,10 +55,11 @@ t.test('copies the ended days of a table into a bucket, and deletes users there'
   inFiles.advance(DAY);
   await day(2);
   now += DAY;
+  s3.fail(/^PUT .*source=(shop|lonely).*sealed/, 'late', 'late');
   await keeper('two').start();
   await day(3);
   t.same(warnings, []);
-  t.equal(s3.holding('PAR1').length, 4, 'the day is not over');
+  t.equal(s3.holding('PAR1').length, 6, 'the day is not over');
 
   const session = await openSession({ path: ':memory:', readOnly: false, settings: {}, patience: 0, clock });
   t.teardown(() => session.close());
@@ -71,7 +73,7 @@ t.test('copies the ended days of a table into a bucket, and deletes users there'
   );
   const parsed = (rows: unknown[][]) =>
     rows.map((row) => row.map((value) => (/^[[{]/.test(String(value)) ? JSON.parse(String(value)) : value)));
-  t.equal(copied.length, 6);
+  t.equal(copied.length, 8);
   t.strictSame(parsed(copied), parsed(original), 'they are as files of a SQLite store');
 
   s3.fail(/^PUT .*sealed/, 403);
@@ -80,11 +82,13 @@ t.test('copies the ended days of a table into a bucket, and deletes users there'
   await keeper('one').erase([request]);
   t.same([...s3.holding('gone-7'), ...s3.holding('gone-9')], []);
   t.equal(s3.holding('stays-8').length, 4);
+  s3.land();
+  t.same(s3.holding('gone-7'), [], 'uploads that are carried out late replace nothing newer');
   t.same(globSync('{one,two}/**/*.parquet', { cwd: folder }), [], 'no machine keeps a copy');
   now += DAY;
   await keeper('two').start();
   t.same([...s3.holding('gone-7'), ...s3.holding('gone-9')], [], 'nor has the next day any');
-  t.equal(s3.holding('PAR1').length, 6);
+  t.equal(s3.holding('PAR1').length, 8, 'a day without anybody left stays as an empty file');
   now += 30 * DAY;
   await keeper('two').start();
   now += HOUR;

@@ -1,3 +1,5 @@
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { resolveIds } from '../../src/store/deleted-ids.ts';
 import { keptLog } from './helpers/kept-log.ts';
@@ -41,6 +43,18 @@ t.test('erases only the events of the requested source', async (t) => {
   await add({ id: '1', event: 'A', userId: 'ann' }, { id: '2', event: 'A', userId: 'ann', source: 'other' });
   await keeper.erase([{ ids: { users: ['ann'], anonymous: [] }, sources: ['other'] }]);
   t.same(await query('SELECT message_id FROM events'), [['1']]);
+});
+
+t.test('erases users from files that a restored store does not list', async (t) => {
+  const { keeper, another, add, log, holding, folder } = await keptLog(t);
+  await add({ id: '1', event: 'A', userId: 'gone-7' }, { id: '2', event: 'A', userId: 'stays-8' });
+  await another().stop();
+  const [{ name } = { name: '' }] = (await log.state()).files;
+  const unlisted = name.replace(/[^/]+$/, 'unlisted.parquet');
+  copyFileSync(join(folder, name), join(folder, unlisted));
+  await keeper.erase([{ ids: { users: ['gone-7'], anonymous: [] }, sources: null }]);
+  t.same(holding('gone-7'), []);
+  t.ok(holding('stays-8').includes(join(folder, unlisted)));
 });
 
 t.test('rewrites a file once for several requests', async (t) => {

@@ -1,6 +1,9 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { sealTail } from '../../src/events/sealing.ts';
+import { systemClock } from '../../src/kernel/clock.ts';
+import { folderFiles } from '../../src/store/events/files.ts';
 import { keptLog } from './helpers/kept-log.ts';
 
 const HOUR = 3_600_000;
@@ -126,4 +129,21 @@ t.test('fails with the name of a missing file, instead of reading a smaller log'
   const [file] = (await log.state()).files;
   rmSync(join(folder, file?.name ?? ''));
   await t.rejects(query(ids), { message: new RegExp(file?.name.slice(-20) ?? '') });
+});
+
+t.test('leaves no file if another process has taken over in the meantime', async (t) => {
+  const { store, log, add, advance, onDisk, folder } = await keptLog(t);
+  await add({ id: '1', event: 'A', userId: 'u' });
+  const fence = await store.takeLease('event-log', 60_000);
+  if (fence === null) throw new Error('no lease');
+  const files = folderFiles(folder);
+  const put: typeof files.put = async (draft, name) => {
+    await files.put(draft, name);
+    t.same(onDisk(), [name]);
+    advance(60_000);
+    await store.takeLease('event-log', 60_000);
+  };
+  await t.rejects(sealTail({ log, files: { ...files, put }, clock: systemClock, fence }), { code: 'fence_lost' });
+  t.same(onDisk(), []);
+  t.equal((await log.state()).tail.events, 1);
 });

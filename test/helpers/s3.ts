@@ -1,12 +1,14 @@
 import { createHash, createHmac } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createReadStream, statSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream/promises';
 import type { Test } from 'tap';
 import type { BucketConfig } from '../../src/config/config.ts';
 
-const KEY_ID = 'KEY';
-const SECRET = 's3cret-s3cret';
+export const KEY_ID = 'KEY';
+export const SECRET = 's3cret-s3cret';
 
 const SETTINGS = {
   ...{ path: 's3://bucket/some/log', region: 'us-east-1' },
@@ -20,14 +22,17 @@ export const bucketOf = ({ endpoint }: S3Server): BucketConfig => ({
 });
 
 interface Stored {
+  /** Empty if it is the file at `path`. */
   readonly body: Buffer;
+  readonly bytes: number;
+  readonly path?: string;
   readonly etag: string;
   /** Milliseconds since 1970. */
   readonly at: number;
 }
 
-/** A fault of one request: an answer, a connection that is cut, a body of which half is kept, silence. */
-export type S3Fault = 503 | 403 | 'cut' | 'cut answer' | 'half' | 'keep half';
+/** A fault of one request: an answer, a connection that is cut, a body of which half is kept, a PUT that is done later. */
+export type S3Fault = 503 | 403 | 'cut' | 'cut answer' | 'half' | 'keep half' | 'late';
 
 export interface S3Server {
   readonly endpoint: string;
@@ -45,7 +50,11 @@ export interface S3Server {
   away(isAway: boolean): void;
   /** Let this time pass by the server's clock. */
   age(ms: number): void;
+  /** Carry out what came late. */
+  land(): void;
   put(key: string, body: string | Buffer): void;
+  /** Show a file as an object. */
+  link(key: string, path: string): void;
   delete(key: string): void;
   /** Keys of objects that hold these bytes. */
   holding(bytes: string): string[];
@@ -56,18 +65,29 @@ export async function startS3(t: Pick<Test, 'teardown'>, { pageSize = 1_000 } = 
   const objects = new Map<string, Stored>();
   const requests: string[] = [];
   const planned: { readonly pattern: RegExp; readonly faults: S3Fault[] }[] = [];
+  const late: (() => void)[] = [];
   let chance: (() => S3Fault | null) | null = null;
   let isAway = false;
   let ahead = 0;
   const store = (key: string, body: Buffer) => {
     const etag = `"${createHash('md5').update(body).digest('hex')}"`;
-    objects.set(key, { body, etag, at: Date.now() + ahead });
+    objects.set(key, { body, bytes: body.length, etag, at: Date.now() + ahead });
     return etag;
   };
   const faultOf = (line: string): S3Fault | null => {
     const found = planned.find(({ pattern, faults }) => faults.length > 0 && pattern.test(line));
     return found?.faults.shift() ?? chance?.() ?? null;
   };
+
+  /** Status of the answer. */
+  function putObject(key: string, headers: IncomingHttpHeaders, body: Buffer): number {
+    const { 'if-none-match': none, 'if-match': match } = headers;
+    const known = objects.get(key);
+    if (match !== undefined && !known) return 404;
+    if ((none === '*' && known) || (match !== undefined && match !== known?.etag)) return 412;
+    store(key, body);
+    return 200;
+  }
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = '', headers, socket } = request;
@@ -88,27 +108,33 @@ export async function startS3(t: Pick<Test, 'teardown'>, { pageSize = 1_000 } = 
     const known = objects.get(key);
     if (url.searchParams.has('list-type')) return void response.end(listed(url.searchParams));
     if (method === 'PUT') {
-      const { 'if-none-match': none, 'if-match': match } = headers;
-      if ((none === '*' && known) || (match !== undefined && match !== known?.etag))
-        return refuse(response, match !== undefined && !known ? 404 : 412, 'PreconditionFailed');
-      const kept = fault === 'keep half' ? body.subarray(0, body.length >> 1) : body;
-      response.setHeader('etag', store(key, kept));
+      if (fault === 'late') {
+        late.push(() => putObject(key, headers, body));
+        return void socket.destroy();
+      }
+      const status = putObject(key, headers, fault === 'keep half' ? body.subarray(0, body.length >> 1) : body);
+      if (status !== 200) return refuse(response, status, 'PreconditionFailed');
       if (fault === 'cut answer') return void socket.destroy();
-      return void response.end();
+      return void response.setHeader('etag', objects.get(key)?.etag ?? '').end();
     }
     if (method === 'DELETE') {
       objects.delete(key);
       return void response.writeHead(204).end();
     }
     if (!known) return refuse(response, 404, 'NoSuchKey');
-    const [, from = 0, to = known.body.length - 1] = /bytes=(\d+)-(\d+)/.exec(headers.range ?? '') ?? [];
-    const part = known.body.subarray(Number(from), Number(to) + 1);
+    const { bytes, path, etag, at } = known;
+    const [, first = '', last = ''] = /bytes=(\d*)-(\d*)/.exec(headers.range ?? '') ?? [];
+    // `bytes=-8` asks for the last 8.
+    const start = first === '' && last !== '' ? Math.max(0, bytes - Number(last)) : Number(first);
+    const end = first === '' || last === '' ? bytes - 1 : Math.min(bytes - 1, Number(last));
     response.writeHead(headers.range === undefined ? 200 : 206, {
-      ...{ 'content-length': part.length, etag: known.etag, 'last-modified': new Date(known.at).toUTCString() },
+      ...{ 'content-length': end + 1 - start, etag, 'last-modified': new Date(at).toUTCString() },
       ...{ 'accept-ranges': 'bytes' },
-      ...(headers.range === undefined ? {} : { 'content-range': `bytes ${from}-${to}/${known.body.length}` }),
+      ...(headers.range === undefined ? {} : { 'content-range': `bytes ${start}-${end}/${bytes}` }),
     });
     if (method === 'HEAD') return void response.end();
+    if (path !== undefined) return pipeline(createReadStream(path, { start, end }), response);
+    const part = known.body.subarray(start, end + 1);
     if (fault !== 'cut answer') return void response.end(part);
     response.write(part.subarray(0, part.length >> 1), () => socket.destroy());
   }
@@ -129,8 +155,8 @@ export async function startS3(t: Pick<Test, 'teardown'>, { pageSize = 1_000 } = 
     const contents = page
       .filter((key) => folderOf(key) === null)
       .map((key) => {
-        const { body, etag, at } = objects.get(key) as Stored;
-        return `<Contents><Key>${shown(key)}</Key><LastModified>${new Date(at).toISOString()}</LastModified><ETag>${escaped(etag)}</ETag><Size>${body.length}</Size><StorageClass>STANDARD</StorageClass></Contents>`;
+        const { bytes, etag, at } = objects.get(key) as Stored;
+        return `<Contents><Key>${shown(key)}</Key><LastModified>${new Date(at).toISOString()}</LastModified><ETag>${escaped(etag)}</ETag><Size>${bytes}</Size><StorageClass>STANDARD</StorageClass></Contents>`;
       });
     const common = [...folders].map((folder) => `<CommonPrefixes><Prefix>${shown(folder)}</Prefix></CommonPrefixes>`);
     const next = isCut ? `<NextContinuationToken>${escaped(page.at(-1) ?? '')}</NextContinuationToken>` : '';
@@ -163,7 +189,14 @@ export async function startS3(t: Pick<Test, 'teardown'>, { pageSize = 1_000 } = 
     age(ms) {
       ahead += ms;
     },
+    land() {
+      for (const carryOut of late.splice(0)) carryOut();
+    },
     put: (key, body) => void store(key, Buffer.from(body)),
+    link(key, path) {
+      const { size, ino } = statSync(path);
+      objects.set(key, { body: Buffer.alloc(0), bytes: size, path, etag: `"${ino}-${size}"`, at: Date.now() + ahead });
+    },
     delete: (key) => void objects.delete(key),
     holding: (bytes) => [...objects].filter(([, { body }]) => body.includes(bytes)).map(([key]) => key),
   };

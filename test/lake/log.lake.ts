@@ -1,9 +1,10 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, globSync, readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { existsSync, globSync } from 'node:fs';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
+import { EVENTS_VIEW, statementOf } from '../events/helpers/documented.ts';
 import { loggingService, send } from '../events/helpers/logging-app.ts';
 import { type AudienceDialect, eventOf, YEAR_AUDIENCES, YEAR_DATES } from '../events/helpers/year.ts';
 import { startS3 } from '../helpers/s3.ts';
@@ -11,7 +12,6 @@ import { until } from '../helpers/until.ts';
 
 const DAY = 86_400_000;
 const EVENTS = 3_000;
-const ROOT = resolve(import.meta.dirname, '../..');
 const VENV = join(import.meta.dirname, 'node_modules/.python');
 const PACKAGES = ['pyspark==3.5.5', 'chdb==4.4.0', 'duckdb==1.5.5', 'duckdb-extension-httpfs==1.5.5'];
 const HADOOP = 'org.apache.hadoop:hadoop-aws:3.3.4';
@@ -23,15 +23,6 @@ const isInstalled =
   run(python, '-m', 'pip', 'install', '--quiet', ...PACKAGES);
 const skip = isInstalled ? false : `pip can't install ${PACKAGES.join(', ')}`;
 if (skip) t.comment(`Skipped: ${skip}`);
-
-/** The statements of the page for an engine, whose first line names it. */
-const page = readFileSync(join(ROOT, 'docs/event-log.md'), 'utf8');
-function statementOf(engine: string): string {
-  const found = [...page.matchAll(/```(?:sql|python)\n(.*?)```/gs)].map(([, block = '']) => block);
-  const block = found.find((each) => new RegExp(`^(--|#) ${engine}\\b`).test(each));
-  if (block === undefined) throw new Error(`docs/event-log.md has no statement for ${engine}`);
-  return block;
-}
 
 const time = (iso: string, days = 0) =>
   new Date(Date.parse(iso) - days * DAY).toISOString().slice(0, -1).replace('T', ' ');
@@ -104,8 +95,8 @@ const ENGINES: Readonly<Record<string, Engine>> = {
 /** Answers of an engine in Python. */
 async function ask(name: string, place: Place, queries: Readonly<Record<string, string>>) {
   const { files, settings } = ENGINES[name] as Engine;
-  const view = statementOf('all of them').replace(/^--.*\n/, '');
-  const statements = [...files(place), name === 'spark' ? view.replace('CREATE VIEW', 'CREATE TEMP VIEW') : view];
+  const view = name === 'spark' ? EVENTS_VIEW.replace('CREATE VIEW', 'CREATE TEMP VIEW') : EVENTS_VIEW;
+  const statements = [...files(place), view];
   const child = spawn(python, [join(import.meta.dirname, 'readers.py')], { env: { ...process.env, TZ: 'UTC' } });
   const said = Promise.all([text(child.stdout), text(child.stderr)]);
   child.stdin.end(JSON.stringify({ engine: name, statements, queries, settings: settings?.(place) ?? {} }));

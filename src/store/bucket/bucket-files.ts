@@ -1,15 +1,17 @@
-import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
+import { mkdir, open, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import * as z from 'zod';
 import type { BucketConfig } from '../../config/config.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import {
+  filesIn,
   folderFiles,
   gone,
   type LogFiles,
   type LogWriter,
   NOTES,
+  namedFile,
   SEALED,
   type SizedFile,
   WORK,
@@ -120,30 +122,30 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
       await bucket.upload(name, draft);
       await local.put(draft, name);
     },
-    isThere: async (name) => (await bucket.size(name)) !== null,
+    isThere: async (name) => (await bucket.find(name)) !== null,
+    list: async () => (await bucket.list()).flatMap(({ key, bytes }) => namedFile(key, bytes) ?? []),
     async remove(names) {
       for (const name of names) await bucket.remove(name);
       await local.remove(names);
     },
     fault: download,
     async trim() {
-      const copies = await copiesIn(folder);
+      const copies = await filesIn(folder);
       let bytes = copies.reduce((sum, copy) => sum + copy.bytes, 0);
       const unused = copies.filter(({ usedAt }) => systemClock.now() - usedAt > IN_USE);
       for (const copy of unused.sort((a, b) => a.usedAt - b.usedAt)) {
         if (bytes <= maxBytes) return;
-        if ((await bucket.size(copy.name)) !== copy.bytes) continue;
+        if ((await bucket.find(copy.name))?.bytes !== copy.bytes) continue;
         await local.remove([copy.name]);
         bytes -= copy.bytes;
       }
     },
     copies: {
-      list: async () => (await bucket.list()).map(({ key, bytes }) => ({ name: key, bytes })),
       until: async () => copied.parse(jsonOf((await bucket.text(COPIED))?.text ?? 'null'))?.until ?? null,
       async setUntil(day) {
         await replaceText(COPIED, () => JSON.stringify({ until: day }));
       },
-      clear: async () => local.remove([...(await copiesIn(folder)).map(({ name }) => name), SEALED]),
+      clear: async () => local.remove([...(await filesIn(folder)).map(({ name }) => name), SEALED]),
     },
     notes: async () => (await bucket.text(NOTES))?.text ?? '',
     note: (text) => replaceText(NOTES, (before) => before + text),
@@ -154,10 +156,11 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
       const isKept = (await bucket.text(name))?.text === name;
       const isGuarded = !(await bucket.putText(name, '', null));
       await bucket.remove(name);
+      await bucket.list();
       const ms = Math.round(systemClock.monotonic() - began);
       if (!isKept) return [{ state: 'failed', message: `${place} does not keep what is written to it` }];
       return isGuarded
-        ? [{ state: 'ok', message: `${place} can be written and read: ${ms} ms for five requests` }]
+        ? [{ state: 'ok', message: `${place} can be written, read and listed: ${ms} ms for six requests` }]
         : [
             {
               state: 'failed',
@@ -165,7 +168,7 @@ export function bucketFiles(config: BucketConfig, folder: string, maxBytes: numb
             },
           ];
     },
-    isUsed: async () => (await bucket.size(OWNER)) !== null,
+    isUsed: async () => (await bucket.find(OWNER)) !== null,
   };
 }
 
@@ -194,16 +197,4 @@ function jsonOf(text: string): unknown {
   } catch {
     return null;
   }
-}
-
-async function copiesIn(folder: string) {
-  const entries = await readdir(folder, { recursive: true }).catch(gone);
-  const names = (entries ?? []).filter((name) => name.startsWith('source=') && name.endsWith('.parquet'));
-  const found = await Promise.all(
-    names.map(async (name) => {
-      const known = await stat(join(folder, name)).catch(gone);
-      return known && { name, bytes: known.size, usedAt: known.mtimeMs };
-    }),
-  );
-  return found.filter((copy) => copy !== null);
 }

@@ -90,24 +90,17 @@ export class Bucket {
    * @param before - its ETag then; null if there was no such object
    */
   putText(key: string, text: string, before: string | null): Promise<boolean> {
-    const [condition, expected] =
-      before === null ? [{ 'if-none-match': '*' }, CONFLICT] : [{ 'if-match': before }, [...CONFLICT, NOT_FOUND]];
     const sha256 = createHash('sha256').update(text).digest('hex');
-    const call: Call = {
-      ...{ method: 'PUT', key, body: () => text, expected },
-      headers: { ...condition, 'x-amz-content-sha256': sha256 },
-    };
-    return this.send(call, async ({ statusCode, body }) => {
-      await body.dump();
-      return statusCode < 300;
-    });
+    return this.put(key, before, { 'x-amz-content-sha256': sha256 }, () => text);
   }
 
   /** Write a file. The server compares it with its checksum. */
   async upload(key: string, path: string): Promise<void> {
     const { bytes, sha256 } = await checksumOf(createReadStream(path));
     const headers = { 'content-length': String(bytes), 'x-amz-content-sha256': sha256 };
-    await this.send({ method: 'PUT', key, headers, body: () => createReadStream(path) }, ({ body }) => body.dump());
+    // A try that was given up may be carried out later: then it must not replace what was written after it.
+    const before = await this.find(key);
+    await this.put(key, before?.etag ?? null, headers, () => createReadStream(path));
     this.traffic.bytes.sent += bytes;
     const stored = await this.checksum(key);
     if (stored?.bytes !== bytes || stored.sha256 !== sha256)
@@ -115,6 +108,22 @@ export class Bucket {
         'bucket_failed',
         `${this.place(key)} is not as it was written: the bucket keeps it damaged.`,
       );
+  }
+
+  /** False if the object is not as it was before: also if an earlier try has written this one. */
+  private put(
+    key: string,
+    before: string | null,
+    headers: NonNullable<Call['headers']>,
+    body: NonNullable<Call['body']>,
+  ): Promise<boolean> {
+    const [condition, expected] =
+      before === null ? [{ 'if-none-match': '*' }, CONFLICT] : [{ 'if-match': before }, [...CONFLICT, NOT_FOUND]];
+    const call: Call = { method: 'PUT', key, headers: { ...condition, ...headers }, body, expected };
+    return this.send(call, async ({ statusCode, body }) => {
+      await body.dump();
+      return statusCode < 300;
+    });
   }
 
   /** Read an object to its end; null if there is none. @param path - of a file to write it to */
@@ -127,11 +136,12 @@ export class Bucket {
     });
   }
 
-  /** Size of an object; null if there is none. */
-  size(key: string): Promise<number | null> {
+  /** Null if there is no such object. */
+  find(key: string): Promise<{ readonly bytes: number; readonly etag: string } | null> {
     return this.send({ method: 'HEAD', key, expected: [NOT_FOUND] }, async ({ statusCode, headers, body }) => {
       await body.dump();
-      return statusCode === NOT_FOUND ? null : Number(headers['content-length']);
+      if (statusCode === NOT_FOUND) return null;
+      return { bytes: Number(headers['content-length']), etag: String(headers['etag']) };
     });
   }
 

@@ -1,5 +1,6 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import querystring from 'node:querystring';
 import type { Remark } from '../../kernel/remark.ts';
 import type { LogFile } from '../event-log.ts';
 
@@ -24,7 +25,6 @@ export interface BucketTraffic {
 }
 
 interface DayFiles {
-  list(): Promise<readonly SizedFile[]>;
   /** The last day that was copied; null if none was. */
   until(): Promise<string | null>;
   setUntil(day: string): Promise<void>;
@@ -53,6 +53,8 @@ export interface LogFiles {
   /** Give a finished draft its name. Resolves once that is durable. */
   put(draft: string, name: string): Promise<void>;
   isThere(name: string): Promise<boolean>;
+  /** Files of a log that are there, by their names alone: also those that the store does not list. */
+  list(): Promise<readonly LogFile[]>;
   /** Remove files and their drafts. */
   remove(names: readonly string[]): Promise<void>;
   /** Make the folder's copy as good as the original, or find out what is wrong with that: `missing` or `size`. */
@@ -86,6 +88,7 @@ export function folderFiles(folder: string): LogFiles {
       for (const each of [dirname(path), dirname(dirname(path)), folder]) await sync(each);
     },
     isThere: async (name) => (await sizeOf(name)) !== null,
+    list: async () => (await filesIn(folder)).flatMap(({ name, bytes }) => namedFile(name, bytes) ?? []),
     async remove(names) {
       const drafts = (await readdir(at(WORK)).catch(gone)) ?? [];
       for (const name of names) {
@@ -117,6 +120,26 @@ export function folderFiles(folder: string): LogFiles {
       return names.some((name) => name === NOTES || name.startsWith('source='));
     },
   };
+}
+
+/** The files of a log in a folder. */
+export async function filesIn(folder: string) {
+  const names = (await readdir(folder, { recursive: true }).catch(gone)) ?? [];
+  const found = await Promise.all(
+    names
+      .filter((name) => name.startsWith('source=') && name.endsWith('.parquet'))
+      .map(async (name) => {
+        const known = await stat(join(folder, name)).catch(gone);
+        return known && { name, bytes: known.size, usedAt: known.mtimeMs };
+      }),
+  );
+  return found.filter((file) => file !== null);
+}
+
+/** What the name of a file says, without trusting that it is ours; null if it is none of a log. */
+export function namedFile(name: string, bytes: number): LogFile | null {
+  const [, source, day] = /^source=([^/]+)\/day=([\d-]+)\/[^/]+\.parquet$/.exec(name) ?? [];
+  return source && day ? { name, bytes, source: querystring.unescape(source), day, events: 0 } : null;
 }
 
 /** @returns null if a file is not there */

@@ -16,6 +16,8 @@ export interface PlannedFile {
   readonly source: string;
   readonly day: string;
   readonly query: string;
+  /** Written also without events. */
+  readonly mayBeEmpty?: true;
 }
 
 /** Loaded only if there is a log: it takes a fifth of a command's start time. */
@@ -162,7 +164,7 @@ export class Workbench {
     return files.filter(({ name }) => paths.has(join(this.place.folder, name)));
   }
 
-  /** Write files durably and move them to their places. Files without events are left out. */
+  /** Write files durably and move them to their places. Files without events are left out unless they may be empty. */
   async write(planned: readonly PlannedFile[]): Promise<readonly LogFile[]> {
     const written: LogFile[] = [];
     for (const plan of planned) {
@@ -172,13 +174,13 @@ export class Workbench {
     return written;
   }
 
-  private async writeOne({ name, source, day, query }: PlannedFile): Promise<LogFile | null> {
+  private async writeOne({ name, source, day, query, mayBeEmpty }: PlannedFile): Promise<LogFile | null> {
     const draft = join(this.place.folder, WORK, basename(name));
     const options = '(FORMAT parquet, COMPRESSION zstd)';
     const result = await this.connection.run(`COPY (${query} ${ORDER}) TO ${quoted(draft)} ${options}`);
     const events = Number(result.rowsChanged);
     failpoint('log_written');
-    if (events === 0) {
+    if (events === 0 && !mayBeEmpty) {
       await rm(draft, { force: true });
       return null;
     }

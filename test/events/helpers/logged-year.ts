@@ -11,10 +11,14 @@ interface OtherEngine {
   readonly sql: Readonly<Record<string, string>>;
 }
 
-/** A year of 3,000 events in the sealed files of a log, for another database that reads them. */
-export async function loggedYear(t: Test) {
+/**
+ * A year of 3,000 events in the sealed files of a log, for another database that reads them.
+ *
+ * @param eventLog - settings of the log
+ */
+export async function loggedYear(t: Test, eventLog: object = { path: './events' }) {
   const service = loggingService(t);
-  const collector = await service.open();
+  const collector = await service.open([], { eventLog });
   await collector.start({ collect: true, schedules: false });
   const now = service.clock.now();
   const events = Array.from({ length: 3_000 }, (_, n) => eventOf(n, now));
@@ -35,7 +39,7 @@ export async function loggedYear(t: Test) {
         { ...common, name: key, key, engine: 'lake', when },
         { ...common, name: `${key} elsewhere`, key: `${key}_other`, engine: 'other', sql: sql[key] },
       ]);
-      const app = await service.open([], { engines, audiences });
+      const app = await service.open([], { engines, audiences, eventLog });
       for (const at of YEAR_DATES.map((days) => now + days * DAY)) {
         for (const { key, error } of await app.sync.run([], { now: at }))
           if (error) throw new Error(`${key}: ${error.message}`);

@@ -13,11 +13,15 @@ export interface AudienceDialect {
 const OWNERS = `(select anonymous_id, user_id as owner from (select anonymous_id, user_id,
     row_number() over (partition by anonymous_id order by timestamp, received_at, message_id) as place from events
     where type = 'identify' and anonymous_id is not null and user_id is not null) as links where place = 1)`;
-const people = (columns: string, condition: string) => `(select coalesce(e.user_id, o.owner) as person, ${columns}
+/** SQL for what is known of people's events. */
+export const people = (
+  columns: string,
+  condition: string,
+) => `(select coalesce(e.user_id, o.owner) as person, ${columns}
   from events as e left join ${OWNERS} as o on o.anonymous_id = e.anonymous_id
   where ${condition} and coalesce(e.user_id, o.owner) is not null) as found`;
 
-interface YearAudience {
+export interface YearAudience {
   readonly key: string;
   readonly when: object;
   /** SQL over the view `events` that means the same at a time. */
