@@ -58,9 +58,14 @@ class Statement:
                 "partitionInfo": [{"rowCount": len(part)} for part in self.parts],
             }
             self.answer = 200, {"resultSetMetaData": about, "data": self.parts[0], "code": "090001"}
-        except snowflake.connector.errors.Error as error:
-            said = {"code": f"{error.errno or 0:06d}", "message": error.raw_msg or error.msg, "sqlState": error.sqlstate or ""}
-            self.answer = 422, said
+        except Exception as error:
+            said = {
+                "code": f"{getattr(error, 'errno', None) or 0:06d}",
+                "message": getattr(error, "raw_msg", None) or getattr(error, "msg", None) or repr(error),
+                "sqlState": getattr(error, "sqlstate", None) or "",
+            }
+            isSaid = isinstance(error, snowflake.connector.errors.Error)
+            self.answer = (422 if isSaid else 500), said
 
 
 class Handler(BaseHTTPRequestHandler):

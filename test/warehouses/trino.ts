@@ -6,7 +6,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { openTrino } from '../../jobs/readers/trino.ts';
+import { EVENTS_VIEW, statementOf } from '../events/helpers/documented.ts';
+import type { AudienceDialect, YearAudience } from '../events/helpers/year.ts';
 import { freePort } from '../helpers/free-port.ts';
+import { KEY_ID, type S3Server, SECRET } from '../helpers/s3.ts';
 import { until } from '../helpers/until.ts';
 import { readAll } from '../jobs/readers/rows.ts';
 
@@ -65,21 +68,34 @@ export interface Trino {
   url(place: string): string;
   /** Runs a statement that writes. */
   run(sql: string): Promise<void>;
-  /** Ends a worker as `kill -9` would. */
-  killWorker(): void;
+  /** Ends a node as `kill -9` would: `coordinator`, `worker0` and so on. */
+  kill(node: string): Promise<void>;
+  /** Starts a node that was ended. Resolves once it takes part. */
+  start(node: string): Promise<void>;
   stop(): Promise<void>;
+}
+
+interface TrinoOptions {
+  readonly workers?: number;
+  /** Of each node's heap. */
+  readonly memory?: string;
+  /** Lines of `config.properties`. */
+  readonly settings?: readonly string[];
 }
 
 /** @param catalogs - properties by the name of the catalog */
 export async function startTrino(
   catalogs: Readonly<Record<string, readonly string[]>>,
-  { workers = 0, memory = '2G' } = {},
+  { workers = 0, memory = '2G', settings = [] }: TrinoOptions = {},
 ): Promise<Trino> {
   const home = await mkdtemp(join(tmpdir(), 'rollcall-trino-'));
-  const port = await freePort();
-  const started: { kill(): void; readonly exit: Promise<unknown> }[] = [];
+  const names = ['coordinator', ...Array.from({ length: workers }, (_, n) => `worker${n}`)];
+  const ports = new Map<string, number>();
+  for (const name of names) ports.set(name, await freePort());
+  const port = ports.get('coordinator') ?? 0;
+  const running = new Map<string, { kill(): void; readonly exit: Promise<unknown> }>();
 
-  async function launch(id: string, isCoordinator: boolean): Promise<void> {
+  async function install(id: string): Promise<void> {
     const folder = join(home, id);
     await mkdir(join(folder, 'etc/catalog'), { recursive: true });
     await mkdir(join(folder, 'plugin'));
@@ -87,13 +103,19 @@ export async function startTrino(
     for (const [name, lines] of Object.entries(catalogs))
       await writeFile(join(folder, `etc/catalog/${name}.properties`), lines.join('\n'));
     const config = [
-      `coordinator=${isCoordinator}`,
-      ...(isCoordinator ? [`node-scheduler.include-coordinator=${workers === 0}`] : []),
-      `http-server.http.port=${isCoordinator ? port : await freePort()}`,
+      ...(id === 'coordinator'
+        ? ['coordinator=true', `node-scheduler.include-coordinator=${workers === 0}`]
+        : ['coordinator=false']),
+      `http-server.http.port=${ports.get(id)}`,
       `discovery.uri=http://127.0.0.1:${port}`,
+      ...settings,
     ];
     await writeFile(join(folder, 'etc/config.properties'), config.join('\n'));
     await writeFile(join(folder, 'etc/log.properties'), 'io.trino=ERROR\n');
+  }
+
+  function launch(id: string): void {
+    const folder = join(home, id);
     const settings = {
       ...{ config: 'etc/config.properties', 'log.levels-file': 'etc/log.properties', 'node.id': id },
       ...{ 'node.environment': 'test', 'node.data-dir': join(folder, 'data') },
@@ -103,28 +125,33 @@ export async function startTrino(
     const flags = [`-Xmx${memory}`, '--add-modules=jdk.incubator.vector', '--enable-native-access=ALL-UNNAMED'];
     const options = [...flags, ...given, '-cp', join(INSTALLED, 'server/*'), join(INSTALLED, 'Launch.java')];
     const child = spawn(join(JAVA ?? '', 'bin/java'), options, { cwd: folder, stdio: 'ignore' });
-    started.push({ kill: () => child.kill('SIGKILL'), exit: once(child, 'exit') });
+    running.set(id, { kill: () => child.kill('SIGKILL'), exit: once(child, 'exit') });
   }
 
   const url = (place: string) => `http://test@127.0.0.1:${port}/${place}`;
-  const ask = async (sql: string) => {
+  const nodes = async () => {
     const reader = await openTrino({ type: 'trino', url: url('memory/default') }, {});
     try {
-      return await readAll(reader, sql);
+      return await readAll(reader, "select node_id from system.runtime.nodes where state = 'active'");
     } finally {
       await reader.close();
     }
   };
+  /** The coordinator believes in a node for some time after its end, so that each is asked itself, too. */
+  const isWhole = async () => {
+    for (const at of ports.values()) {
+      const answer = await fetch(`http://127.0.0.1:${at}/v1/info`);
+      if (((await answer.json()) as { starting: boolean }).starting) return false;
+    }
+    return (await nodes()).length === names.length;
+  };
+  const whole = () => until(() => isWhole().catch(() => false));
 
-  await launch('coordinator', true);
-  for (let worker = 0; worker < workers; worker += 1) await launch(`worker${worker}`, false);
-  const nodes = async () => (await ask("select node_id from system.runtime.nodes where state = 'active'")).length;
-  await until(() =>
-    nodes().then(
-      (found) => found === workers + 1,
-      () => false,
-    ),
-  );
+  for (const name of names) {
+    await install(name);
+    launch(name);
+  }
+  await whole();
   return {
     port,
     url,
@@ -138,11 +165,48 @@ export async function startTrino(
         answer = await fetch(nextUri);
       }
     },
-    killWorker: () => started.at(-1)?.kill(),
+    async kill(node) {
+      running.get(node)?.kill();
+      await running.get(node)?.exit;
+    },
+    async start(node) {
+      launch(node);
+      await whole();
+    },
     async stop() {
-      for (const { kill } of started) kill();
-      await Promise.all(started.map(({ exit }) => exit));
+      for (const { kill } of running.values()) kill();
+      await Promise.all([...running.values()].map(({ exit }) => exit));
       await rm(home, { recursive: true, force: true });
     },
   };
 }
+
+/** A catalog of the Hive connector for the files of a log, whose tables are described in a folder. */
+export const logCatalog = (folder: string, s3: S3Server | null): readonly string[] => [
+  ...['connector.name=hive', 'hive.metastore=file', 'hive.metastore.catalog.dir=local:///metastore'],
+  ...['fs.local.enabled=true', `local.location=${folder}`, 'hive.timestamp-precision=MICROSECONDS'],
+  ...(s3
+    ? [
+        ...['fs.s3.enabled=true', `s3.endpoint=${s3.endpoint}`, 's3.region=us-east-1', 's3.path-style-access=true'],
+        ...[`s3.aws-access-key=${KEY_ID}`, `s3.aws-secret-key=${SECRET}`],
+      ]
+    : []),
+];
+
+/** Runs the statements of docs/event-log.md over the log at a place, in a catalog named `log`. @param view - over `files` */
+export async function readLogWith(trino: Trino, events: string, view = EVENTS_VIEW): Promise<void> {
+  const table = statementOf('Trino').replace('s3://bucket/rollcall/events', events);
+  const whole = view.replace('VIEW events', 'VIEW log.web.events').replace('FROM files', 'FROM log.web.files');
+  for (const statement of [...table.replace('s3://bucket/rollcall/web', 'local:///web').split(';\n'), whole])
+    if (statement.trim() !== '') await trino.run(statement);
+}
+
+const DIALECT: AudienceDialect = {
+  text: (column, name) => `json_extract_scalar(${column}, '$.${name}')`,
+  number: (column, name) => `cast(json_extract_scalar(${column}, '$.${name}') as double)`,
+  at: (_now, days = 0) => `($now - interval '${days}' day)`,
+};
+
+/** The SQL of an audience as Rollcall takes it. */
+export const trinoSql = ({ sql }: Pick<YearAudience, 'sql'>): string =>
+  `select person as user_id from (${sql(DIALECT, '')})`;

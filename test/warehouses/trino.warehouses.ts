@@ -12,9 +12,9 @@ if (skip) t.comment(skip);
 const MANY = TRINO_SPELLING.series?.(20_000).replace('select n', 'select n as user_id') ?? '';
 
 t.test('reads Trino', { skip }, async (t) => {
-  const trino = await startTrino({ memory: ['connector.name=memory'] });
+  const trino = await startTrino({ memory: ['connector.name=memory'] }, { workers: 2, memory: '1G' });
   t.teardown(() => trino.stop());
-  t.comment(`Trino ${TRINO_VERSION} from Maven: the contract, and ${CUTS} cuts`);
+  t.comment(`Trino ${TRINO_VERSION} from Maven, with two workers: the contract, and ${CUTS} cuts`);
   const open = async (t: Test, port = trino.port, timeout?: number) => {
     const url = trino.url('memory/default').replace(`:${trino.port}/`, `:${port}/`);
     const reader = await openTrino({ type: 'trino', url }, { timeout });
