@@ -45,7 +45,7 @@ t.test('a cluster that loses a node gives the right members or a failed run', { 
   const s3 = await startS3(t);
   const files = globSync('source=*/day=*/*.parquet', { cwd: folder });
   for (const name of files) s3.link(`some/log/${name}`, join(folder, name));
-  const megabytes = [...s3.objects.values()].reduce((sum, { bytes }) => sum + bytes, 0) >> 20;
+  const megabytes = [...s3.objects.values()].reduce((sum, { bytes }) => sum + bytes, 0) / 2 ** 20;
   const patience = ['query.remote-task.max-error-duration=10s', 'exchange.max-error-duration=10s'];
   const memory = ['query.max-memory-per-node=500MB', 'memory.heap-headroom-per-node=200MB'];
   const trino = await startTrino(
@@ -53,7 +53,7 @@ t.test('a cluster that loses a node gives the right members or a failed run', { 
     { workers: 3, memory: '1G', settings: [...patience, ...memory] },
   );
   t.teardown(() => trino.stop());
-  t.comment(`Trino ${TRINO_VERSION}: a coordinator and three workers of 1 GB, ${EVENTS} events in ${megabytes} MB`);
+  t.comment(`Trino ${TRINO_VERSION}: a coordinator and three workers of 1 GB, ${EVENTS} events in ${Math.round(megabytes)} MB`);
   // Nothing was replaced here, so that nothing is in two files.
   await readLogWith(trino, s3.settings.path, 'CREATE VIEW events AS SELECT * FROM files');
   const proxy = await startCutProxy(trino.port);

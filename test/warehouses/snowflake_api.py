@@ -13,6 +13,8 @@ from snowflake.connector.constants import FIELD_ID_TO_NAME
 
 PART = 3000
 statements = {}
+# Each connection has a database of its own, with threads, which fakesnow keeps: they are used again.
+idle = []
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -43,7 +45,8 @@ class Statement:
 
     def run(self, given, connect):
         try:
-            with connect(session_parameters={"TIMEZONE": "UTC"}) as connection, connection.cursor() as cursor:
+            connection = idle.pop() if idle else connect(session_parameters={"TIMEZONE": "UTC"})
+            with connection.cursor() as cursor:
                 cursor.execute(given["statement"])
                 kinds = [FIELD_ID_TO_NAME[column.type_code] for column in cursor.description]
                 rows = [[text(value, kind) for value, kind in zip(row, kinds)] for row in cursor.fetchall()]
@@ -57,6 +60,7 @@ class Statement:
                 "rowType": columns,
                 "partitionInfo": [{"rowCount": len(part)} for part in self.parts],
             }
+            idle.append(connection)
             self.answer = 200, {"resultSetMetaData": about, "data": self.parts[0], "code": "090001"}
         except Exception as error:
             said = {
@@ -64,8 +68,8 @@ class Statement:
                 "message": getattr(error, "raw_msg", None) or getattr(error, "msg", None) or repr(error),
                 "sqlState": getattr(error, "sqlstate", None) or "",
             }
-            isSaid = isinstance(error, snowflake.connector.errors.Error)
-            self.answer = (422 if isSaid else 500), said
+            is_said = isinstance(error, snowflake.connector.errors.Error)
+            self.answer = (422 if is_said else 500), said
 
 
 class Handler(BaseHTTPRequestHandler):
