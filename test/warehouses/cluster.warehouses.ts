@@ -53,7 +53,9 @@ t.test('a cluster that loses a node gives the right members or a failed run', { 
     { workers: 3, memory: '1G', settings: [...patience, ...memory] },
   );
   t.teardown(() => trino.stop());
-  t.comment(`Trino ${TRINO_VERSION}: a coordinator and three workers of 1 GB, ${EVENTS} events in ${Math.round(megabytes)} MB`);
+  t.comment(
+    `Trino ${TRINO_VERSION}: a coordinator and three workers of 1 GB, ${EVENTS} events in ${Math.round(megabytes)} MB`,
+  );
   // Nothing was replaced here, so that nothing is in two files.
   await readLogWith(trino, s3.settings.path, 'CREATE VIEW events AS SELECT * FROM files');
   const proxy = await startCutProxy(trino.port);
