@@ -39,7 +39,8 @@ const MESSAGE = {
   title: 'Message',
   wide: true,
   cell: ({ delivery, type, userId, messageId }) =>
-    html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery })}>${type}</a>${userId && html`<small>${userId}</small>`}`,
+    html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery })}>${type}</a>
+      ${userId && html`<small>${userId}</small>`}`,
 };
 
 /** @type {Column} */

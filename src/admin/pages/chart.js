@@ -50,16 +50,28 @@ export function Chart({ title, times, series, busy = false, isSize = false, form
     setSpoken(`${moment(times[next] ?? 0, now)}: ${values.join(', ')}`);
   };
   return html`<figure class="chart" aria-busy=${busy}>
-    <figcaption><span>${title}</span><b>${at === null ? '' : moment(times[at] ?? 0, now)}</b><span class="legend">
-      ${series.map(
+    <figcaption>
+      <span>${title}</span>
+      <b>${at === null ? '' : moment(times[at] ?? 0, now)}</b>
+      <span class="legend">${series.map(
         ({ label, tone, values }) =>
-          html`<span key=${label} class=${`tone-${tone}`}>${label}${at === null ? '' : ` ${valueAt(values, at, format)}`}</span>`,
-      )}
-    </span></figcaption>
+          html`<span key=${label} class=${`tone-${tone}`}>
+            ${label}
+            ${at === null ? '' : ` ${valueAt(values, at, format)}`}
+          </span>`,
+      )}</span>
+    </figcaption>
     <div class="plot">
-      <div class="scale" aria-hidden="true">${isKnown && [highest, (highest + lowest) / 2, lowest].map((value) => html`<span key=${value}>${format(value)}</span>`)}</div>
-      <div class="lines" role="group" tabindex="0" aria-label=${inWords(title, series, format)} onKeyDown=${press} onBlur=${() => setHovered(null)}
-        onPointerMove=${hover} onPointerLeave=${() => setHovered(null)}>
+      <div class="scale" aria-hidden="true">${
+        isKnown &&
+        [highest, (highest + lowest) / 2, lowest].map(
+          (value) => html`<span key=${value}>
+          ${format(value)}
+        </span>`,
+        )
+      }</div>
+      <div class="lines" role="group" tabindex="0" aria-label=${inWords(title, series, format)} onKeyDown=${press}
+          onBlur=${() => setHovered(null)} onPointerMove=${hover} onPointerLeave=${() => setHovered(null)}>
         <svg aria-hidden="true" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
           ${[0, 0.5, 1].map((part) => html`<line key=${part} class="axis" x1="0" x2=${WIDTH} y1=${part * HEIGHT} y2=${part * HEIGHT} />`)}
           ${series.map(({ label, tone, values }) => html`<path key=${label} class=${`line tone-${tone}`} d=${pathOf(times, values, x, y)} />`)}
@@ -68,7 +80,9 @@ export function Chart({ title, times, series, busy = false, isSize = false, form
         </svg>
         ${!isKnown && !busy && html`<p>Nothing is known yet.</p>`}
       </div>
-      <div class="times" aria-hidden="true">${timeLabels(first, last).map((label, index) => html`<span key=${index}>${label}</span>`)}</div>
+      <div class="times" aria-hidden="true">
+        ${timeLabels(first, last).map((label, index) => html`<span key=${index}>${label}</span>`)}
+      </div>
     </div>
     <${Behind} ...${{ title, times, series, format }} />
     <span class="unseen" aria-live="polite">${spoken}</span>
@@ -107,7 +121,13 @@ function Behind({ title, times, series, format }) {
   ];
   return html`<details onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
     <summary>Table<span class="unseen"> of ${title}</span></summary>
-    ${open && html`<div class="behind" tabindex="0" role="region" aria-label=${`Table of ${title}`}><${Table} caption=${title} columns=${columns} rows=${rows} keyOf=${(/** @type {any} */ { time }) => String(time)} /></div>`}
+    ${
+      open &&
+      html`<div class="behind" tabindex="0" role="region" aria-label=${`Table of ${title}`}>
+      <${Table} caption=${title} columns=${columns} rows=${rows}
+          keyOf=${(/** @type {any} */ { time }) => String(time)} />
+    </div>`
+    }
   </details>`;
 }
 
@@ -247,8 +267,14 @@ export function Steps({ step, points, busy }) {
   });
   return html`<figure class="chart" aria-busy=${busy}>
     <${BarsCaption} title=${size > 1 ? `Entered and exited every ${size} ${step}s` : title} />
-    <${BarsDrawn} title=${inWords(title, series, short)} role="img" changes=${changes} bar=${(/** @type {any} */ { id, label }, /** @type {any} */ shape) => html`<g key=${id}><title>${label}</title>${shape}</g>`}>
-      <div class="times" aria-hidden="true">${timeLabels(times[0] ?? 0, times.at(-1) ?? 0).map((label, index) => html`<span key=${index}>${label}</span>`)}</div>
+    <${BarsDrawn} title=${inWords(title, series, short)} role="img" changes=${changes}
+        bar=${(/** @type {any} */ { id, label }, /** @type {any} */ shape) => html`<g key=${id}>
+          <title>${label}</title>
+          ${shape}
+        </g>`}>
+      <div class="times" aria-hidden="true">
+        ${timeLabels(times[0] ?? 0, times.at(-1) ?? 0).map((label, index) => html`<span key=${index}>${label}</span>`)}
+      </div>
     <//>
     <${Behind} ...${{ title, times, series, format: short }} />
   </figure>`;
@@ -262,7 +288,13 @@ function sumOf(series, from, size) {
 
 /** @param {{ title: string, changed?: boolean }} props */
 function BarsCaption({ title, changed = false }) {
-  return html`<figcaption><span>${title}</span><span class="legend"><span class="tone-2">entered${changed ? ' or changed' : ''}</span><span class="tone-4">exited</span></span></figcaption>`;
+  return html`<figcaption>
+    <span>${title}</span>
+    <span class="legend">
+      <span class="tone-2">entered${changed ? ' or changed' : ''}</span>
+      <span class="tone-4">exited</span>
+    </span>
+  </figcaption>`;
 }
 
 /**
@@ -279,16 +311,22 @@ function BarsDrawn({ title, role, changes, bar, children }) {
   /** @param {number} count */
   const tall = (count) => (count === 0 ? 0 : Math.max(2, ((height - 8) * count) / (highest + lowest)));
   return html`<div class="plot">
-    <div class="scale" aria-hidden="true"><span>+${short(highest)}</span>${lowest > 0 && html`<span>−${short(lowest)}</span>`}</div>
+    <div class="scale" aria-hidden="true">
+      <span>+${short(highest)}</span>
+      ${lowest > 0 && html`<span>−${short(lowest)}</span>`}
+    </div>
     <svg class="bars" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role=${role} aria-label=${title}>
-    <line class="axis" x1="0" x2=${width} y1=${zero} y2=${zero} vector-effect="non-scaling-stroke" />
-    ${changes.map((change, index) =>
-      bar(
-        change,
-        html`<rect class="hit" x=${from + index * 12} y="0" width="12" height=${height} />
-        <rect class="in" x=${from + index * 12 + 2} y=${zero - tall(change.entered)} width="8" height=${tall(change.entered)} />
-        <rect class="out" x=${from + index * 12 + 2} y=${zero} width="8" height=${tall(change.exited)} />`,
-      ),
-    )}
-  </svg>${children}</div>`;
+      <line class="axis" x1="0" x2=${width} y1=${zero} y2=${zero} vector-effect="non-scaling-stroke" />
+      ${changes.map((change, index) =>
+        bar(
+          change,
+          html`<rect class="hit" x=${from + index * 12} y="0" width="12" height=${height} />
+            <rect class="in" x=${from + index * 12 + 2} y=${zero - tall(change.entered)} width="8"
+                height=${tall(change.entered)} />
+            <rect class="out" x=${from + index * 12 + 2} y=${zero} width="8" height=${tall(change.exited)} />`,
+        ),
+      )}
+    </svg>
+    ${children}
+  </div>`;
 }

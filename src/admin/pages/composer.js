@@ -78,18 +78,25 @@ function textOf(value) {
 export function Field({ title, value, onText, list, hint, wide, type = 'text' }) {
   const [text, setText] = useState(value);
   const id = useId();
-  return html`<label class=${wide ? 'search' : ''}>${title}<input type=${type} value=${text} placeholder=${hint} list=${list ? id : undefined} autocomplete="off" spellcheck=${false} dir="auto"
-    onInput=${(/** @type {any} */ { target }) => {
-      setText(target.value);
-      onText(target.value);
-    }} /></label>
+  return html`<label class=${wide ? 'search' : ''}>
+      ${title}
+      <input type=${type} value=${text} placeholder=${hint} list=${list ? id : undefined} autocomplete="off"
+          spellcheck=${false} dir="auto" onInput=${(/** @type {any} */ { target }) => {
+            setText(target.value);
+            onText(target.value);
+          }} />
+    </label>
     ${list && html`<datalist id=${id}>${list.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`}`;
 }
 
 /** @param {{ title: string, value: string, options: Record<string, string>, onChoose: (value: string) => void }} props */
 export function Choice({ title, value, options, onChoose }) {
-  return html`<label>${title}<select value=${value} onChange=${(/** @type {any} */ { target }) => onChoose(target.value)}>
-    ${Object.entries(options).map(([name, label]) => html`<option key=${name} value=${name}>${label}</option>`)}</select></label>`;
+  return html`<label>
+    ${title}
+    <select value=${value} onChange=${(/** @type {any} */ { target }) => onChoose(target.value)}>
+      ${Object.entries(options).map(([name, label]) => html`<option key=${name} value=${name}>${label}</option>`)}
+    </select>
+  </label>`;
 }
 
 /** @param {readonly string[]} names */
@@ -117,12 +124,19 @@ function Rows({ title, rows, fresh, add, least = 0, most = 50, onChange, childre
   };
   return html`<div class="rows">
     ${rows.map(
-      (
-        row,
-        index,
-      ) => html`<fieldset key=${`${version} ${index}`}><legend>${title} ${index + 1}</legend><div class="filters">
-      ${children(row, index, (next) => onChange(latest.rows.map((each, place) => (place === index ? next : each))))}
-      ${rows.length > least && html`<button type="button" class="bare" aria-label=${`Remove ${title.toLowerCase()} ${index + 1}`} onClick=${(/** @type {any} */ event) => drop(index, event)}>Remove</button>`}</div></fieldset>`,
+      (row, index) => html`<fieldset key=${`${version} ${index}`}>
+        <legend>${title} ${index + 1}</legend>
+        <div class="filters">
+          ${children(row, index, (next) => onChange(latest.rows.map((each, place) => (place === index ? next : each))))}
+          ${
+            rows.length > least &&
+            html`<button type="button" class="bare" aria-label=${`Remove ${title.toLowerCase()} ${index + 1}`}
+              onClick=${(/** @type {any} */ event) => drop(index, event)}>
+            Remove
+          </button>`
+          }
+        </div>
+      </fieldset>`,
     )}
     ${rows.length < most && html`<button type="button" onClick=${() => reshape([...rows, fresh])}>${add}</button>`}
   </div>`;
@@ -133,15 +147,19 @@ function Rows({ title, rows, fresh, add, least = 0, most = 50, onChange, childre
 /** @param {{ item: Item, names: Names, onChange: OnChange }} props */
 export function Composer({ item, names, onChange }) {
   if (item['value'])
-    return html`<${Value} value=${item['value']} names=${names} onChange=${(/** @type {Item} */ value) => onChange({ ...item, value })} />`;
+    return html`<${Value} value=${item['value']} names=${names}
+        onChange=${(/** @type {Item} */ value) => onChange({ ...item, value })} />`;
   const when = item['when'] ?? { all: [] };
   const group = Array.isArray(when.any) ? 'any' : 'all';
   /** @param {string} name @param {readonly any[]} rows */
   const regroup = (name, rows) => onChange({ ...item, when: { [name]: rows } });
-  return html`<${Choice} title="People for whom" value=${group} options=${{ all: 'all of these hold', any: 'any of these holds' }}
-      onChoose=${(/** @type {string} */ name) => regroup(name, rowsOf(when))} />
-    <${Rows} title="Condition" rows=${rowsOf(when)} fresh=${{ performed: '' }} add="Add a condition" least=${1} onChange=${(/** @type {any[]} */ rows) => regroup(group, rows)}>
-      ${(/** @type {Item} */ row, /** @type {number} */ _index, /** @type {OnChange} */ onRow) => html`<${Condition} condition=${row} names=${names} onChange=${onRow} />`}<//>`;
+  return html`<${Choice} title="People for whom" value=${group}
+        options=${{ all: 'all of these hold', any: 'any of these holds' }}
+        onChoose=${(/** @type {string} */ name) => regroup(name, rowsOf(when))} />
+    <${Rows} title="Condition" rows=${rowsOf(when)} fresh=${{ performed: '' }} add="Add a condition" least=${1}
+        onChange=${(/** @type {any[]} */ rows) => regroup(group, rows)}>
+      ${(/** @type {Item} */ row, /** @type {number} */ _index, /** @type {OnChange} */ onRow) => html`<${Condition} condition=${row} names=${names} onChange=${onRow} />`}
+    <//>`;
 }
 
 /** @param {{ condition: Item, names: Names, onChange: OnChange }} props */
@@ -166,21 +184,41 @@ function Condition({ condition, names, onChange }) {
   const of = { condition: own, names, onChange: change };
   const keys = (/** @type {string} */ only) =>
     names.computed.filter((each) => kind === 'computed' || each.kind === only).map(({ key }) => key);
-  return html`<label class="inline"><input type="checkbox" checked=${isNot} onChange=${() => onChange(isNot ? own : { not: own })} />not</label>
+  return html`<label class="inline">
+      <input type="checkbox" checked=${isNot} onChange=${() => onChange(isNot ? own : { not: own })} />
+      not
+    </label>
     <${Choice} title="A person" value=${kind} options=${KINDS} onChoose=${become} />
     ${ACTIVITY.includes(kind) && html`<${Did} key=${kind} kind=${kind} ...${of} />`}
     ${kind === 'sequence' && html`<${Sequence} ...${of} />`}
-    ${kind === 'trait' && html`<${Field} key="trait" wide title="Trait" value=${own['trait']} list=${names.traits} onText=${(/** @type {string} */ text) => change({ ...own, trait: text })} /><${Tests} tests=${own} beside=${['trait']} onChange=${change} />`}
-    ${kind === 'computed' && html`<${Field} key="computed" wide title="Key" value=${own['computed']} list=${keys('')} onText=${(/** @type {string} */ text) => change({ ...own, computed: text })} /><${Tests} tests=${own} beside=${['computed', 'column']} onChange=${change} />`}
-    ${kind === 'inAudience' && html`<${Field} key="inAudience" wide title="Key" value=${own['inAudience']} list=${keys('audience')} onText=${(/** @type {string} */ text) => change({ ...own, inAudience: text })} />`}
+    ${
+      kind === 'trait' &&
+      html`<${Field} key="trait" wide title="Trait" value=${own['trait']} list=${names.traits}
+          onText=${(/** @type {string} */ text) => change({ ...own, trait: text })} />
+      <${Tests} tests=${own} beside=${['trait']} onChange=${change} />`
+    }
+    ${
+      kind === 'computed' &&
+      html`<${Field} key="computed" wide title="Key" value=${own['computed']} list=${keys('')}
+          onText=${(/** @type {string} */ text) => change({ ...own, computed: text })} />
+      <${Tests} tests=${own} beside=${['computed', 'column']} onChange=${change} />`
+    }
+    ${
+      kind === 'inAudience' &&
+      html`<${Field} key="inAudience" wide title="Key" value=${own['inAudience']} list=${keys('audience')}
+        onText=${(/** @type {string} */ text) => change({ ...own, inAudience: text })} />`
+    }
     ${
       kind === 'split' &&
       Object.keys(FRESH['split']).map(
         (name) =>
-          html`<${Field} key=${name} title=${name === 'name' ? 'Name of the split' : `${name} %`} value=${textOf(own['split'][name])} onText=${(/** @type {string} */ text) => set('split', { ...own['split'], [name]: name === 'name' ? text : typed(text) })} />`,
+          html`<${Field} key=${name} title=${name === 'name' ? 'Name of the split' : `${name} %`}
+              value=${textOf(own['split'][name])}
+              onText=${(/** @type {string} */ text) => set('split', { ...own['split'], [name]: name === 'name' ? text : typed(text) })} />`,
       )
     }
-    <${Others} of=${own} shown=${[kind, 'within', 'where', 'atLeast', 'atMost', 'exactly', 'firstTime', 'column', ...Object.keys(OPERATORS)]} />`;
+    <${Others} of=${own}
+        shown=${[kind, 'within', 'where', 'atLeast', 'atMost', 'exactly', 'firstTime', 'column', ...Object.keys(OPERATORS)]} />`;
 }
 
 /** Settings that have no field here. @param {{ of: Item, shown: readonly string[] }} props */
@@ -193,7 +231,8 @@ function Others({ of, shown }) {
 function Named({ kind, said, names, onText }) {
   const list = names.events.filter((event) => event.kind === LOGGED[kind]).map(({ name }) => name);
   if (typeof said !== 'string') return html`<code>${JSON.stringify(said)}</code>`;
-  return html`<${Field} wide title=${{ performed: 'Event', viewed: 'Page', screen: 'Screen' }[kind] ?? ''} value=${said} list=${list} onText=${onText} />`;
+  return html`<${Field} wide title=${{ performed: 'Event', viewed: 'Page', screen: 'Screen' }[kind] ?? ''} value=${said}
+      list=${list} onText=${onText} />`;
 }
 
 /** @param {{ kind: string, condition: Item, names: Names, onChange: OnChange }} props */
@@ -204,11 +243,18 @@ function Did({ kind, condition, names, onChange }) {
     const { exactly: _, atLeast: __, atMost: ___, ...rest } = condition;
     onChange(next === 'once' ? rest : { ...rest, [next]: condition[name] ?? 2 });
   };
-  return html`<${Named} kind=${kind} said=${condition[kind]} names=${names} onText=${(/** @type {string} */ text) => onChange({ ...condition, [kind]: text })} />
+  return html`<${Named} kind=${kind} said=${condition[kind]} names=${names}
+        onText=${(/** @type {string} */ text) => onChange({ ...condition, [kind]: text })} />
     <${Choice} title="How often" value=${name} options=${COUNTS} onChoose=${recount} />
-    ${name !== 'once' && html`<${Field} key=${name} title="Times" type="number" value=${String(condition[name])} onText=${(/** @type {string} */ text) => onChange({ ...condition, [name]: typed(text) })} />`}
-    <${Field} title="Within" value=${condition['within'] ?? ''} hint="90 days" onText=${(/** @type {string} */ text) => onChange(changed(condition, 'within', text))} />
-    <${Where} where=${condition['where'] ?? {}} properties=${propertiesOf(names, kind, condition[kind])} onChange=${(/** @type {Item} */ where) => onChange(changed(condition, 'where', Object.keys(where).length > 0 ? where : undefined))} />`;
+    ${
+      name !== 'once' &&
+      html`<${Field} key=${name} title="Times" type="number" value=${String(condition[name])}
+        onText=${(/** @type {string} */ text) => onChange({ ...condition, [name]: typed(text) })} />`
+    }
+    <${Field} title="Within" value=${condition['within'] ?? ''} hint="90 days"
+        onText=${(/** @type {string} */ text) => onChange(changed(condition, 'within', text))} />
+    <${Where} where=${condition['where'] ?? {}} properties=${propertiesOf(names, kind, condition[kind])}
+        onChange=${(/** @type {Item} */ where) => onChange(changed(condition, 'where', Object.keys(where).length > 0 ? where : undefined))} />`;
 }
 
 /** @param {Names} names @param {string} kind @param {any} said */
@@ -224,14 +270,14 @@ function Where({ where, properties, onChange }) {
   /** @type {[string, Item][]} */
   const rows = Object.entries(where).map(([place, tests]) => [place, isMap(tests) ? tests : { is: tests }]);
   const fresh = [properties.find((name) => !Object.hasOwn(where, name)) ?? 'properties.', { exists: true }];
-  return html`<${Rows} title="Filter" rows=${rows} fresh=${fresh} add="Add a filter" onChange=${(/** @type {any[]} */ next) => onChange(Object.fromEntries(next))}>
-    ${(
-      /** @type {[string, Item]} */ [place, tests],
-      /** @type {number} */ _index,
-      /** @type {OnChange} */ onRow,
-    ) => html`
-      <${Field} wide title="Property" value=${place} list=${properties} onText=${(/** @type {string} */ text) => onRow([text, tests])} />
-      <${Tests} tests=${tests} beside=${[]} onChange=${(/** @type {Item} */ next) => onRow([place, next])} />`}<//>`;
+  return html`<${Rows} title="Filter" rows=${rows} fresh=${fresh} add="Add a filter"
+      onChange=${(/** @type {any[]} */ next) => onChange(Object.fromEntries(next))}>${(
+        /** @type {[string, Item]} */ [place, tests],
+        /** @type {number} */ _index,
+        /** @type {OnChange} */ onRow,
+      ) => html`<${Field} wide title="Property" value=${place} list=${properties}
+            onText=${(/** @type {string} */ text) => onRow([text, tests])} />
+        <${Tests} tests=${tests} beside=${[]} onChange=${(/** @type {Item} */ next) => onRow([place, next])} />`}<//>`;
 }
 
 /** Operators with their operands. @param {{ tests: Item, beside: readonly string[], onChange: OnChange }} props */
@@ -252,7 +298,13 @@ function Tests({ tests, beside, onChange }) {
     /** @param {string} text */
     const set = (text) => onChange({ ...tests, [name]: operandOf(takes, text) });
     return html`<${Choice} title="Operator" value=${name} options=${asOptions(Object.keys(OPERATORS))} onChoose=${become} />
-      ${takes === 'flag' ? html`<${Choice} title="Value" value=${String(operand ?? true)} options=${asOptions(['true', 'false'])} onChoose=${set} />` : html`<${Field} key=${takes === 'list'} wide title="Value" value=${textOf(operand)} hint=${{ list: 'one, two', span: '7 days', instant: '2026-01-31' }[takes ?? '']} onText=${set} />`}`;
+      ${
+        takes === 'flag'
+          ? html`<${Choice} title="Value" value=${String(operand ?? true)} options=${asOptions(['true', 'false'])}
+          onChoose=${set} />`
+          : html`<${Field} key=${takes === 'list'} wide title="Value" value=${textOf(operand)}
+          hint=${{ list: 'one, two', span: '7 days', instant: '2026-01-31' }[takes ?? '']} onText=${set} />`
+      }`;
   });
 }
 
@@ -267,26 +319,33 @@ function Sequence({ condition, names, onChange }) {
   /** @type {Item[]} */
   const steps = condition['sequence'];
   const options = { ...Object.fromEntries(ACTIVITY.map((name) => [name, KINDS[name]])), not: 'did not' };
-  return html`<${Field} title="Within" value=${condition['within'] ?? ''} hint="90 days" onText=${(/** @type {string} */ text) => onChange(changed(condition, 'within', text))} />
-    <${Rows} title="Step" rows=${steps} fresh=${{ performed: '' }} add="Add a step" least=${2} most=${10} onChange=${(/** @type {Item[]} */ sequence) => onChange({ ...condition, sequence })}>
-    ${(/** @type {Item} */ step, /** @type {number} */ index, /** @type {OnChange} */ onStep) => {
-      const said = isMap(step['not']) ? step['not'] : step;
-      const kind = ACTIVITY.find((name) => Object.hasOwn(said, name)) ?? 'performed';
-      const shown = said === step ? kind : 'not';
-      /** @param {Item} next */
-      const change = (next) => onStep({ ...(step['after'] ? { after: step['after'] } : {}), ...next });
-      /** @param {string} name */
-      const become = (name) => change(name === 'not' ? { not: { performed: said[kind] } } : { [name]: said[kind] });
-      /** @param {string} text */
-      const rename = (text) => change(said === step ? { ...step, [kind]: text } : { not: { ...said, [kind]: text } });
-      /** @param {string} text */
-      const since = (text) =>
-        onStep(changed(step, 'after', text === '' ? undefined : { ...step['after'], atMost: text }));
-      return html`<${Choice} title="Step" value=${shown} options=${options} onChoose=${become} />
-        <${Named} kind=${kind} said=${said[kind]} names=${names} onText=${rename} />
-        ${index > 0 && html`<${Field} title="At most after the step before" value=${step['after']?.atMost ?? ''} hint="1 day" onText=${since} />`}
-        <${Others} of=${step} shown=${[kind, 'not', 'after']} />`;
-    }}<//>`;
+  return html`<${Field} title="Within" value=${condition['within'] ?? ''} hint="90 days"
+        onText=${(/** @type {string} */ text) => onChange(changed(condition, 'within', text))} />
+    <${Rows} title="Step" rows=${steps} fresh=${{ performed: '' }} add="Add a step" least=${2} most=${10}
+        onChange=${(/** @type {Item[]} */ sequence) => onChange({ ...condition, sequence })}>
+      ${(/** @type {Item} */ step, /** @type {number} */ index, /** @type {OnChange} */ onStep) => {
+        const said = isMap(step['not']) ? step['not'] : step;
+        const kind = ACTIVITY.find((name) => Object.hasOwn(said, name)) ?? 'performed';
+        const shown = said === step ? kind : 'not';
+        /** @param {Item} next */
+        const change = (next) => onStep({ ...(step['after'] ? { after: step['after'] } : {}), ...next });
+        /** @param {string} name */
+        const become = (name) => change(name === 'not' ? { not: { performed: said[kind] } } : { [name]: said[kind] });
+        /** @param {string} text */
+        const rename = (text) => change(said === step ? { ...step, [kind]: text } : { not: { ...said, [kind]: text } });
+        /** @param {string} text */
+        const since = (text) =>
+          onStep(changed(step, 'after', text === '' ? undefined : { ...step['after'], atMost: text }));
+        return html`<${Choice} title="Step" value=${shown} options=${options} onChoose=${become} />
+          <${Named} kind=${kind} said=${said[kind]} names=${names} onText=${rename} />
+          ${
+            index > 0 &&
+            html`<${Field} title="At most after the step before" value=${step['after']?.atMost ?? ''} hint="1 day"
+              onText=${since} />`
+          }
+          <${Others} of=${step} shown=${[kind, 'not', 'after']} />`;
+      }}
+    <//>`;
 }
 
 /** The value of a computed trait. @param {{ value: Item, names: Names, onChange: OnChange }} props */
@@ -300,8 +359,17 @@ function Value({ value, names, onChange }) {
   };
   return html`<div class="filters">
     <${Choice} title="The value is" value=${operator} options=${asOptions(VALUE_OPERATORS)} onChoose=${become} />
-    <${Named} kind="performed" said=${said} names=${names} onText=${(/** @type {string} */ text) => onChange({ ...value, [operator]: text })} />
-    ${operator !== 'count' && html`<${Field} wide title="Of the property" value=${value['of'] ?? ''} list=${propertiesOf(names, 'performed', said)} onText=${(/** @type {string} */ text) => onChange({ ...value, of: text })} />`}
-    <${Field} title="Within" value=${value['within'] ?? ''} hint="90 days" onText=${(/** @type {string} */ text) => onChange(changed(value, 'within', text))} />
-    <${Where} where=${value['where'] ?? {}} properties=${propertiesOf(names, 'performed', said)} onChange=${(/** @type {Item} */ where) => onChange(changed(value, 'where', Object.keys(where).length > 0 ? where : undefined))} /></div>`;
+    <${Named} kind="performed" said=${said} names=${names}
+        onText=${(/** @type {string} */ text) => onChange({ ...value, [operator]: text })} />
+    ${
+      operator !== 'count' &&
+      html`<${Field} wide title="Of the property" value=${value['of'] ?? ''}
+          list=${propertiesOf(names, 'performed', said)}
+          onText=${(/** @type {string} */ text) => onChange({ ...value, of: text })} />`
+    }
+    <${Field} title="Within" value=${value['within'] ?? ''} hint="90 days"
+        onText=${(/** @type {string} */ text) => onChange(changed(value, 'within', text))} />
+    <${Where} where=${value['where'] ?? {}} properties=${propertiesOf(names, 'performed', said)}
+        onChange=${(/** @type {Item} */ where) => onChange(changed(value, 'where', Object.keys(where).length > 0 ? where : undefined))} />
+  </div>`;
 }

@@ -104,8 +104,19 @@ function Frame({ session }) {
       <ul>${PAGES.map(
         ({ path: href, title }) =>
           title &&
-          html`<li key=${href}><a href=${href} aria-current=${isHere(path, href) ? 'page' : undefined}>${title}
-        ${href === '/' && needs.length > 0 ? html`<span class="count">${needs.length}<span class="unseen"> need a person</span></span>` : null}</a></li>`,
+          html`<li key=${href}>
+            <a href=${href} aria-current=${isHere(path, href) ? 'page' : undefined}>
+              ${title}
+              ${
+                href === '/' && needs.length > 0
+                  ? html`<span class="count">
+                ${needs.length}
+                <span class="unseen"> need a person</span>
+              </span>`
+                  : null
+              }
+            </a>
+          </li>`,
       )}</ul>
       <footer>
         <${State} ...${CONNECTIONS[connection]} />
@@ -115,7 +126,13 @@ function Frame({ session }) {
       </footer>
     </nav>
     <div>
-      ${connection === 'lost' ? html`<p class="banner" role="status">Rollcall does not answer. What you see may be old; trying again.</p>` : null}
+      ${
+        connection === 'lost'
+          ? html`<p class="banner" role="status">
+        Rollcall does not answer. What you see may be old; trying again.
+      </p>`
+          : null
+      }
       <main id="main" ref=${main} tabindex="-1"><${Page} path=${path} may=${session.may} key=${path} /></main>
     </div>
     <${Voice} />
@@ -140,7 +157,8 @@ function Page({ path, may }) {
       return html`<${page} may=${may} ...${Object.fromEntries(parts)} />`;
     }
   }
-  return html`<h1 tabindex="-1">Nothing here</h1><${Empty} title=${`There is no page at ${path}.`}><a href="/">To the overview</a><//>`;
+  return html`<h1 tabindex="-1">Nothing here</h1>
+    <${Empty} title=${`There is no page at ${path}.`}><a href="/">To the overview</a><//>`;
 }
 
 function Theme() {

@@ -20,8 +20,13 @@ export function Plan({ plan, state, onClose }) {
     ...plan.unfinished.map((/** @type {any} */ { run, state }) => `The run ${run} (${state}) comes first.`),
   ];
   return html`<section class=${`panel ${plan.held ? 'warn' : ''}`} aria-label="Plan">
-    <header><h2>A run now would send ${count(messages, 'message')}${destinations.length > 0 ? ` to ${few(destinations)}` : ''}</h2>
-      <button type="button" onClick=${onClose}>Close</button></header>
+    <header>
+      <h2>
+        A run now would send ${count(messages, 'message')}
+        ${destinations.length > 0 ? ` to ${few(destinations)}` : ''}
+      </h2>
+      <button type="button" onClick=${onClose}>Close</button>
+    </header>
     <${Figures} items=${[
       { title: 'Members', value: number(members), note: `now ${number(before)}` },
       { title: 'Would enter', value: number(entered) },
@@ -34,7 +39,12 @@ export function Plan({ plan, state, onClose }) {
       },
     ]} />
     ${notes.length > 0 && html`<ul>${notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}
-    ${plan.sample.map((/** @type {any} */ body, /** @type {number} */ index) => html`<details key=${index} open=${index === 0}><summary>Sample ${index + 1}</summary><pre>${JSON.stringify(body, null, 2)}</pre></details>`)}
+    ${plan.sample.map(
+      (/** @type {any} */ body, /** @type {number} */ index) => html`<details key=${index} open=${index === 0}>
+      <summary>Sample ${index + 1}</summary>
+      <pre>${JSON.stringify(body, null, 2)}</pre>
+    </details>`,
+    )}
     <p class="soft">Nothing was written or sent.</p>
   </section>`;
 }

@@ -47,7 +47,13 @@ export function useRows(path, query, enough, topics) {
 export function Pages({ path, query = {}, enough = ROWS, topics, waiting, none, children }) {
   const list = useRows(path, query, enough, topics);
   const { rows, stale } = list;
-  return html`${rows !== null && rows.length > 0 && html`<div class=${stale ? 'stale' : ''} aria-busy=${stale}>${children(rows)}</div>`}
+  return html`${
+    rows !== null &&
+    rows.length > 0 &&
+    html`<div class=${stale ? 'stale' : ''} aria-busy=${stale}>
+    ${children(rows)}
+  </div>`
+  }
     <${Rest} ...${{ list, enough, waiting, none }} />`;
 }
 

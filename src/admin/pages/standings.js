@@ -23,8 +23,8 @@ export function Standings({ standings, of }) {
   return html`<${Section} title=${title}>${
     standings.length === 0
       ? html`<${Empty} title=${of === 'audience' ? 'No destination gets it.' : 'It gets no audience.'} />`
-      : html`<${Table} caption=${title} columns=${of === 'audience' ? [DESTINATION, ...COLUMNS] : [AUDIENCE, ...COLUMNS]} rows=${standings}
-          keyOf=${(/** @type {any} */ { key, destination }) => `${key} ${destination}`} />`
+      : html`<${Table} caption=${title} columns=${of === 'audience' ? [DESTINATION, ...COLUMNS] : [AUDIENCE, ...COLUMNS]}
+          rows=${standings} keyOf=${(/** @type {any} */ { key, destination }) => `${key} ${destination}`} />`
   }<//>`;
 }
 
@@ -42,7 +42,8 @@ const AUDIENCE = {
   title: 'Audience',
   wide: true,
   cell: ({ key, kind }) =>
-    html`<a href=${`/audiences/${encodeURIComponent(key)}`}>${key}</a>${kind === 'trait' ? html` <span class="soft">trait</span>` : null}`,
+    html`<a href=${`/audiences/${encodeURIComponent(key)}`}>${key}</a>
+      ${kind === 'trait' ? html` <span class="soft">trait</span>` : null}`,
 };
 
 /** @type {Column[]} */
@@ -51,10 +52,16 @@ const COLUMNS = [
     title: 'Knows',
     cell: ({ state, since, run }) => {
       const [tone = 'quiet', label = state] = STATES[state] ?? [];
-      return html`<${State} of=${tone} label=${label} />${since && html`<small>since <${Time} at=${since} ago=${false} /></small>`}${
-        run &&
-        html`<small>${run.action}: ${number(run.sent)}${run.action === 'backfill' ? ` of ${count(run.members, 'member')}` : ''} queued</small>`
-      }`;
+      return html`<${State} of=${tone} label=${label} />
+        ${since && html`<small>since <${Time} at=${since} ago=${false} /></small>`}
+        ${
+          run &&
+          html`<small>
+            ${run.action}
+            : ${number(run.sent)}
+            ${run.action === 'backfill' ? ` of ${count(run.members, 'member')}` : ''} queued
+          </small>`
+        }`;
     },
   },
   {

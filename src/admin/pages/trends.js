@@ -35,12 +35,15 @@ export function Trends() {
   const { step, range, points, busy } = useHistory('all', '', 'minute');
   // An unfinished step would look like a drop.
   const over = points.length > 1 ? points.slice(0, -1) : points;
-  return html`<${Section} title="Lately" aside=${html`<${Ranges} range=${range} />`}><div class="charts">
-    <${Lines} title=${`Messages and deliveries per ${step}`} points=${over} lines=${PASSED} busy=${busy} />
-    <${Lines} title="Waiting" points=${points} lines=${[['deliveries', 'pending', 1]]} busy=${busy} />
-    <${Lines} title="From acceptance to delivery" points=${over} lines=${LATENCY} busy=${busy} format=${duration} />
-    <${Lines} title="Age of what waits longest" points=${points} lines=${[['oldest', 'oldestMs', 3]]} busy=${busy} format=${duration} />
-  </div><//>`;
+  return html`<${Section} title="Lately" aside=${html`<${Ranges} range=${range} />`}>
+    <div class="charts">
+      <${Lines} title=${`Messages and deliveries per ${step}`} points=${over} lines=${PASSED} busy=${busy} />
+      <${Lines} title="Waiting" points=${points} lines=${[['deliveries', 'pending', 1]]} busy=${busy} />
+      <${Lines} title="From acceptance to delivery" points=${over} lines=${LATENCY} busy=${busy} format=${duration} />
+      <${Lines} title="Age of what waits longest" points=${points} lines=${[['oldest', 'oldestMs', 3]]} busy=${busy}
+          format=${duration} />
+    </div>
+  <//>`;
 }
 
 /**
@@ -50,10 +53,13 @@ export function Trends() {
  */
 export function Sizes({ name, children }) {
   const { step, range, points, busy } = useHistory('audience', name, 'hour');
-  return html`<${Section} title="Size and changes" aside=${html`<${Ranges} range=${range} />`}><div class="charts">
-    <${Lines} title="Members" points=${points} lines=${[['members', 'members', 1]]} busy=${busy} isSize format=${number} />
-    ${children ?? html`<${Steps} step=${step} points=${points} busy=${busy} />`}
-  </div><//>`;
+  return html`<${Section} title="Size and changes" aside=${html`<${Ranges} range=${range} />`}>
+    <div class="charts">
+      <${Lines} title="Members" points=${points} lines=${[['members', 'members', 1]]} busy=${busy} isSize
+          format=${number} />
+      ${children ?? html`<${Steps} step=${step} points=${points} busy=${busy} />`}
+    </div>
+  <//>`;
 }
 
 /** @type {readonly Line[]} */
@@ -94,7 +100,10 @@ function Ranges({ range }) {
   const { query } = useAddress();
   return html`<div class="ranges" role="group" aria-label="How far back">${RANGES.map(
     ([value, label]) =>
-      html`<button key=${value} type="button" class="bare" aria-pressed=${value === range} onClick=${() => refine({ ...query, step: value })}>${label}</button>`,
+      html`<button key=${value} type="button" class="bare" aria-pressed=${value === range}
+          onClick=${() => refine({ ...query, step: value })}>
+        ${label}
+      </button>`,
   )}</div>`;
 }
 

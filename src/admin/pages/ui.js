@@ -130,26 +130,50 @@ export function Table({ caption, columns, rows, keyOf, chosen, onChoose, nameOf 
   const toggleAll = () => onChoose?.(new Set(all ? [] : rows.map(keyOf)));
   return html`<table role="table">
     <caption class="unseen">${caption}</caption>
-    <thead role="rowgroup"><tr role="row">
-      ${onChoose && html`<th role="columnheader" class="choice"><input type="checkbox" aria-label="Choose all shown" checked=${all} onChange=${toggleAll} /></th>`}
-      ${columns.map(
-        ({ title, number, wide, by }) =>
-          html`<th key=${title} role="columnheader" scope="col" class=${classes({ number, wide })} aria-sort=${sort === title ? 'ascending' : sort === `-${title}` ? 'descending' : undefined}>${
-            by
-              ? html`<button type="button" class="bare" onClick=${() => refine({ ...query, sort: nextSort(title, sort) })}>${title}</button>`
-              : title
-          }</th>`,
-      )}
-    </tr></thead>
-    <tbody role="rowgroup">
-      ${sorted(rows, columns, sort).map((row) => {
-        const key = keyOf(row);
-        return html`<tr key=${key} role="row" class=${chosen?.has(key) ? 'chosen' : ''}>
-          ${onChoose && html`<td role="cell" class="choice"><input type="checkbox" aria-label=${`Choose ${nameOf(row)}`} checked=${chosen?.has(key)} onChange=${() => toggle(key)} /></td>`}
-          ${columns.map(({ title, cell, number, wide }) => html`<td key=${title} role="cell" data-label=${title} class=${classes({ number, wide })}><div>${cell(row)}</div></td>`)}
-        </tr>`;
-      })}
-    </tbody>
+    <thead role="rowgroup">
+      <tr role="row">
+        ${
+          onChoose &&
+          html`<th role="columnheader" class="choice">
+          <input type="checkbox" aria-label="Choose all shown" checked=${all} onChange=${toggleAll} />
+        </th>`
+        }
+        ${columns.map(
+          ({ title, number, wide, by }) =>
+            html`<th key=${title} role="columnheader" scope="col" class=${classes({ number, wide })}
+                aria-sort=${sort === title ? 'ascending' : sort === `-${title}` ? 'descending' : undefined}>${
+                  by
+                    ? html`<button type="button" class="bare"
+                        onClick=${() => refine({ ...query, sort: nextSort(title, sort) })}>
+                      ${title}
+                    </button>`
+                    : title
+                }</th>`,
+        )}
+      </tr>
+    </thead>
+    <tbody role="rowgroup">${sorted(rows, columns, sort).map((row) => {
+      const key = keyOf(row);
+      return html`<tr key=${key} role="row" class=${chosen?.has(key) ? 'chosen' : ''}>
+        ${
+          onChoose &&
+          html`<td role="cell" class="choice">
+          <input type="checkbox" aria-label=${`Choose ${nameOf(row)}`} checked=${chosen?.has(key)}
+              onChange=${() => toggle(key)} />
+        </td>`
+        }
+        ${columns.map(
+          ({
+            title,
+            cell,
+            number,
+            wide,
+          }) => html`<td key=${title} role="cell" data-label=${title} class=${classes({ number, wide })}>
+          <div>${cell(row)}</div>
+        </td>`,
+        )}
+      </tr>`;
+    })}</tbody>
   </table>`;
 }
 
@@ -180,14 +204,19 @@ function classes(names) {
 export function Figures({ items }) {
   return html`<dl class="figures">${items.map(
     ({ title, value, note, tone }) =>
-      html`<div key=${title} class=${tone ?? ''}><dt>${title}</dt><dd>${value}</dd>${note ? html`<dd class="note">${note}</dd>` : null}</div>`,
+      html`<div key=${title} class=${tone ?? ''}>
+        <dt>${title}</dt>
+        <dd>${value}</dd>
+        ${note ? html`<dd class="note">${note}</dd>` : null}
+      </div>`,
   )}</dl>`;
 }
 
 /** Names in a line. If there are many, the rest is folded away. @param {{ names: readonly string[] }} props */
 export function Names({ names }) {
   if (names.length <= FEW) return names.join(', ');
-  return html`${names.slice(0, FEW).join(', ')}<details><summary>and ${names.length - FEW} more</summary>${names.slice(FEW).join(', ')}</details>`;
+  return html`${names.slice(0, FEW).join(', ')}
+    <details><summary>and ${names.length - FEW} more</summary>${names.slice(FEW).join(', ')}</details>`;
 }
 
 /** A list. A long one shows only its sum until it is opened. @param {{ length: number, sum: string, children: Children }} props */
@@ -197,7 +226,9 @@ export function Folded({ length, sum, children }) {
 
 /** Names and values. @param {{ items: readonly (readonly [string, Children])[] }} props */
 export function Facts({ items }) {
-  return html`<dl class="facts">${items.map(([title, value]) => html`<div key=${title}><dt>${title}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl class="facts">
+    ${items.map(([title, value]) => html`<div key=${title}><dt>${title}</dt><dd>${value}</dd></div>`)}
+  </dl>`;
 }
 
 /**
@@ -235,7 +266,9 @@ export function Voice() {
     setSaid({ text, tone });
     timer.current = setTimeout(() => setSaid(null), 8_000);
   };
-  return html`<div class="voice" role="status" aria-live="polite">${said ? html`<p class=${said.tone}>${said.text}</p>` : null}</div>`;
+  return html`<div class="voice" role="status" aria-live="polite">
+    ${said ? html`<p class=${said.tone}>${said.text}</p>` : null}
+  </div>`;
 }
 
 /**
@@ -257,7 +290,10 @@ export function Action({ run, children, kind = 'plain', disabled = false }) {
     setBusy(false);
   };
   // With `disabled` the button would lose the focus.
-  return html`<button type="button" class=${kind} aria-disabled=${busy || disabled} aria-busy=${busy} onClick=${disabled ? undefined : press}>${children}</button>`;
+  return html`<button type="button" class=${kind} aria-disabled=${busy || disabled} aria-busy=${busy}
+      onClick=${disabled ? undefined : press}>
+    ${children}
+  </button>`;
 }
 
 /**
@@ -286,16 +322,30 @@ export function Asks({ run, children, title, confirm, kind = 'plain', question, 
     close();
     return text;
   };
-  return html`<button type="button" class=${kind} aria-haspopup="dialog" disabled=${disabled} onClick=${() => setOpen(true)}>${children}</button>
+  return html`<button type="button" class=${kind} aria-haspopup="dialog" disabled=${disabled} onClick=${() => setOpen(true)}>
+      ${children}
+    </button>
     ${
       open &&
       html`<dialog ref=${dialog} aria-labelledby=${id} onClose=${closed}>
-      <h2 id=${id}>${title}</h2>
-      <div class="question">${question}</div>
-      ${type && html`<label>Type <code>${type}</code> to go on<input value=${typed} autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} /></label>`}
-      <div class="buttons"><button type="button" onClick=${close}>Cancel</button>
-        <${Action} kind=${kind === 'danger' ? 'danger' : 'main'} run=${confirmed} disabled=${type !== undefined && typed !== type}>${confirm}<//></div>
-    </dialog>`
+        <h2 id=${id}>${title}</h2>
+        <div class="question">${question}</div>
+        ${
+          type &&
+          html`<label>
+          Type <code>${type}</code> to go on
+          <input value=${typed} autocomplete="off" spellcheck=${false}
+              onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} />
+        </label>`
+        }
+        <div class="buttons">
+          <button type="button" onClick=${close}>Cancel</button>
+          <${Action} kind=${kind === 'danger' ? 'danger' : 'main'} run=${confirmed}
+              disabled=${type !== undefined && typed !== type}>
+            ${confirm}
+          <//>
+        </div>
+      </dialog>`
     }`;
 }
 
@@ -334,14 +384,21 @@ export function Filters({ find, fields = find ? [{ name: 'find', title: find }] 
     search();
   };
   return html`<form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${fields.map(({ name, title, type = 'search' }) => html`<label key=${name} class="search">${title}<input type=${type} name=${name} value=${pending.current[name] ?? query[name] ?? ''} autocomplete="off" spellcheck=${false} onInput=${typed} /></label>`)}
+    ${fields.map(
+      ({ name, title, type = 'search' }) => html`<label key=${name} class="search">
+      ${title}
+      <input type=${type} name=${name} value=${pending.current[name] ?? query[name] ?? ''} autocomplete="off"
+          spellcheck=${false} onInput=${typed} />
+    </label>`,
+    )}
     ${choices.map(
-      ({
-        name,
-        title,
-        options,
-      }) => html`<label key=${name}>${title}<select name=${name} value=${query[name] ?? ''} onChange=${chosen}><option value="">All</option>
-      ${options.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}</select></label>`,
+      ({ name, title, options }) => html`<label key=${name}>
+        ${title}
+        <select name=${name} value=${query[name] ?? ''} onChange=${chosen}>
+          <option value="">All</option>
+          ${options.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}
+        </select>
+      </label>`,
     )}
   </form>`;
 }

@@ -7,7 +7,8 @@ import { Empty, Filters, Head, State, Table, Time } from '../ui.js';
 export default function Activity() {
   const { who, action } = useAddress().query;
   const none = html`<${Empty} title=${who || action ? 'Nobody has done anything like that.' : 'Nobody has done anything yet.'}>
-    <p>Approvals, pauses, replays, drops and other actions, here or on the command line, are listed.</p><//>`;
+    <p>Approvals, pauses, replays, drops and other actions, here or on the command line, are listed.</p>
+  <//>`;
   return html`<${Head} title="Activity" about="Actions of people and programs here, by the name of their token." />
     <${Filters}
       fields=${[{ name: 'who', title: 'Who' }, { name: 'action', title: 'Action' }]} />
@@ -28,6 +29,7 @@ const COLUMNS = [
   {
     title: 'Outcome',
     cell: ({ outcome }) =>
-      html`<${State} of=${outcome === 'done' ? 'done' : outcome === null ? 'running' : 'failed'} label=${outcome ?? 'under way'} />`,
+      html`<${State} of=${outcome === 'done' ? 'done' : outcome === null ? 'running' : 'failed'}
+          label=${outcome ?? 'under way'} />`,
   },
 ];

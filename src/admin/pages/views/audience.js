@@ -35,8 +35,16 @@ export default function Audience({ name, may }) {
   const live = useData(audienceAddress(name), ['audiences', 'runs']);
   const runs = useRows('/runs', { key: name }, RUNS, ['runs']);
   return html`<${Heading} name=${name} audience=${live.data} may=${may} />
-    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ audience) => html`
-      ${audience.ordered && html`<div class="panel"><p>Ordered <${Time} at=${audience.ordered.at} ago=${false} />: a ${audience.ordered.action} waits for its turn, behind other runs of ${audience.engine === 'live' ? 'this audience' : `the engine ${audience.engine}`}.</p></div>`}
+    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ audience) => html`${
+      audience.ordered &&
+      html`<div class="panel">
+        <p>
+          Ordered <${Time} at=${audience.ordered.at} ago=${false} />
+          : a ${audience.ordered.action} waits for its turn, behind other runs of ${audience.engine === 'live' ? 'this audience' : `the engine ${audience.engine}`}
+          .
+        </p>
+      </div>`
+    }
       <${Todo} audience=${audience} may=${may} />
       <${Figures} items=${figuresOf(audience)} />
       ${runs.rows === null ? html`<${Waiting} />` : html`<${History} audience=${audience} runs=${runs.rows} />`}
@@ -52,9 +60,21 @@ function Heading({ name, audience, may }) {
   const configured = audience !== null && audience.state !== 'orphaned';
   const operates = audience !== null && may.includes('operate');
   const kind = audience?.kind === 'trait' ? 'Computed trait' : 'Audience';
-  return html`<${Head} title=${name} up=${['/audiences', 'Audiences']} about=${audience && html`<${State} of=${audience.state} /><span>${kind}</span>`}>
-      ${configured && operates && audience.state !== 'paused' && html`<${Action} kind="main" run=${orderOf(name, 'sync', `A run of ${name} is ordered.`)}>Run now<//>`}
-      ${configured && html`<${Action} run=${look}>Plan<//><a class="button" href=${`/try?edit=${encodeURIComponent(name)}`}>Try changes</a>`}
+  return html`<${Head} title=${name} up=${['/audiences', 'Audiences']}
+        about=${audience && html`<${State} of=${audience.state} /><span>${kind}</span>`}>
+      ${
+        configured &&
+        operates &&
+        audience.state !== 'paused' &&
+        html`<${Action} kind="main" run=${orderOf(name, 'sync', `A run of ${name} is ordered.`)}>
+        Run now
+      <//>`
+      }
+      ${
+        configured &&
+        html`<${Action} run=${look}>Plan<//>
+        <a class="button" href=${`/try?edit=${encodeURIComponent(name)}`}>Try changes</a>`
+      }
       ${configured && operates && html`<${Pausing} audience=${audience} />`}
       ${operates && html`<${Orders} audience=${audience} />`}
     <//>
@@ -75,7 +95,11 @@ function Pausing({ audience: { key, state, paused, live } }) {
   if (state === 'paused') return null;
   const until = live ? 'It goes on being computed; nothing of it is sent' : 'Nothing syncs it';
   return html`<${Asks} run=${orderOf(key, 'pause', `${key} is paused.`)} title=${`Pause ${key}?`} confirm="Pause"
-    question=${html`<p>${until} until somebody resumes it. Members stay members, and the configuration stays as it is.</p>`}>Pause<//>`;
+      question=${html`<p>
+        ${until} until somebody resumes it. Members stay members, and the configuration stays as it is.
+      </p>`}>
+    Pause
+  <//>`;
 }
 
 /** Actions that may affect many people. They ask first. @param {{ audience: any }} props */
@@ -84,7 +108,10 @@ function Orders({ audience: { key, kind, state, members } }) {
   const configured = state !== 'orphaned';
   const again = html`<p>${everyone}, and everyone who ever left, are sent to every destination again.</p>
     <p>Do this when a receiver has lost its data.</p>`;
-  const end = html`<p><strong>${everyone}</strong> will be sent <code>${kind === 'trait' ? 'null' : 'false'}</code>, and ${key} is forgotten.</p>
+  const end = html`<p>
+      <strong>${everyone}</strong> will be sent <code>${kind === 'trait' ? 'null' : 'false'}</code>
+      , and ${key} is forgotten.
+    </p>
     <p>${
       configured
         ? 'Take it out of the configuration too, or its next run sends everyone again.'
@@ -104,15 +131,27 @@ function Todo({ audience, may }) {
   const { todo, key, paused, live } = audience;
   const meanwhile = live ? 'Nothing of it is sent' : 'No schedule runs it';
   if (paused && todo === null)
-    return html`<div class="panel warn"><h2>Paused</h2><p>${paused.by} paused it <${Time} at=${paused.since} />. ${meanwhile} until it is resumed.</p></div>`;
+    return html`<div class="panel warn">
+      <h2>Paused</h2>
+      <p>${paused.by} paused it <${Time} at=${paused.since} />. ${meanwhile} until it is resumed.</p>
+    </div>`;
   if (todo?.do === 'decide') return html`<${Decision} run=${todo.run} reason=${todo.reason} may=${may} />`;
   if (todo?.do === 'repair') {
-    return html`<div class="panel bad"><h2>It fails</h2><p>Since <${Time} at=${todo.since} ago=${false} />, with <code>${todo.code}</code>.</p><pre>${todo.reason}</pre>
-      <p>Members and receivers are as they were. Mend the cause, then run it again; the schedule tries again, too.</p></div>`;
+    return html`<div class="panel bad">
+      <h2>It fails</h2>
+      <p>Since <${Time} at=${todo.since} ago=${false} />, with <code>${todo.code}</code>.</p>
+      <pre>${todo.reason}</pre>
+      <p>Members and receivers are as they were. Mend the cause, then run it again; the schedule tries again, too.</p>
+    </div>`;
   }
   if (todo?.do !== 'retire') return null;
-  return html`<div class="panel warn"><h2>No longer configured</h2>
-    <p>Receivers still take its members for members. Retire it to send them <code>false</code>, or put ${key} back into the configuration.</p></div>`;
+  return html`<div class="panel warn">
+    <h2>No longer configured</h2>
+    <p>
+      Receivers still take its members for members. Retire it to send them <code>false</code>
+      , or put ${key} back into the configuration.
+    </p>
+  </div>`;
 }
 
 /** @param {any} audience */
@@ -173,7 +212,17 @@ function changeOf({ members, trend, lastRun, live }) {
 /** @param {{ audience: any, runs: any[] }} props */
 function History({ audience, runs }) {
   if (runs.length === 0 && !audience.live) {
-    return html`<${Section} title="Runs"><${Empty} title="It has not run yet.">${audience.nextRunAt ? html`<p>The first run is due <${Time} at=${audience.nextRunAt} />.</p>` : html`<p>Run it now, or give it a schedule.</p>`}<//><//>`;
+    return html`<${Section} title="Runs">
+      <${Empty} title="It has not run yet.">
+        ${
+          audience.nextRunAt
+            ? html`<p>The first run is due <${Time} at=${audience.nextRunAt} />.</p>`
+            : html`<p>
+          Run it now, or give it a schedule.
+        </p>`
+        }
+      <//>
+    <//>`;
   }
   const known = runs.filter(({ state }) => state === 'done').toReversed();
   return html`${audience.live ? html`<${Sizes} name=${audience.key} />` : known.length > 0 && html`<${Changes} name=${audience.key} runs=${known} />`}
@@ -196,7 +245,10 @@ function Changes({ name, runs }) {
     href: runAddress(run),
     label: `${changesOf(run)}, ${run.startedAt}`,
   }));
-  return html`<${Sizes} name=${name}><${Bars} title=${bars.length === 1 ? 'The last run' : `The last ${number(bars.length)} runs`} runs=${bars} changed=${runs.some(({ changed }) => changed > 0)} /><//>`;
+  return html`<${Sizes} name=${name}>
+    <${Bars} title=${bars.length === 1 ? 'The last run' : `The last ${number(bars.length)} runs`} runs=${bars}
+        changed=${runs.some(({ changed }) => changed > 0)} />
+  <//>`;
 }
 
 /** @type {import('../ui.js').Column[]} */
@@ -234,7 +286,10 @@ function Members({ audience }) {
   };
   return html`<${Section} title="Members">
     <form class="filters" role="search" onSubmit=${find}>
-      <label class="search">Is someone in it, and since when?<input type="search" name="user" required placeholder="user id" autocomplete="off" spellcheck=${false} /></label>
+      <label class="search">
+        Is someone in it, and since when?
+        <input type="search" name="user" required placeholder="user id" autocomplete="off" spellcheck=${false} />
+      </label>
       <label>As it was at<input type="datetime-local" name="at" /></label>
       <button type="submit">Look up</button>
       ${shown ? null : html`<button type="button" onClick=${() => setShown(true)}>List members</button>`}
@@ -242,8 +297,15 @@ function Members({ audience }) {
     ${
       shown &&
       html`<${Pages} path=${`${path}/members`} enough=${100} none="It has no members.">${(/** @type {any[]} */ rows) =>
-        html`<ul class="people">${rows.map(({ userId, traits }) => html`<li key=${userId}><a href=${`${path}/members/${encodeURIComponent(userId)}`}>${userId}</a>${traits === undefined ? null : html` <code>${JSON.stringify(traits)}</code>`}</li>`)}</ul>`}<//>
-      <p class="more soft"><code>rollcall members ${audience.key} --csv</code> lists them all.</p>`
+        html`<ul class="people">
+          ${rows.map(
+            ({ userId, traits }) => html`<li key=${userId}>
+            <a href=${`${path}/members/${encodeURIComponent(userId)}`}>${userId}</a>
+            ${traits === undefined ? null : html` <code>${JSON.stringify(traits)}</code>`}
+          </li>`,
+          )}
+        </ul>`}<//>
+        <p class="more soft"><code>rollcall members ${audience.key} --csv</code> lists them all.</p>`
     }
   <//>`;
 }

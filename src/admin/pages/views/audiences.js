@@ -10,7 +10,10 @@ export default function Audiences() {
   const days = new Map(sums.map((/** @type {any} */ sum) => [sum.name, sum]));
   const { query } = useAddress();
   return html`<${Head} title="Audiences" about="Audiences and computed traits, with who entered and left in the last day." />
-    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ answer) => html`<${List} all=${answer.data.map((/** @type {any} */ each) => ({ ...each, day: days.get(each.key) ?? {} }))} query=${query} />`}<//>`;
+    <${Loaded} live=${live} rows=${8}>${(
+      /** @type {any} */ answer,
+    ) => html`<${List} all=${answer.data.map((/** @type {any} */ each) => ({ ...each, day: days.get(each.key) ?? {} }))}
+          query=${query} />`}<//>`;
 }
 
 /** @param {{ all: any[], query: Record<string, string> }} props */
@@ -31,12 +34,15 @@ function List({ all, query }) {
     )
     // Those that need a person go first. The others keep their order.
     .toSorted((one, other) => Number(one.todo === null) - Number(other.todo === null));
-  return html`<${Filters} find="Name or owner" choices=${[{ name: 'state', title: 'State', options: states.map((each) => [each, `${each} (${all.filter((one) => one.state === each).length})`]) }]} />
+  return html`<${Filters} find="Name or owner"
+        choices=${[{ name: 'state', title: 'State', options: states.map((each) => [each, `${each} (${all.filter((one) => one.state === each).length})`]) }]} />
     ${
       shown.length === 0
-        ? html`<${Empty} title="No audience is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
+        ? html`<${Empty} title="No audience is like that.">
+          <button type="button" onClick=${() => refine({})}>Show all</button>
+        <//>`
         : html`<${Table} caption="Audiences" columns=${COLUMNS} rows=${shown} keyOf=${(/** @type {any} */ row) => row.key} />
-      <p class="more">${count(shown.length, 'audience')}</p>`
+          <p class="more">${count(shown.length, 'audience')}</p>`
     }`;
 }
 
@@ -50,7 +56,10 @@ const COLUMNS = [
     wide: true,
     by: ({ key }) => key,
     cell: ({ key, kind, todo, owner }) =>
-      html`<a href=${audienceAddress(key)}>${key}</a>${kind === 'trait' ? html` <span class="soft">trait</span>` : null}${owner ? html` <span class="soft">${owner}</span>` : null}${todo?.reason ? html`<small>${firstLine(todo.reason)}</small>` : null}`,
+      html`<a href=${audienceAddress(key)}>${key}</a>
+        ${kind === 'trait' ? html` <span class="soft">trait</span>` : null}
+        ${owner ? html` <span class="soft">${owner}</span>` : null}
+        ${todo?.reason ? html`<small>${firstLine(todo.reason)}</small>` : null}`,
   },
   {
     title: 'State',
@@ -115,7 +124,10 @@ function Trend({ sizes }) {
   /** @param {number} size */
   const height = (size) => (most === least ? 9 : 16 - (14 * (size - least)) / (most - least));
   const points = sizes.map((size, index) => `${(1 + index * step).toFixed(1)},${height(size).toFixed(1)}`).join(' ');
-  return html`<svg class="trend" width="74" height="18" role="img" aria-label=${`From ${number(sizes[0] ?? 0)} to ${number(sizes.at(-1) ?? 0)} members`}><polyline points=${points} /></svg>`;
+  return html`<svg class="trend" width="74" height="18" role="img"
+      aria-label=${`From ${number(sizes[0] ?? 0)} to ${number(sizes.at(-1) ?? 0)} members`}>
+    <polyline points=${points} />
+  </svg>`;
 }
 
 const EXAMPLE = `audiences:

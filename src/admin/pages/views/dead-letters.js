@@ -14,21 +14,26 @@ const FILTERS = ['destination', 'source', 'reason', 'type', 'userId'];
 export default function DeadLetters({ may }) {
   const { query } = useAddress();
   const filter = Object.fromEntries(FILTERS.flatMap((name) => (query[name] ? [[name, query[name]]] : [])));
-  return html`<${Head} title="Dead letters" about="Messages that could not be delivered. They are kept until they are sent again or dropped." />
+  return html`<${Head} title="Dead letters"
+        about="Messages that could not be delivered. They are kept until they are sent again or dropped." />
     <${Filters} fields=${[{ name: 'destination', title: 'Destination' }, { name: 'userId', title: 'User' }]} choices=${[
       { name: 'reason', title: 'Reason', options: REASONS.map((each) => [each, each.replaceAll('_', ' ')]) },
       { name: 'type', title: 'Kind', options: KINDS.map((each) => [each, each]) },
     ]} />
-    <${Pages} path="/dead-letters" query=${filter} topics=${['dead-letters']} waiting=${8} none=${html`<${None} isSearch=${Object.keys(filter).length > 0} />`}>${(
-      /** @type {any[]} */ rows,
-    ) => html`<${List} rows=${rows} filter=${filter} may=${may} />`}<//>`;
+    <${Pages} path="/dead-letters" query=${filter} topics=${['dead-letters']} waiting=${8}
+        none=${html`<${None} isSearch=${Object.keys(filter).length > 0} />`}>${(/** @type {any[]} */ rows) =>
+          html`<${List} rows=${rows} filter=${filter} may=${may} />`}<//>`;
 }
 
 /** @param {{ isSearch: boolean }} props */
 const None = ({ isSearch }) =>
   isSearch
-    ? html`<${Empty} title="No dead letter is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
-    : html`<${Empty} title="There are no dead letters."><p>Everything that was accepted is delivered or on its way.</p><//>`;
+    ? html`<${Empty} title="No dead letter is like that.">
+      <button type="button" onClick=${() => refine({})}>Show all</button>
+    <//>`
+    : html`<${Empty} title="There are no dead letters.">
+      <p>Everything that was accepted is delivered or on its way.</p>
+    <//>`;
 
 /** @param {{ rows: any[], filter: Record<string, string>, may: string[] }} props */
 function List({ rows, filter, may }) {
@@ -62,13 +67,25 @@ function List({ rows, filter, may }) {
   return html`${
     may.includes('operate') &&
     html`<div class="toolbar">
-      <span>${ids.length > 0 ? `${number(ids.length)} chosen` : filtered ? 'All that match' : overview ? `All ${number(overview.dead)}` : 'All'}</span>
-      <${Asks} kind="main" run=${replay} title="Send them again?" confirm="Send again" question=${html`<p>${what} ${ids.length === 1 ? 'is' : 'are'} queued again and tried for four hours. Membership changes are sent with the value of now.</p>`}>Replay<//>
-      <${Asks} kind="danger" run=${drop} title="Give them up?" confirm="Drop for good" question=${html`<p>${what} ${ids.length === 1 ? 'is' : 'are'} deleted and will never be delivered.</p>`}>Drop<//>
+      <span>
+        ${ids.length > 0 ? `${number(ids.length)} chosen` : filtered ? 'All that match' : overview ? `All ${number(overview.dead)}` : 'All'}
+      </span>
+      <${Asks} kind="main" run=${replay} title="Send them again?" confirm="Send again" question=${html`<p>
+            ${what} ${ids.length === 1 ? 'is' : 'are'} queued again and tried for four hours. Membership changes are
+            sent with the value of now.
+          </p>`}>
+        Replay
+      <//>
+      <${Asks} kind="danger" run=${drop} title="Give them up?" confirm="Drop for good"
+          question=${html`<p>${what} ${ids.length === 1 ? 'is' : 'are'} deleted and will never be delivered.</p>`}>
+        Drop
+      <//>
     </div>`
   }
-    <${Table} caption="Dead letters, newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ row) => row.id}
-      chosen=${chosen} onChoose=${may.includes('operate') ? setChosen : undefined} nameOf=${(/** @type {any} */ row) => `${row.type} of ${row.userId ?? 'nobody'} for ${row.destination}`} />`;
+    <${Table} caption="Dead letters, newest first" columns=${COLUMNS} rows=${rows}
+        keyOf=${(/** @type {any} */ row) => row.id} chosen=${chosen}
+        onChoose=${may.includes('operate') ? setChosen : undefined}
+        nameOf=${(/** @type {any} */ row) => `${row.type} of ${row.userId ?? 'nobody'} for ${row.destination}`} />`;
 }
 
 /**
@@ -103,13 +120,15 @@ const COLUMNS = [
     title: 'Message',
     wide: true,
     cell: ({ id, type, userId, messageId }) =>
-      html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery: id })}>${type}</a>${userId ? html`<small>${userId}</small>` : null}`,
+      html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery: id })}>${type}</a>
+        ${userId ? html`<small>${userId}</small>` : null}`,
   },
   { title: 'Destination', cell: ({ destination, source }) => html`${destination}<small>from ${source}</small>` },
   {
     title: 'Reason',
     cell: ({ reason, status }) =>
-      html`<${State} of="dead" label=${reason.replaceAll('_', ' ')} />${status ? html`<small>HTTP ${status}</small>` : null}`,
+      html`<${State} of="dead" label=${reason.replaceAll('_', ' ')} />
+        ${status ? html`<small>HTTP ${status}</small>` : null}`,
   },
   { title: 'Attempts', number: true, cell: ({ attempts }) => number(attempts) },
   { title: 'Last', cell: ({ lastAt }) => html`<${Time} at=${lastAt} />` },

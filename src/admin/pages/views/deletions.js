@@ -21,13 +21,21 @@ export default function Deletions({ id }) {
     event.preventDefault();
     navigate(`/deletions/${encodeURIComponent(String(new FormData(event.target).get('id')).trim())}`);
   };
-  const none = html`<${Empty} title="Nobody has asked for a deletion."><p><code>rollcall forget USER_ID</code> files a request, and so does <code>POST /regulations</code>.</p><//>`;
-  return html`<${Head} title="Deletions" about="Requests to delete people or keep them out, and which destinations confirmed them." />
+  const none = html`<${Empty} title="Nobody has asked for a deletion.">
+    <p><code>rollcall forget USER_ID</code> files a request, and so does <code>POST /regulations</code>.</p>
+  <//>`;
+  return html`<${Head} title="Deletions"
+        about="Requests to delete people or keep them out, and which destinations confirmed them." />
     <form class="filters" role="search" onSubmit=${find}>
-      <label class="search">Id of a request<input type="search" name="id" required autocomplete="off" spellcheck=${false} /></label>
-      <button type="submit">Look up</button></form>
+      <label class="search">
+        Id of a request
+        <input type="search" name="id" required autocomplete="off" spellcheck=${false} />
+      </label>
+      <button type="submit">Look up</button>
+    </form>
     <${Pages} path="/deletions" topics=${['deletions']} none=${none}>${(/** @type {any[]} */ rows) =>
-      html`<${Table} caption="Deletion requests, newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`}<//>`;
+      html`<${Table} caption="Deletion requests, newest first" columns=${COLUMNS} rows=${rows}
+          keyOf=${(/** @type {any} */ { id }) => id} />`}<//>`;
 }
 
 /** @param {{ id: string }} props */
@@ -45,7 +53,13 @@ function One({ id }) {
       <${Section} title="Who confirmed">${
         deletion.notices.length === 0
           ? html`<p class="soft">No destination knew them.</p>`
-          : html`<ul>${deletion.notices.map((/** @type {any} */ notice) => html`<li key=${notice.destination}><${Confirmation} ...${notice} /></li>`)}</ul>`
+          : html`<ul>
+            ${deletion.notices.map(
+              (/** @type {any} */ notice) => html`<li key=${notice.destination}>
+              <${Confirmation} ...${notice} />
+            </li>`,
+            )}
+          </ul>`
       }<//>`}<//>`;
 }
 
@@ -54,13 +68,15 @@ const COLUMNS = [
   {
     title: 'When',
     cell: ({ createdAt, id }) =>
-      html`<a href=${`/deletions/${encodeURIComponent(id)}`}><${Time} at=${createdAt} ago=${false} /></a><small><code>${id}</code></small>`,
+      html`<a href=${`/deletions/${encodeURIComponent(id)}`}><${Time} at=${createdAt} ago=${false} /></a>
+        <small><code>${id}</code></small>`,
   },
   { title: 'Who asked', cell: ({ by }) => by ?? '–' },
   {
     title: 'For what',
     cell: ({ type, users, sources }) =>
-      html`${TYPES[type] ?? type} ${count(users, 'person', 'people')}${sources && html`<small>of ${sources.join(', ')}</small>`}`,
+      html`${TYPES[type] ?? type} ${count(users, 'person', 'people')}
+        ${sources && html`<small>of ${sources.join(', ')}</small>`}`,
   },
   { title: 'State', cell: Standing },
   {
@@ -69,8 +85,14 @@ const COLUMNS = [
     cell: ({ notices }) =>
       notices.length === 0
         ? '–'
-        : html`<${Folded} length=${notices.length} sum=${`${number(notices.filter(isConfirmed).length)} of ${count(notices.length, 'destination')}`}>
-            ${notices.map((/** @type {any} */ notice) => html`<div key=${notice.destination}><${Confirmation} ...${notice} /></div>`)}<//>`,
+        : html`<${Folded} length=${notices.length}
+            sum=${`${number(notices.filter(isConfirmed).length)} of ${count(notices.length, 'destination')}`}>
+          ${notices.map(
+            (/** @type {any} */ notice) => html`<div key=${notice.destination}>
+            <${Confirmation} ...${notice} />
+          </div>`,
+          )}
+        <//>`,
   },
 ];
 
@@ -78,7 +100,8 @@ const COLUMNS = [
 function Standing({ status, notices }) {
   const open = notices.filter((/** @type {any} */ each) => !isConfirmed(each)).length;
   if (status !== 'FINISHED' || open === 0) return html`<${State} of=${status} />`;
-  return html`<${State} of="PARTIAL_SUCCESS" label=${`finished here; ${number(open)} of ${count(notices.length, 'destination')} not`} />`;
+  return html`<${State} of="PARTIAL_SUCCESS"
+      label=${`finished here; ${number(open)} of ${count(notices.length, 'destination')} not`} />`;
 }
 
 /** @param {{ notices: number, confirmed: number }} notice */

@@ -25,8 +25,19 @@ const ADVICE = {
 export default function Endpoint({ id, may }) {
   const live = useData(endpointAddress({ endpoint: id }), ['endpoints', 'messages']);
   return html`<${Heading} id=${id} endpoint=${live.data} may=${may} />
-  <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ endpoint) => html`
-    ${endpoint.state in ADVICE && html`<div class=${`panel ${endpoint.state === 'disabled' ? '' : 'bad'}`}><p><strong>${endpoint.state[0].toUpperCase()}${endpoint.state.slice(1)}${endpoint.since ? html` since <${Time} at=${endpoint.since} ago=${false} />` : null}.</strong> ${ADVICE[/** @type {'dead'} */ (endpoint.state)]}</p></div>`}
+  <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ endpoint) => html`${
+    endpoint.state in ADVICE &&
+    html`<div class=${`panel ${endpoint.state === 'disabled' ? '' : 'bad'}`}>
+    <p>
+      <strong>
+        ${endpoint.state[0].toUpperCase()}
+        ${endpoint.state.slice(1)}
+        ${endpoint.since ? html` since <${Time} at=${endpoint.since} ago=${false} />` : null}
+        .
+      </strong> ${ADVICE[/** @type {'dead'} */ (endpoint.state)]}
+    </p>
+  </div>`
+  }
     <${Figures} items=${[
       { title: 'Waiting', value: number(endpoint.pending), note: 'for the destination' },
       {
@@ -74,33 +85,47 @@ function Heading({ id, endpoint, may }) {
     refreshAll();
     return `Nothing more is posted to this endpoint of ${destination}.`;
   };
-  return html`<${Head} title=${destination} up=${['/endpoints', 'Endpoints']} about=${endpoint && html`<${State} of=${state} /><code>${url}</code>`}>
-      ${
-        endpoint !== null &&
-        may.includes('operate') &&
-        html`
-        <${Action} kind="main" run=${test}>Send a test event<//>
-        ${['dead', 'refusing', 'paused'].includes(state) && html`<${Action} run=${resume}>${state === 'paused' ? 'Resume' : 'Try again'}<//>`}
-        ${
-          state !== 'paused' &&
-          state !== 'disabled' &&
-          html`<${Asks} run=${pause} title="Pause this endpoint?" confirm="Pause"
-          question=${html`<p>Nothing is posted to <code>${url}</code> until somebody resumes it. Messages wait, up to four hours from their first attempt.</p>`}>Pause<//>`
-        }`
-      }
-    <//>
+  return html`<${Head} title=${destination} up=${['/endpoints', 'Endpoints']}
+        about=${endpoint && html`<${State} of=${state} /><code>${url}</code>`}>${
+          endpoint !== null &&
+          may.includes('operate') &&
+          html`<${Action} kind="main" run=${test}>Send a test event<//>
+            ${
+              ['dead', 'refusing', 'paused'].includes(state) &&
+              html`<${Action} run=${resume}>
+              ${state === 'paused' ? 'Resume' : 'Try again'}
+            <//>`
+            }
+            ${
+              state !== 'paused' &&
+              state !== 'disabled' &&
+              html`<${Asks} run=${pause} title="Pause this endpoint?" confirm="Pause"
+                  question=${html`<p>
+                    Nothing is posted to <code>${url}</code> until somebody resumes it. Messages wait, up to four hours
+                    from their first attempt.
+                  </p>`}>
+                Pause
+              <//>`
+            }`
+        }<//>
     ${results && html`<${Results} results=${results} onClose=${() => setResults(null)} />`}`;
 }
 
 /** @param {{ results: any[], onClose: () => void }} props */
 function Results({ results, onClose }) {
-  return html`<section class="panel" aria-label="Test event" role="status"><header><h2>Test event</h2><button type="button" onClick=${onClose}>Close</button></header>
+  return html`<section class="panel" aria-label="Test event" role="status">
+    <header><h2>Test event</h2><button type="button" onClick=${onClose}>Close</button></header>
     ${results.map(
       ({ endpoint, url, outcome, status, error, ms, response, advice, signatures }) => html`<div key=${endpoint}>
-      <p><${State} of=${outcome} /> <code>${url}</code> ${answerText({ status, error })} in ${duration(ms)}${signatures.length > 0 ? `, signed by ${signatures.join(', ')}` : ', not signed'}</p>
-      ${advice && html`<p>${advice}</p>`}${response && html`<pre>${response}</pre>`}
-    </div>`,
-    )}</section>`;
+        <p>
+          <${State} of=${outcome} /> <code>${url}</code> ${answerText({ status, error })} in ${duration(ms)}
+          ${signatures.length > 0 ? `, signed by ${signatures.join(', ')}` : ', not signed'}
+        </p>
+        ${advice && html`<p>${advice}</p>`}
+        ${response && html`<pre>${response}</pre>`}
+      </div>`,
+    )}
+  </section>`;
 }
 
 /** The answers of an endpoint in the last day. @param {{ id: string }} props */
@@ -138,12 +163,18 @@ function Flow({ id }) {
 function Log({ id }) {
   const { query } = useAddress();
   const { outcome = '' } = query;
-  const choose = html`<label class="inline">Show <select value=${outcome} onChange=${(/** @type {any} */ event) => refine({ ...query, outcome: event.target.value })}>
-    <option value="">all outcomes</option>${OUTCOMES.map((each) => html`<option key=${each} value=${each}>${each.replaceAll('_', ' ')}</option>`)}</select></label>`;
+  const choose = html`<label class="inline">
+    Show <select value=${outcome}
+        onChange=${(/** @type {any} */ event) => refine({ ...query, outcome: event.target.value })}>
+      <option value="">all outcomes</option>
+      ${OUTCOMES.map((each) => html`<option key=${each} value=${each}>${each.replaceAll('_', ' ')}</option>`)}
+    </select>
+  </label>`;
   return html`<${Section} title="Last attempts" aside=${choose}>
-    <${Pages} path="/attempts" query=${{ endpoint: id, outcome }} enough=${ATTEMPTS} topics=${['messages']} none="No attempt is logged.">${(
-      /** @type {any[]} */ rows,
-    ) => html`<${Attempts} attempts=${rows} of="endpoint" />`}<//><//>`;
+    <${Pages} path="/attempts" query=${{ endpoint: id, outcome }} enough=${ATTEMPTS} topics=${['messages']}
+        none="No attempt is logged.">${(/** @type {any[]} */ rows) =>
+          html`<${Attempts} attempts=${rows} of="endpoint" />`}<//>
+  <//>`;
 }
 
 /** @param {{ name: string }} props */

@@ -14,7 +14,9 @@ export default function Endpoints() {
   const { data: sums } = useAll('/history/sums?of=endpoint&limit=5000', ['history']).data ?? { data: [] };
   const days = new Map(sums.map((/** @type {any} */ sum) => [sum.name, sum]));
   return html`<${Head} title="Endpoints" about="Every URL that is posted to, and how it answers." />
-    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ { data }) => html`<${List} all=${data.map((/** @type {any} */ each) => ({ ...each, day: days.get(each.endpoint) }))} />`}<//>`;
+    <${Loaded} live=${live} rows=${8}>
+      ${(/** @type {any} */ { data }) => html`<${List} all=${data.map((/** @type {any} */ each) => ({ ...each, day: days.get(each.endpoint) }))} />`}
+    <//>`;
 }
 
 /** @param {{ all: any[] }} props */
@@ -35,14 +37,26 @@ function List({ all }) {
   const states = ORDER.map((name) => ({ name, count: all.filter((each) => each.state === name).length })).filter(
     ({ count }) => count > 0,
   );
-  return html`<${Filters} find="Destination or URL" choices=${[{ name: 'state', title: 'State', options: states.map(({ name, count }) => [name, `${name} (${number(count)})`]) }]} />
+  return html`<${Filters} find="Destination or URL"
+        choices=${[{ name: 'state', title: 'State', options: states.map(({ name, count }) => [name, `${name} (${number(count)})`]) }]} />
     ${
       shown.length === 0
-        ? html`<${Empty} title="No endpoint is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
-        : html`
-      <${Table} caption="Endpoints" columns=${COLUMNS} rows=${shown.slice(0, Number(rows))} keyOf=${(/** @type {any} */ row) => row.endpoint} />
-      <div class="more"><span>${shown.length > Number(rows) ? `${number(Number(rows))} of ${count(shown.length, 'endpoint')}` : count(shown.length, 'endpoint')}</span>
-        ${shown.length > Number(rows) && html`<button type="button" onClick=${() => refine({ ...query, rows: String(Number(rows) + SHOWN) })}>Show more</button>`}</div>`
+        ? html`<${Empty} title="No endpoint is like that.">
+          <button type="button" onClick=${() => refine({})}>Show all</button>
+        <//>`
+        : html`<${Table} caption="Endpoints" columns=${COLUMNS} rows=${shown.slice(0, Number(rows))}
+              keyOf=${(/** @type {any} */ row) => row.endpoint} />
+          <div class="more">
+            <span>
+              ${shown.length > Number(rows) ? `${number(Number(rows))} of ${count(shown.length, 'endpoint')}` : count(shown.length, 'endpoint')}
+            </span>
+            ${
+              shown.length > Number(rows) &&
+              html`<button type="button" onClick=${() => refine({ ...query, rows: String(Number(rows) + SHOWN) })}>
+              Show more
+            </button>`
+            }
+          </div>`
     }`;
 }
 
@@ -76,7 +90,9 @@ const COLUMNS = [
   {
     title: 'State',
     cell: ({ state, since, cause }) =>
-      html`<${State} of=${state} />${since ? html`<small>since <${Time} at=${since} /></small>` : null}${cause ? html`<small>${cause.replaceAll('_', ' ')}</small>` : null}`,
+      html`<${State} of=${state} />
+        ${since ? html`<small>since <${Time} at=${since} /></small>` : null}
+        ${cause ? html`<small>${cause.replaceAll('_', ' ')}</small>` : null}`,
   },
   {
     title: 'Taken in a day',

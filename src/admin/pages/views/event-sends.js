@@ -11,13 +11,17 @@ import { Action, Asks, Empty, Head, Section, State, Table, Time } from '../ui.js
 /** Sends of past events: their progress, and a form for a new one. @param {{ may: string[] }} props */
 export default function EventSends({ may }) {
   const operates = may.includes('operate');
-  const none = html`<${Empty} title="No past events were sent."><p><code>rollcall events send</code> does it, too.</p><//>`;
-  return html`<${Head} title="Past events" up=${['/events', 'Events']} about="Events of the log, sent to a destination as if it had been connected when they came." />
+  const none = html`<${Empty} title="No past events were sent.">
+    <p><code>rollcall events send</code> does it, too.</p>
+  <//>`;
+  return html`<${Head} title="Past events" up=${['/events', 'Events']}
+        about="Events of the log, sent to a destination as if it had been connected when they came." />
     ${operates && html`<${Section} title="Send past events"><${Form} /><//>`}
-    <${Section} title="Sends"><${Pages} path="/event-log/sends" topics=${['sends', 'messages']} none=${none}>${(
-      /** @type {any[]} */ rows,
-    ) =>
-      html`<${Table} caption="Sends of past events, newest first" columns=${columnsFor(operates)} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`}<//><//>`;
+    <${Section} title="Sends">
+      <${Pages} path="/event-log/sends" topics=${['sends', 'messages']} none=${none}>${(/** @type {any[]} */ rows) =>
+        html`<${Table} caption="Sends of past events, newest first" columns=${columnsFor(operates)} rows=${rows}
+            keyOf=${(/** @type {any} */ { id }) => id} />`}<//>
+    <//>`;
 }
 
 /** Fields without a value are not sent. @param {Record<string, string>} order */
@@ -42,19 +46,39 @@ function Form() {
   };
   const names = (data?.data ?? []).map((/** @type {any} */ { destination }) => destination);
   return html`<form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <label>Destination<select name="destination" onChange=${changed}><option value=""></option>
-        ${names.map((/** @type {string} */ name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>
+      <label>
+        Destination
+        <select name="destination" onChange=${changed}>
+          <option value=""></option>
+          ${names.map((/** @type {string} */ name) => html`<option key=${name} value=${name}>${name}</option>`)}
+        </select>
+      </label>
       <label>Received since<input type="date" name="since" onInput=${changed} /></label>
       <label>Until<input type="date" name="until" onInput=${changed} /></label>
-      <label>Kind<select name="type" onChange=${changed}><option value="">All</option>
-        ${KINDS.filter((kind) => kind !== 'delete').map((kind) => html`<option key=${kind} value=${kind}>${kind}</option>`)}</select></label>
+      <label>
+        Kind
+        <select name="type" onChange=${changed}>
+          <option value="">All</option>
+          ${KINDS.filter((kind) => kind !== 'delete').map(
+            (kind) => html`<option key=${kind} value=${kind}>
+            ${kind}
+          </option>`,
+          )}
+        </select>
+      </label>
       <label>Event<input name="event" autocomplete="off" onInput=${changed} /></label>
       <label>Source<input name="source" autocomplete="off" onInput=${changed} /></label>
     </form>
     <div class="toolbar">
       <span role="status">${events === null ? '' : `${count(events, 'event')} to send.`}</span>
       <${Action} run=${ask} disabled=${!isComplete}>Count<//>
-      <${Asks} kind="main" run=${send} disabled=${!events} title="Send past events?" confirm="Send" question=${html`<p>${count(events ?? 0, 'event')} are sent to ${order['destination']}, behind live messages.</p>`}>Send<//>
+      <${Asks} kind="main" run=${send} disabled=${!events} title="Send past events?" confirm="Send"
+          question=${html`<p>
+            ${count(events ?? 0, 'event')} are sent to ${order['destination']}
+            , behind live messages.
+          </p>`}>
+        Send
+      <//>
     </div>`;
 }
 
@@ -68,7 +92,11 @@ const columnsFor = (operates) => [
     title: 'What',
     wide: true,
     cell: ({ destination, since, until, type, event, source }) =>
-      html`to ${destination}<small>received from ${since} to ${until}${[source, event ?? type].filter(Boolean).map((each) => `, ${each}`)}</small>`,
+      html`to ${destination}
+        <small>
+          received from ${since} to ${until}
+          ${[source, event ?? type].filter(Boolean).map((each) => `, ${each}`)}
+        </small>`,
   },
   {
     title: 'State',
@@ -97,5 +125,8 @@ function Cancel({ id, state }) {
     refreshAll();
     return 'Cancelled. What is queued is still delivered.';
   };
-  return html`<${Asks} kind="danger" run=${cancel} title="Cancel the send?" confirm="Cancel it" question=${html`<p>Nothing more is queued. What is queued already is still delivered.</p>`}>Cancel<//>`;
+  return html`<${Asks} kind="danger" run=${cancel} title="Cancel the send?" confirm="Cancel it"
+      question=${html`<p>Nothing more is queued. What is queued already is still delivered.</p>`}>
+    Cancel
+  <//>`;
 }

@@ -11,7 +11,10 @@ export default function Events({ may }) {
   const [verified, setVerified] = useState(/** @type {any} */ (null));
   const verify = async () => setVerified(await post('/event-log/verify'));
   const hasFiles = live.data?.files > 0 && may.includes('operate');
-  return html`<${Head} title="Events" about=${html`Events of people, kept so that audiences can be computed from them, and <a href="/events/sends">sent to a destination</a> later.`}>
+  return html`<${Head} title="Events"
+        about=${html`Events of people, kept so that audiences can be computed from them, and <a href="/events/sends">
+            sent to a destination
+          </a> later.`}>
       ${hasFiles && html`<${Action} run=${verify}>Verify every file<//>`}
     <//>
     ${verified && html`<${Verified} ...${verified} />`}
@@ -19,8 +22,12 @@ export default function Events({ may }) {
       log.kept
         ? html`<${Figures} items=${figuresOf(log)} />`
         : html`<${Empty} title="No event log is kept.">
-            <p>With <code>eventLog</code> in the configuration, what is collected is kept, and the SQL of audiences reads it.</p>
-            <pre>eventLog: { keep: 400d }</pre><//>`}<//>`;
+          <p>
+            With <code>eventLog</code> in the configuration, what is collected is kept, and the SQL of audiences reads
+            it.
+          </p>
+          <pre>eventLog: { keep: 400d }</pre>
+        <//>`}<//>`;
 }
 
 /** @param {string | null} from @param {string | null} to */
@@ -39,7 +46,11 @@ const figuresOf = ({ events, bytes: size, from, to, files, unsealed }) => [
 /** @param {{ files: number, faults: { file: string, fault: string }[] }} props */
 function Verified({ files, faults }) {
   return html`<div class=${`panel ${faults.length > 0 ? 'bad' : 'good'}`} role="status">
-    <p><strong>${faults.length === 0 ? `${files === 1 ? 'The file is' : `All ${number(files)} files are`} whole.` : `${count(faults.length, 'file')} of ${number(files)} can’t be read as they were written.`}</strong></p>
+    <p>
+      <strong>
+        ${faults.length === 0 ? `${files === 1 ? 'The file is' : `All ${number(files)} files are`} whole.` : `${count(faults.length, 'file')} of ${number(files)} can’t be read as they were written.`}
+      </strong>
+    </p>
     ${
       faults.length > 0 &&
       html`<ul>${faults.map(({ file, fault }) => html`<li key=${file}><code>${file}</code>: ${fault}</li>`)}</ul>

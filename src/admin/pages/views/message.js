@@ -31,10 +31,13 @@ export default function Message({ id, may }) {
       <${Rest} list=${log} found=${attempts.length} none="No attempt is logged." /><//>
     <${Section} title="Request">${
       body
-        ? html`<${Facts} items=${[['Idempotency-Key', html`<code>${body.id}</code>`]]} /><pre tabindex="0">${JSON.stringify(body.body, null, 2)}</pre>`
+        ? html`<${Facts} items=${[['Idempotency-Key', html`<code>${body.id}</code>`]]} />
+          <pre tabindex="0">${JSON.stringify(body.body, null, 2)}</pre>`
         : rows !== null &&
           !busy &&
-          html`<${Empty} title="Its body is not kept."><p><code>messages.keep</code> in the configuration says how long bodies of delivered messages are.</p><//>`
+          html`<${Empty} title="Its body is not kept.">
+            <p><code>messages.keep</code> in the configuration says how long bodies of delivered messages are.</p>
+          <//>`
     }<//>`;
 }
 
@@ -80,5 +83,7 @@ function Deliveries({ rows, may, onDone }) {
           : '–',
     },
   ];
-  return html`<${Section} title="Destinations"><${Table} caption="Where it went" columns=${columns} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} /><//>`;
+  return html`<${Section} title="Destinations">
+    <${Table} caption="Where it went" columns=${columns} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />
+  <//>`;
 }

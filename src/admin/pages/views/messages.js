@@ -10,23 +10,21 @@ export default function Messages() {
   const wanted = { userId, messageId, type, event, destination, state, since, until };
   const options = (/** @type {readonly string[]} */ all) => all.map((each) => /** @type {const} */ ([each, each]));
   return html`<${Head} title="Messages" about="Messages that wait, that could not be delivered, and that were." />
-    <${Filters}
-      fields=${[
-        { name: 'userId', title: 'User id' },
-        { name: 'messageId', title: 'Message id' },
-        { name: 'event', title: 'Event' },
-        { name: 'destination', title: 'Destination' },
-        { name: 'since', title: 'Since', type: 'date' },
-        { name: 'until', title: 'Before', type: 'date' },
-      ]}
-      choices=${[
-        { name: 'state', title: 'State', options: options(STATES) },
-        { name: 'type', title: 'Kind', options: options(KINDS) },
-      ]} />
-    <${Pages} path="/messages" query=${wanted} waiting=${8} none=${html`<${Nothing} isSearch=${Object.values(wanted).some(Boolean)} />`}>${(
-      /** @type {any[]} */ rows,
-    ) =>
-      html`<${Table} caption="Messages, by state and newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`}<//>`;
+    <${Filters} fields=${[
+      { name: 'userId', title: 'User id' },
+      { name: 'messageId', title: 'Message id' },
+      { name: 'event', title: 'Event' },
+      { name: 'destination', title: 'Destination' },
+      { name: 'since', title: 'Since', type: 'date' },
+      { name: 'until', title: 'Before', type: 'date' },
+    ]} choices=${[
+      { name: 'state', title: 'State', options: options(STATES) },
+      { name: 'type', title: 'Kind', options: options(KINDS) },
+    ]} />
+    <${Pages} path="/messages" query=${wanted} waiting=${8}
+        none=${html`<${Nothing} isSearch=${Object.values(wanted).some(Boolean)} />`}>${(/** @type {any[]} */ rows) =>
+          html`<${Table} caption="Messages, by state and newest first" columns=${COLUMNS} rows=${rows}
+              keyOf=${(/** @type {any} */ { id }) => id} />`}<//>`;
 }
 
 /** @param {{ isSearch: boolean }} props */
@@ -38,7 +36,12 @@ function Nothing({ isSearch }) {
   -d '{"userId": "u1", "event": "Order Completed"}'</pre><//>`;
   }
   return html`<${Empty} title="Nothing like that is known.">
-    <p>Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>, bodies and names of events for <code>messages.keep</code>.</p><//>`;
+    <p>
+      Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>
+      , bodies and names of events for <code>messages.keep</code>
+      .
+    </p>
+  <//>`;
 }
 
 /** @type {import('../ui.js').Column[]} */

@@ -41,7 +41,10 @@ function Alerts({ alerts }) {
   const rows = alerts.filter(({ closedAt }) => closedAt !== null).slice(0, ALERTS);
   return (
     rows.length > 0 &&
-    html`<${Section} title="Alerts that are over"><${Table} caption="Alerts that are over, newest first" columns=${ALERT_COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ row) => row.alert} /><//>`
+    html`<${Section} title="Alerts that are over">
+      <${Table} caption="Alerts that are over, newest first" columns=${ALERT_COLUMNS} rows=${rows}
+          keyOf=${(/** @type {any} */ row) => row.alert} />
+    <//>`
   );
 }
 
@@ -63,7 +66,12 @@ function Verdict({ overview }) {
     ${
       overview?.sources === 0 || overview?.destinations === 0
         ? html`<${Empty} title=${overview.sources === 0 ? 'No source is configured.' : 'No destination is configured.'}>
-      <p>Messages come from sources and go to destinations; both stand in the configuration file. <code>rollcall init</code> writes one to begin with.</p><//>`
+          <p>
+            Messages come from sources and go to destinations; both stand in the configuration file. <code>
+              rollcall init
+            </code> writes one to begin with.
+          </p>
+        <//>`
         : null
     }`;
 }
@@ -89,8 +97,13 @@ function Needs({ needs, alerts, may }) {
   return html`<ul class="needs" aria-label="What needs a person">
       ${[...Map.groupBy(needs, ({ kind }) => kind)].map(
         ([kind, alike]) =>
-          html`${alike.slice(0, most).map((need) => html`<${Need} key=${`${kind} ${need.subject}`} need=${need} alert=${open.get(`${kind} ${need.subject}`)} may=${may} />`)}
-          ${alike.length > most && html`<${Further} key=${kind} kind=${kindOf(alike[0])} count=${alike.length - most} />`}`,
+          html`${alike.slice(0, most).map(
+            (
+              need,
+            ) => html`<${Need} key=${`${kind} ${need.subject}`} need=${need} alert=${open.get(`${kind} ${need.subject}`)}
+                may=${may} />`,
+          )}
+            ${alike.length > most && html`<${Further} key=${kind} kind=${kindOf(alike[0])} count=${alike.length - most} />`}`,
       )}
     </ul>`;
 }
@@ -115,10 +128,26 @@ function Need({ need, alert, may }) {
     return `${destination} is posted to again within seconds.`;
   };
   return html`<li class=${tone}>
-    <p><a href=${hrefOf(need)}><strong>${name}</strong></a>${said.startsWith(name) ? said.slice(name.length) : `: ${said}`}
-      ${(since || alert) && html`<small class="sub">${since && html`since <${Time} at=${since} ago=${false} />`}${since && alert ? ', ' : ''}${alert && html`announced <${Time} at=${alert.openedAt} ago=${false} />`}</small>`}</p>
+    <p>
+      <a href=${hrefOf(need)}><strong>${name}</strong></a>
+      ${said.startsWith(name) ? said.slice(name.length) : `: ${said}`}
+      ${
+        (since || alert) &&
+        html`<small class="sub">
+        ${since && html`since <${Time} at=${since} ago=${false} />`}
+        ${since && alert ? ', ' : ''}
+        ${alert && html`announced <${Time} at=${alert.openedAt} ago=${false} />`}
+      </small>`
+      }
+    </p>
     <div class="buttons">
-      ${kind.startsWith('endpoint') && may.includes('operate') && html`<${Action} run=${resume}>${kind === 'endpointPaused' ? 'Resume' : 'Try again'}<//>`}
+      ${
+        kind.startsWith('endpoint') &&
+        may.includes('operate') &&
+        html`<${Action} run=${resume}>
+        ${kind === 'endpointPaused' ? 'Resume' : 'Try again'}
+      <//>`
+      }
       <a class="button" href=${hrefOf(need)}>${kind === 'runHeld' ? 'Decide' : 'Look'}</a>
     </div>
   </li>`;

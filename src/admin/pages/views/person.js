@@ -17,11 +17,20 @@ export default function Person({ user }) {
     if (id) navigate(personAddress(String(id)));
   };
   return html`<${Head} title=${user ?? 'People'} ...${user ? { up: ['/people', 'People'] } : {}}
-      about=${user ? null : 'One person in all audiences and traits, and what each destination knows.'}>
+        about=${user ? null : 'One person in all audiences and traits, and what each destination knows.'}>
       ${user && html`<a class="button" href=${addressOf('/messages', { userId: user })}>Messages of ${user}</a>`}
     <//>
-    <form class="filters" role="search" onSubmit=${search}><label>User id<input type="search" name="user" required /></label><button>Look up</button></form>
-    ${user ? html`<${Known} user=${user} key=${user} />` : html`<${Empty} title="Look somebody up."><p>Ids are matched letter by letter. <code>rollcall person USER_ID</code> does it, too.</p><//>`}`;
+    <form class="filters" role="search" onSubmit=${search}>
+      <label>User id<input type="search" name="user" required /></label>
+      <button>Look up</button>
+    </form>
+    ${
+      user
+        ? html`<${Known} user=${user} key=${user} />`
+        : html`<${Empty} title="Look somebody up.">
+      <p>Ids are matched letter by letter. <code>rollcall person USER_ID</code> does it, too.</p>
+    <//>`
+    }`;
 }
 
 /** @param {{ user: string }} props */
@@ -32,19 +41,39 @@ function Known({ user }) {
     <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ { memberships, failures, deletion }) => {
       const changed = memberships.filter((/** @type {any} */ { change }) => change);
       const others = memberships.filter((/** @type {any} */ { change }) => !change);
-      return html`
-        ${failures.map((/** @type {any} */ { engine, message }) => html`<${Problem} key=${engine} error=${new Error(`${engine} does not answer, so its audiences are missing: ${message}`)} />`)}
-        ${deletion.suppressed.length > 0 && html`<p class="warn-text">Messages of this person are not taken from ${deletion.suppressed.join(', ')}.</p>`}
-        ${deletion.requests.map((/** @type {any} */ { id, status }) => html`<p key=${id} class="warn-text">The deletion <code>${id}</code> is ${status.toLowerCase()}.</p>`)}
+      return html`${failures.map(
+        (/** @type {any} */ { engine, message }) => html`<${Problem} key=${engine}
+          error=${new Error(`${engine} does not answer, so its audiences are missing: ${message}`)} />`,
+      )}
+        ${
+          deletion.suppressed.length > 0 &&
+          html`<p class="warn-text">
+          Messages of this person are not taken from ${deletion.suppressed.join(', ')}
+          .
+        </p>`
+        }
+        ${deletion.requests.map(
+          (/** @type {any} */ { id, status }) => html`<p key=${id} class="warn-text">
+          The deletion <code>${id}</code> is ${status.toLowerCase()}
+          .
+        </p>`,
+        )}
         <${Section} title="Audiences and traits">${
           changed.length === 0
-            ? html`<${Empty} title=${`${user} was never in an audience.`}><p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p><//>`
+            ? html`<${Empty} title=${`${user} was never in an audience.`}>
+              <p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p>
+            <//>`
             : changed.map(
                 (/** @type {any} */ membership) =>
                   html`<${Membership} key=${membership.key} user=${user} membership=${membership} />`,
               )
         }<//>
-        ${others.length > 0 && html`<p class="soft">Not in, as far as is known: ${others.map((/** @type {any} */ { key }) => html`<a key=${key} href=${audienceAddress(key)}>${key}</a> `)}</p>`}`;
+        ${
+          others.length > 0 &&
+          html`<p class="soft">
+            Not in, as far as is known: ${others.map((/** @type {any} */ { key }) => html`<a key=${key} href=${audienceAddress(key)}>${key}</a> `)}
+          </p>`
+        }`;
     }}<//>`;
 }
 

@@ -41,35 +41,47 @@ export default function Run({ name, run: id, may }) {
   const isHeld = data?.state === 'held';
   const about =
     data &&
-    html`<${State} of=${data.state} /><span>${data.first ? 'first sync' : data.action}</span><${Time} at=${data.startedAt} ago=${false} />`;
-  return html`<${Head} title=${`Run of ${name}`} up=${[audienceAddress(name), name]} about=${html`${about}<code>${id}</code>`} />
-  <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ run) => html`
-    ${isHeld && html`<${Decision} run=${run.run} may=${may} />`}
-    ${run.state === 'failed' && html`<div class="panel bad"><p><code>${run.code}</code></p><pre>${run.reason}</pre></div>`}
-    ${
-      run.before !== null &&
-      html`<${Figures} items=${[
-        isHeld
-          ? { title: 'Members now', value: number(run.before), note: `${number(run.members)} if it is approved` }
-          : { title: 'Members', value: number(run.members), note: `${number(run.before)} before it` },
-        { title: isHeld ? 'Would enter' : 'Entered', value: number(run.entered) },
-        { title: isHeld ? 'Would leave' : 'Exited', value: number(run.exited) },
-        ...(run.kind === 'trait' || run.changed > 0
-          ? [{ title: isHeld ? 'Would change' : 'Changed', value: number(run.changed) }]
-          : []),
-        { title: 'Sent', value: number(run.sent), note: run.ms === null ? '' : `in ${duration(run.ms)}` },
-      ]} />`
-    }
-    ${reasonsOf(run) && html`<p class="soft">Sent for the reason: ${reasonsOf(run)}</p>`}
-    <${Delivered} run=${run} />
-    ${run.before !== null && html`<${Changes} run=${run} />`}
-    <${Section} title="More"><${Facts} items=${[
-      ['As of', html`<${Time} at=${run.asOf} ago=${false} />`],
-      ['Version of the definition', html`<code>${run.definitionHash}</code>`],
-      ['Rows without a user id', number(run.invalid)],
-      ['Rows beyond the first of a user', number(run.duplicates)],
-      ...(run.held && run.state !== 'held' ? [['It was held', run.reason ?? 'yes']] : []),
-    ]} /><//>`}<//>`;
+    html`<${State} of=${data.state} />
+      <span>${data.first ? 'first sync' : data.action}</span>
+      <${Time} at=${data.startedAt} ago=${false} />`;
+  return html`<${Head} title=${`Run of ${name}`} up=${[audienceAddress(name), name]} about=${html`${about}
+    <code>${id}</code>`} />
+    <${Loaded} live=${live} rows=${6}>${(
+      /** @type {any} */ run,
+    ) => html`${isHeld && html`<${Decision} run=${run.run} may=${may} />`}
+      ${
+        run.state === 'failed' &&
+        html`<div class="panel bad">
+        <p><code>${run.code}</code></p>
+        <pre>${run.reason}</pre>
+      </div>`
+      }
+      ${
+        run.before !== null &&
+        html`<${Figures} items=${[
+          isHeld
+            ? { title: 'Members now', value: number(run.before), note: `${number(run.members)} if it is approved` }
+            : { title: 'Members', value: number(run.members), note: `${number(run.before)} before it` },
+          { title: isHeld ? 'Would enter' : 'Entered', value: number(run.entered) },
+          { title: isHeld ? 'Would leave' : 'Exited', value: number(run.exited) },
+          ...(run.kind === 'trait' || run.changed > 0
+            ? [{ title: isHeld ? 'Would change' : 'Changed', value: number(run.changed) }]
+            : []),
+          { title: 'Sent', value: number(run.sent), note: run.ms === null ? '' : `in ${duration(run.ms)}` },
+        ]} />`
+      }
+      ${reasonsOf(run) && html`<p class="soft">Sent for the reason: ${reasonsOf(run)}</p>`}
+      <${Delivered} run=${run} />
+      ${run.before !== null && html`<${Changes} run=${run} />`}
+      <${Section} title="More">
+        <${Facts} items=${[
+          ['As of', html`<${Time} at=${run.asOf} ago=${false} />`],
+          ['Version of the definition', html`<code>${run.definitionHash}</code>`],
+          ['Rows without a user id', number(run.invalid)],
+          ['Rows beyond the first of a user', number(run.duplicates)],
+          ...(run.held && run.state !== 'held' ? [['It was held', run.reason ?? 'yes']] : []),
+        ]} />
+      <//>`}<//>`;
 }
 
 /** @param {{ run: any }} props */
@@ -122,13 +134,17 @@ function Changes({ run }) {
   const { change = '' } = useAddress().query;
   const isHeld = run.state === 'held';
   const kinds = ['entered', 'exited', ...(run.changed > 0 ? ['changed'] : [])];
-  const choose = html`<label class="inline">Show <select value=${change} onChange=${(/** @type {any} */ event) => refine({ change: event.target.value })}>
-    <option value="">all</option>${kinds.map((each) => html`<option key=${each} value=${each}>${isHeld ? WOULD[each] : each}</option>`)}</select></label>
+  const choose = html`<label class="inline">
+      Show <select value=${change} onChange=${(/** @type {any} */ event) => refine({ change: event.target.value })}>
+        <option value="">all</option>
+        ${kinds.map((each) => html`<option key=${each} value=${each}>${isHeld ? WOULD[each] : each}</option>`)}
+      </select>
+    </label>
     <${Action} run=${() => save(run, change)}>Save as CSV<//>`;
   const title = isHeld ? 'Who would enter and leave' : 'Who entered and left';
-  return html`<${Section} title=${title} aside=${choose}><${Pages} path=${`/runs/${encodeURIComponent(run.run)}/changes`} query=${{ change }} enough=${100} none="Nobody.">${(
-    /** @type {any[]} */ rows,
-  ) => html`
+  return html`<${Section} title=${title} aside=${choose}>
+    <${Pages} path=${`/runs/${encodeURIComponent(run.run)}/changes`} query=${{ change }} enough=${100} none="Nobody.">
+      ${(/** @type {any[]} */ rows) => html`
     <${Table} caption=${title} rows=${rows} keyOf=${(/** @type {any} */ row) => row.userId} columns=${[
       {
         title: 'User',
@@ -139,7 +155,9 @@ function Changes({ run }) {
       {
         title: 'Change',
         cell: (/** @type {any} */ { change }) =>
-          html`<span class=${change === 'exited' ? 'bad-text' : change === 'entered' ? 'good-text' : ''}>${isHeld ? WOULD[change] : change}</span>`,
+          html`<span class=${change === 'exited' ? 'bad-text' : change === 'entered' ? 'good-text' : ''}>
+            ${isHeld ? WOULD[change] : change}
+          </span>`,
       },
       ...(run.kind === 'trait'
         ? [
@@ -150,7 +168,9 @@ function Changes({ run }) {
             },
           ]
         : []),
-    ]} />`}<//><//>`;
+    ]} />`}
+    <//>
+  <//>`;
 }
 
 /**
@@ -179,11 +199,24 @@ export function Decision({ run: id, may, reason }) {
     ${
       may.includes('operate') &&
       html`<div class="buttons">
-      <${Asks} kind="main" run=${decide('approve', 'Approved: the changes are being sent.')} title="Approve this run?" confirm="Approve and send"
-        question=${html`<p>Receivers get <strong>${changesOf(run)}</strong>. ${run.key} then has ${count(run.members, 'member')}; it has ${number(run.before)} now.</p><p>What was sent can’t be called back, only corrected by a later run.</p>`}>Approve…<//>
-      <${Asks} run=${decide('reject', 'Rejected: nothing was sent.')} title="Reject this run?" confirm="Reject"
-        question=${html`<p>Nothing is sent, and ${run.key} keeps its ${count(run.before, 'member')}. The next run computes again, and is held again unless the data has changed.</p>`}>Reject…<//>
-    </div>`
+        <${Asks} kind="main" run=${decide('approve', 'Approved: the changes are being sent.')}
+            title="Approve this run?" confirm="Approve and send"
+            question=${html`<p>
+                Receivers get <strong>${changesOf(run)}</strong>
+                . ${run.key} then has ${count(run.members, 'member')}
+                ; it has ${number(run.before)} now.
+              </p>
+              <p>What was sent can’t be called back, only corrected by a later run.</p>`}>
+          Approve…
+        <//>
+        <${Asks} run=${decide('reject', 'Rejected: nothing was sent.')} title="Reject this run?" confirm="Reject"
+            question=${html`<p>
+              Nothing is sent, and ${run.key} keeps its ${count(run.before, 'member')}
+              . The next run computes again, and is held again unless the data has changed.
+            </p>`}>
+          Reject…
+        <//>
+      </div>`
     }
   </div>`;
 }

@@ -29,10 +29,18 @@ export default function SignIn({ onDone, problem }) {
   return html`<main class="alone">
     <h1>Rollcall</h1>
     <form onSubmit=${submit}>
-      <label>Admin token<input ref=${field} type="password" name="token" autocomplete="current-password" required aria-describedby="wrong" /></label>
+      <label>
+        Admin token
+        <input ref=${field} type="password" name="token" autocomplete="current-password" required
+            aria-describedby="wrong" />
+      </label>
       <p id="wrong" role="alert" class="bad-text">${error || problem}</p>
       <div class="buttons"><button type="submit" class="main" aria-busy=${busy}>Sign in</button></div>
     </form>
-    <p class="soft">A link signs you in as well: <code>rollcall link</code> prints one. The token is under <code>admin</code> in the configuration, or in the file <code>rollcall.token</code>.</p>
+    <p class="soft">
+      A link signs you in as well: <code>rollcall link</code> prints one. The token is under <code>admin</code> in the
+      configuration, or in the file <code>rollcall.token</code>
+      .
+    </p>
   </main>`;
 }

@@ -13,18 +13,26 @@ export default function Sources() {
   const { source = '' } = query;
   const sums = useAll('/history/sums?of=source', ['history']);
   const passed = new Map((sums.data?.data ?? []).map((/** @type {any} */ sum) => [sum.name, sum]));
-  const none = html`<${Empty} title="Nothing was discarded."><p>The last discarded messages are shown here, each with its reason.</p><//>`;
+  const none = html`<${Empty} title="Nothing was discarded.">
+    <p>The last discarded messages are shown here, each with its reason.</p>
+  <//>`;
   return html`<${Head} title="Sources" about="Where messages come from, and those that were discarded." />
     <${Loaded} live=${live}>${(/** @type {any} */ { data }) =>
       data.length === 0
-        ? html`<${Empty} title="No source is configured."><p>Add one to the configuration file, and send its write key with each call.</p>
-        <pre>sources:\n  - { id: shop, writeKey: "\${SHOP_WRITE_KEY}" }</pre><//>`
-        : html`<${Table} caption="Sources" columns=${COLUMNS} rows=${data.map((/** @type {any} */ row) => ({ ...row, passed: passed.get(row.id) ?? {} }))} keyOf=${(/** @type {any} */ row) => row.id} />`}<//>
-    <${Section} title=${source === '' ? 'Discarded messages' : `Discarded messages of ${source}`} aside=${source === '' ? null : html`<button type="button" onClick=${() => refine({})}>Of all sources</button>`}>
+        ? html`<${Empty} title="No source is configured.">
+          <p>Add one to the configuration file, and send its write key with each call.</p>
+          <pre>sources:\n  - { id: shop, writeKey: "\${SHOP_WRITE_KEY}" }</pre>
+        <//>`
+        : html`<${Table} caption="Sources" columns=${COLUMNS}
+            rows=${data.map((/** @type {any} */ row) => ({ ...row, passed: passed.get(row.id) ?? {} }))}
+            keyOf=${(/** @type {any} */ row) => row.id} />`}<//>
+    <${Section} title=${source === '' ? 'Discarded messages' : `Discarded messages of ${source}`}
+        aside=${source === '' ? null : html`<button type="button" onClick=${() => refine({})}>Of all sources</button>`}>
       <${Pages} path="/discards" query=${{ source }} enough=${DISCARDED} topics=${['sources']} none=${none}>${(
         /** @type {any[]} */ rows,
       ) =>
-        html`<${Table} caption="Samples of discarded messages, newest first" columns=${DISCARDS} rows=${folded(rows)} keyOf=${keyOf} />`}<//>
+        html`<${Table} caption="Samples of discarded messages, newest first" columns=${DISCARDS} rows=${folded(rows)}
+            keyOf=${keyOf} />`}<//>
     <//>`;
 }
 

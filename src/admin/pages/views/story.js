@@ -14,30 +14,41 @@ export default function Story({ name, user }) {
   const { query } = useAddress();
   const { at } = query;
   const live = useData(addressOf(`${audienceAddress(name)}/why`, { user, at }), ['runs', 'messages']);
-  return html`<${Head} title=${`${user} in ${name}`} up=${[audienceAddress(name), name]} name=${html`${user} <span class="soft">in ${name}</span>`}
-      about=${live.data && html`<${Standing} story=${live.data} />`}>
+  return html`<${Head} title=${`${user} in ${name}`} up=${[audienceAddress(name), name]}
+        name=${html`${user} <span class="soft">in ${name}</span>`}
+        about=${live.data && html`<${Standing} story=${live.data} />`}>
       <a class="button" href=${addressOf('/messages', { userId: user })}>Messages of ${user}</a>
     <//>
-    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ story) => html`
-    <${AsOf} at=${at} />
-    <${Section} title="What happened">${
-      story.changes.length === 0
-        ? html`<${Empty} title=${`${user} was never in ${name}.`}>
+    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ story) => html`<${AsOf} at=${at} />
+      <${Section} title="What happened">${
+        story.changes.length === 0
+          ? html`<${Empty} title=${`${user} was never in ${name}.`}>
         <p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p><//>`
-        : html`<ol class="story">${story.changes.toReversed().map((/** @type {any} */ change, /** @type {number} */ index) => html`<${Change} key=${`${change.run} ${index}`} name=${name} user=${user} change=${change} />`)}</ol>`
-    }<//>
-    ${story.unfinished.length > 0 && html`<p class="soft">Runs that are not done may change it: ${story.unfinished.map((/** @type {any} */ run) => html`<a key=${run.run} href=${runAddress(run)}>${run.run}</a> `)}</p>`}
-    <${Section} title="Requests about it">${
-      story.attempts.length === 0
-        ? html`<${Empty} title="No attempt is logged." />`
-        : html`<${Attempts} attempts=${story.attempts.toReversed()} />`
-    }<//>`}<//>`;
+          : html`<ol class="story">
+            ${story.changes.toReversed().map((/** @type {any} */ change, /** @type {number} */ index) => html`<${Change} key=${`${change.run} ${index}`} name=${name} user=${user} change=${change} />`)}
+          </ol>`
+      }<//>
+      ${
+        story.unfinished.length > 0 &&
+        html`<p class="soft">
+          Runs that are not done may change it: ${story.unfinished.map((/** @type {any} */ run) => html`<a key=${run.run} href=${runAddress(run)}>${run.run}</a> `)}
+        </p>`
+      }
+      <${Section} title="Requests about it">${
+        story.attempts.length === 0
+          ? html`<${Empty} title="No attempt is logged." />`
+          : html`<${Attempts} attempts=${story.attempts.toReversed()} />`
+      }<//>`}<//>`;
 }
 
 /** Chooses a time in the past. @param {{ at: string | undefined }} props */
 export function AsOf({ at }) {
   return html`<form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    <label>As it was at<input type="datetime-local" value=${at ? localTime(at) : ''} onChange=${(/** @type {any} */ event) => refine({ at: event.target.value ? new Date(event.target.value).toISOString() : undefined })} /></label>
+    <label>
+      As it was at
+      <input type="datetime-local" value=${at ? localTime(at) : ''}
+          onChange=${(/** @type {any} */ event) => refine({ at: event.target.value ? new Date(event.target.value).toISOString() : undefined })} />
+    </label>
     ${at ? html`<button type="button" onClick=${() => refine({})}>Now</button>` : null}
   </form>`;
 }
@@ -66,12 +77,19 @@ function absenceText({ reason, user, failing }) {
 /** @param {{ name: string, user: string, change: any }} props */
 export function Change({ name, user, change: { change, reason, at, run, action, cause, event, value, told } }) {
   return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
-    <p><strong>${change}</strong>${reason && reason !== (change === 'left' ? 'exited' : change) ? ` (${reason.replaceAll('_', ' ')})` : ''} ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
+    <p>
+      <strong>${change}</strong>
+      ${reason && reason !== (change === 'left' ? 'exited' : change) ? ` (${reason.replaceAll('_', ' ')})` : ''} ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
       ${cause || !run ? html`<${Cause} cause=${cause} event=${event} at=${at} />` : null}
-      ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : null}</p>
+      ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : null}
+    </p>
     ${value === null ? null : html`<p><code>${JSON.stringify(value)}</code></p>`}
-    <${Folded} length=${told.length} sum=${`${number(told.filter((/** @type {any} */ each) => each.reached).length)} of ${count(told.length, 'destination')} were told`}>
-      <ul class="told">${told.map((/** @type {any} */ each) => html`<${Told} key=${each.destination} told=${each} user=${user} />`)}</ul><//>
+    <${Folded} length=${told.length}
+        sum=${`${number(told.filter((/** @type {any} */ each) => each.reached).length)} of ${count(told.length, 'destination')} were told`}>
+      <ul class="told">
+        ${told.map((/** @type {any} */ each) => html`<${Told} key=${each.destination} told=${each} user=${user} />`)}
+      </ul>
+    <//>
   </li>`;
 }
 
@@ -92,13 +110,18 @@ function Told({ told: { destination, reached, attempt, deadLetter }, user }) {
     : deadLetter
       ? ['dead', `${destination}: dead letter, ${deadLetter.reason.replaceAll('_', ' ')}`]
       : [attempt?.outcome ?? 'skipped', `${destination} was not told yet`];
-  return html`<li><${State} of=${state} label=${attempt || deadLetter ? label : `${destination}: no request is logged`} />
+  return html`<li>
+    <${State} of=${state} label=${attempt || deadLetter ? label : `${destination}: no request is logged`} />
     <span class="soft"> ${
       attempt
         ? html`<a href=${`/messages/${encodeURIComponent(attempt.messageId)}`}>${answerText(attempt)}</a> <${Time} at=${attempt.at} ago=${false} />`
         : !deadLetter &&
-          html`It waits, or was sent before the log begins. <a href=${addressOf('/messages', { userId: user, destination, state: 'waiting' })}>Look</a>`
-    }</span></li>`;
+          html`It waits, or was sent before the log begins. <a href=${addressOf('/messages', { userId: user, destination, state: 'waiting' })}>
+              Look
+            </a>`
+    }
+    </span>
+  </li>`;
 }
 
 /** @param {string} iso */

@@ -59,8 +59,9 @@ export default function Try({ may }) {
     setDraft(next);
     history.replaceState(history.state, '', `${location.pathname}#${encodeURIComponent(JSON.stringify(next))}`);
   };
-  return html`<${Head} title=${draft?.edits ? `Edit ${draft.edits}` : 'Try a definition'} up=${draft?.edits ? [`/audiences/${encodeURIComponent(draft.edits)}`, draft.edits] : undefined}
-      about="Nothing is saved and nothing is sent. Copy the YAML into the configuration to keep it." />
+  return html`<${Head} title=${draft?.edits ? `Edit ${draft.edits}` : 'Try a definition'}
+        up=${draft?.edits ? [`/audiences/${encodeURIComponent(draft.edits)}`, draft.edits] : undefined}
+        about="Nothing is saved and nothing is sent. Copy the YAML into the configuration to keep it." />
     ${error && html`<${Problem} error=${error} />`}
     ${draft && names ? html`<${Workbench} draft=${draft} names=${names} may=${may} onChange=${change} />` : !error && html`<${Waiting} rows=${6} />`}`;
 }
@@ -106,15 +107,35 @@ function Workbench({ draft, names, may, onChange }) {
   /** @param {Record<string, any>} next */
   const set = (next) => onChange({ ...draft, item: next });
   return html`<form class="draft" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <fieldset class="ranges"><legend class="unseen">Write it as</legend>${Object.entries(MODES).map(
-        ([name, label]) =>
-          html`<label key=${name} class="inline"><input type="radio" name="mode" value=${name} checked=${mode === name} onChange=${() => become(name)} />${label}</label>`,
-      )}</fieldset>
+      <fieldset class="ranges">
+        <legend class="unseen">Write it as</legend>
+        ${Object.entries(MODES).map(
+          ([name, label]) =>
+            html`<label key=${name} class="inline">
+              <input type="radio" name="mode" value=${name} checked=${mode === name} onChange=${() => become(name)} />
+              ${label}
+            </label>`,
+        )}
+      </fieldset>
       ${mode !== 'yaml' && html`<${Settings} key=${mode} item=${item} names=${names} mode=${mode} onChange=${set} />`}
       ${mode === 'compose' && html`<${Composer} item=${item} names=${names} onChange=${set} />`}
-      ${mode === 'sql' && html`<${Text} title="SQL" area=${area} text=${item['sql'] ?? ''} onText=${(/** @type {string} */ sql) => set({ ...item, sql })} />`}
-      ${mode === 'yaml' && html`<${Text} title="YAML" area=${area} text=${text} onText=${(/** @type {string} */ next) => onChange({ ...draft, text: next })} />`}
-      ${mode === 'sql' && !may.includes('query') && html`<p class="warn-text">Your token may not query: only the admin token tries SQL. The YAML below is complete without it.</p>`}
+      ${
+        mode === 'sql' &&
+        html`<${Text} title="SQL" area=${area} text=${item['sql'] ?? ''}
+          onText=${(/** @type {string} */ sql) => set({ ...item, sql })} />`
+      }
+      ${
+        mode === 'yaml' &&
+        html`<${Text} title="YAML" area=${area} text=${text}
+          onText=${(/** @type {string} */ next) => onChange({ ...draft, text: next })} />`
+      }
+      ${
+        mode === 'sql' &&
+        !may.includes('query') &&
+        html`<p class="warn-text">
+        Your token may not query: only the admin token tries SQL. The YAML below is complete without it.
+      </p>`
+      }
     </form>
     <div aria-live="polite" aria-busy=${busy} class=${busy && answer ? 'stale' : ''}>
       ${error && html`<${Problem} error=${error} retry=${again} />`}
@@ -145,16 +166,31 @@ function Settings({ item, names, mode, onChange }) {
   /** @param {readonly string[]} all */
   const options = (all) => Object.fromEntries(all.map((name) => [name, name]));
   return html`<div class="filters">
-    ${mode === 'compose' && html`<${Choice} title="Kind" value=${item.value ? 'trait' : 'audience'} options=${{ audience: 'Audience', trait: 'Computed trait' }} onChoose=${become} />`}
-    <${Field} wide title="Name" value=${item.name ?? ''} onText=${(/** @type {string} */ name) => onChange({ ...item, name })} />
-    <${Choice} title="Source" value=${item.source} options=${options(names.sources)} onChoose=${(/** @type {string} */ source) => onChange({ ...item, source })} />
-    ${names.engines.length > 1 && html`<${Choice} title="Engine" value=${item.engine ?? names.engines[0]} options=${options(names.engines)} onChoose=${(/** @type {string} */ engine) => onChange({ ...item, engine })} />`}
+    ${
+      mode === 'compose' &&
+      html`<${Choice} title="Kind" value=${item.value ? 'trait' : 'audience'}
+        options=${{ audience: 'Audience', trait: 'Computed trait' }} onChoose=${become} />`
+    }
+    <${Field} wide title="Name" value=${item.name ?? ''}
+        onText=${(/** @type {string} */ name) => onChange({ ...item, name })} />
+    <${Choice} title="Source" value=${item.source} options=${options(names.sources)}
+        onChoose=${(/** @type {string} */ source) => onChange({ ...item, source })} />
+    ${
+      names.engines.length > 1 &&
+      html`<${Choice} title="Engine" value=${item.engine ?? names.engines[0]} options=${options(names.engines)}
+        onChoose=${(/** @type {string} */ engine) => onChange({ ...item, engine })} />`
+    }
   </div>`;
 }
 
 /** @param {{ title: string, area: any, text: string, onText: (text: string) => void }} props */
 function Text({ title, area, text, onText }) {
-  return html`<label>${title}<textarea ref=${area} rows="12" value=${text} spellcheck=${false} dir="auto" onInput=${(/** @type {any} */ { target }) => onText(target.value)}></textarea></label>`;
+  return html`<label>
+    ${title}
+    <textarea ref=${area} rows="12" value=${text} spellcheck=${false} dir="auto"
+        onInput=${(/** @type {any} */ { target }) => onText(target.value)}>
+    </textarea>
+  </label>`;
 }
 
 /**
@@ -199,7 +235,11 @@ function useTrial(body) {
 /** @param {{ answer: any, area: any }} props - `area`: the text that mistakes have their places in */
 function Faults({ answer: { mistakes, warnings, failure }, area }) {
   if (failure)
-    return html`<div class="panel bad"><h2>It fails</h2><p><code>${failure.code}</code></p><pre>${failure.message}</pre></div>`;
+    return html`<div class="panel bad">
+      <h2>It fails</h2>
+      <p><code>${failure.code}</code></p>
+      <pre>${failure.message}</pre>
+    </div>`;
   const all = [...mistakes, ...warnings];
   if (all.length === 0) return null;
   /** @param {any} mistake */
@@ -216,8 +256,18 @@ function Faults({ answer: { mistakes, warnings, failure }, area }) {
     area.current.focus();
     area.current.setSelectionRange(place, place);
   };
-  return html`<div class="panel warn"><h2>${mistakes.length > 0 ? count(mistakes.length, 'mistake') : count(warnings.length, 'warning')}</h2>
-    <ul>${all.map((mistake, index) => html`<li key=${index}>${area && mistake.line !== null && html`<button type="button" class="bare" onClick=${() => show(mistake)}>${mistake.line}:${mistake.column}</button> `}${mistake.path && html`<code>${mistake.path}</code> `}${mistake.message}</li>`)}</ul></div>`;
+  return html`<div class="panel warn">
+    <h2>${mistakes.length > 0 ? count(mistakes.length, 'mistake') : count(warnings.length, 'warning')}</h2>
+    <ul>
+      ${all.map(
+        (mistake, index) => html`<li key=${index}>
+          ${area && mistake.line !== null && html`<button type="button" class="bare" onClick=${() => show(mistake)}>${mistake.line}:${mistake.column}</button> `}
+          ${mistake.path && html`<code>${mistake.path}</code> `}
+          ${mistake.message}
+        </li>`,
+      )}
+    </ul>
+  </div>`;
 }
 
 /** @param {{ answer: any }} props */
@@ -243,11 +293,37 @@ function People({ answer: { people, difference, draft, kind } }) {
         ]
       : []),
   ];
-  return html`<${Section} title="Outcome"><${Figures} items=${figures} />
-      ${notes.length > 0 && html`<ul>${notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}<//>
-    ${difference?.sample.length > 0 && html`<${Section} title=${`Some who would enter or leave ${difference.key}`}><ul class="people">${difference.sample.map((/** @type {any} */ { userId, change }) => html`<li key=${userId}><a href=${personAddress(userId)}><bdi>${userId}</bdi></a> ${CHANGES[change]}</li>`)}</ul><//>`}
-    ${funnel && html`<${Section} title="Conditions"><${Table} caption="People who pass each condition" columns=${funnelColumns(draft)} rows=${funnel} keyOf=${(/** @type {any} */ { path }) => path} /><//>`}
-    <${Section} title="Some of them">${people.sample.length === 0 ? html`<${Empty} title="Nobody." />` : html`<${Table} caption="Some of the people" columns=${sampleColumns(people, draft)} rows=${people.sample} keyOf=${(/** @type {any} */ { userId }) => userId} />`}<//>`;
+  return html`<${Section} title="Outcome">
+      <${Figures} items=${figures} />
+      ${notes.length > 0 && html`<ul>${notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}
+    <//>
+    ${
+      difference?.sample.length > 0 &&
+      html`<${Section} title=${`Some who would enter or leave ${difference.key}`}>
+        <ul class="people">
+          ${difference.sample.map(
+            (/** @type {any} */ { userId, change }) => html`<li key=${userId}>
+            <a href=${personAddress(userId)}><bdi>${userId}</bdi></a> ${CHANGES[change]}
+          </li>`,
+          )}
+        </ul>
+      <//>`
+    }
+    ${
+      funnel &&
+      html`<${Section} title="Conditions">
+      <${Table} caption="People who pass each condition" columns=${funnelColumns(draft)} rows=${funnel}
+          keyOf=${(/** @type {any} */ { path }) => path} />
+    <//>`
+    }
+    <${Section} title="Some of them">
+      ${
+        people.sample.length === 0
+          ? html`<${Empty} title="Nobody." />`
+          : html`<${Table} caption="Some of the people" columns=${sampleColumns(people, draft)} rows=${people.sample}
+          keyOf=${(/** @type {any} */ { userId }) => userId} />`
+      }
+    <//>`;
 }
 
 /** A condition in words, from its path. @param {any} draft @param {string} path */
@@ -271,7 +347,15 @@ const funnelColumns = (draft) => [
 function sampleColumns({ sample }, draft) {
   /** @param {any} each */
   const reason = ({ path, times, last, value }) =>
-    html`<li key=${path}><bdi>${named(draft, path)}</bdi>: ${times === null ? html`<code>${JSON.stringify(value)}</code>` : html`${count(times, 'time')}, last <${Time} at=${last} />`}</li>`;
+    html`<li key=${path}>
+      <bdi>${named(draft, path)}</bdi>
+      : ${
+        times === null
+          ? html`<code>${JSON.stringify(value)}</code>`
+          : html`${count(times, 'time')}
+        , last <${Time} at=${last} />`
+      }
+    </li>`;
   const explains = sample.some((/** @type {any} */ { why }) => why.length > 0);
   const values = sample.some((/** @type {any} */ { value }) => value !== null);
   return [
@@ -309,7 +393,8 @@ function Further({ answer: { people, overlap, past, pastless, kind }, problems, 
       title: 'Audience',
       wide: true,
       cell: ({ key, name, because }) =>
-        html`<a href=${`/audiences/${encodeURIComponent(key)}`}><bdi>${name}</bdi></a>${because && html`<small>${because}</small>`}`,
+        html`<a href=${`/audiences/${encodeURIComponent(key)}`}><bdi>${name}</bdi></a>
+          ${because && html`<small>${because}</small>`}`,
     },
     { title: 'In both', number: true, cell: ({ both }) => (both === null ? '–' : number(both)) },
     {
@@ -336,13 +421,19 @@ function Further({ answer: { people, overlap, past, pastless, kind }, problems, 
           ? waiting
           : shared.length === 0
             ? html`<p class="soft">There is no other audience.</p>`
-            : html`<${Table} caption="Other audiences, most in common first" columns=${columns} rows=${shared} keyOf=${(/** @type {any} */ { key }) => key} />`
+            : html`<${Table} caption="Other audiences, most in common first" columns=${columns} rows=${shared}
+                keyOf=${(/** @type {any} */ { key }) => key} />`
     }<//>
     <${Section} title="Size over the last 30 days">${
       problems['past']
         ? html`<p class="warn-text">${problems['past']}</p>`
         : past
-          ? html`<div class="charts"><${Chart} title="As the log tells it now" times=${past.map((/** @type {any} */ { at }) => Date.parse(at))} series=${[{ label: 'people', tone: 1, values: past.map((/** @type {any} */ { members }) => members) }]} format=${number} /></div>`
+          ? html`<div class="charts">
+            <${Chart} title="As the log tells it now"
+                times=${past.map((/** @type {any} */ { at }) => Date.parse(at))}
+                series=${[{ label: 'people', tone: 1, values: past.map((/** @type {any} */ { members }) => members) }]}
+                format=${number} />
+          </div>`
           : pastless
             ? html`<p class="soft">${pastless}</p>`
             : waiting
@@ -363,6 +454,13 @@ function Written({ answer: { sql, yaml, engine } }) {
     }
     return 'The YAML is copied.';
   };
-  return html`<${Section} title="YAML" aside=${html`<${Action} kind="main" run=${copy}>Copy YAML<//>`}><pre id=${id} tabindex="0" aria-label="YAML">${yaml}</pre><//>
-    ${sql && html`<${Section} title="SQL"><details><summary>As ${engine} runs it</summary><pre tabindex="0" aria-label="SQL">${sql}</pre></details><//>`}`;
+  return html`<${Section} title="YAML" aside=${html`<${Action} kind="main" run=${copy}>Copy YAML<//>`}>
+      <pre id=${id} tabindex="0" aria-label="YAML">${yaml}</pre>
+    <//>
+    ${
+      sql &&
+      html`<${Section} title="SQL">
+      <details><summary>As ${engine} runs it</summary><pre tabindex="0" aria-label="SQL">${sql}</pre></details>
+    <//>`
+    }`;
 }
