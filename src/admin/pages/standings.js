@@ -57,8 +57,7 @@ const COLUMNS = [
         ${
           run &&
           html`<small>
-            ${run.action}
-            : ${number(run.sent)}
+            ${run.action}: ${number(run.sent)}
             ${run.action === 'backfill' ? ` of ${count(run.members, 'member')}` : ''} queued
           </small>`
         }`;

@@ -40,8 +40,7 @@ export default function Audience({ name, may }) {
       html`<div class="panel">
         <p>
           Ordered <${Time} at=${audience.ordered.at} ago=${false} />
-          : a ${audience.ordered.action} waits for its turn, behind other runs of ${audience.engine === 'live' ? 'this audience' : `the engine ${audience.engine}`}
-          .
+          : a ${audience.ordered.action} waits for its turn, behind other runs of ${audience.engine === 'live' ? 'this audience' : `the engine ${audience.engine}`}.
         </p>
       </div>`
     }
@@ -109,8 +108,7 @@ function Orders({ audience: { key, kind, state, members } }) {
   const again = html`<p>${everyone}, and everyone who ever left, are sent to every destination again.</p>
     <p>Do this when a receiver has lost its data.</p>`;
   const end = html`<p>
-      <strong>${everyone}</strong> will be sent <code>${kind === 'trait' ? 'null' : 'false'}</code>
-      , and ${key} is forgotten.
+      <strong>${everyone}</strong> will be sent <code>${kind === 'trait' ? 'null' : 'false'}</code>, and ${key} is forgotten.
     </p>
     <p>${
       configured
@@ -148,8 +146,7 @@ function Todo({ audience, may }) {
   return html`<div class="panel warn">
     <h2>No longer configured</h2>
     <p>
-      Receivers still take its members for members. Retire it to send them <code>false</code>
-      , or put ${key} back into the configuration.
+      Receivers still take its members for members. Retire it to send them <code>false</code>, or put ${key} back into the configuration.
     </p>
   </div>`;
 }

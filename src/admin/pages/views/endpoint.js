@@ -32,8 +32,7 @@ export default function Endpoint({ id, may }) {
       <strong>
         ${endpoint.state[0].toUpperCase()}
         ${endpoint.state.slice(1)}
-        ${endpoint.since ? html` since <${Time} at=${endpoint.since} ago=${false} />` : null}
-        .
+        ${endpoint.since ? html` since <${Time} at=${endpoint.since} ago=${false} />` : null}.
       </strong> ${ADVICE[/** @type {'dead'} */ (endpoint.state)]}
     </p>
   </div>`

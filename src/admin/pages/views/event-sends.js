@@ -74,8 +74,7 @@ function Form() {
       <${Action} run=${ask} disabled=${!isComplete}>Count<//>
       <${Asks} kind="main" run=${send} disabled=${!events} title="Send past events?" confirm="Send"
           question=${html`<p>
-            ${count(events ?? 0, 'event')} are sent to ${order['destination']}
-            , behind live messages.
+            ${count(events ?? 0, 'event')} are sent to ${order['destination']}, behind live messages.
           </p>`}>
         Send
       <//>

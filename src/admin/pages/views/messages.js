@@ -37,9 +37,7 @@ function Nothing({ isSearch }) {
   }
   return html`<${Empty} title="Nothing like that is known.">
     <p>
-      Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>
-      , bodies and names of events for <code>messages.keep</code>
-      .
+      Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>, bodies and names of events for <code>messages.keep</code>.
     </p>
   <//>`;
 }

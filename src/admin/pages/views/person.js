@@ -48,14 +48,12 @@ function Known({ user }) {
         ${
           deletion.suppressed.length > 0 &&
           html`<p class="warn-text">
-          Messages of this person are not taken from ${deletion.suppressed.join(', ')}
-          .
+          Messages of this person are not taken from ${deletion.suppressed.join(', ')}.
         </p>`
         }
         ${deletion.requests.map(
           (/** @type {any} */ { id, status }) => html`<p key=${id} class="warn-text">
-          The deletion <code>${id}</code> is ${status.toLowerCase()}
-          .
+          The deletion <code>${id}</code> is ${status.toLowerCase()}.
         </p>`,
         )}
         <${Section} title="Audiences and traits">${

@@ -202,17 +202,14 @@ export function Decision({ run: id, may, reason }) {
         <${Asks} kind="main" run=${decide('approve', 'Approved: the changes are being sent.')}
             title="Approve this run?" confirm="Approve and send"
             question=${html`<p>
-                Receivers get <strong>${changesOf(run)}</strong>
-                . ${run.key} then has ${count(run.members, 'member')}
-                ; it has ${number(run.before)} now.
+                Receivers get <strong>${changesOf(run)}</strong>. ${run.key} then has ${count(run.members, 'member')}; it has ${number(run.before)} now.
               </p>
               <p>What was sent can’t be called back, only corrected by a later run.</p>`}>
           Approve…
         <//>
         <${Asks} run=${decide('reject', 'Rejected: nothing was sent.')} title="Reject this run?" confirm="Reject"
             question=${html`<p>
-              Nothing is sent, and ${run.key} keeps its ${count(run.before, 'member')}
-              . The next run computes again, and is held again unless the data has changed.
+              Nothing is sent, and ${run.key} keeps its ${count(run.before, 'member')}. The next run computes again, and is held again unless the data has changed.
             </p>`}>
           Reject…
         <//>

@@ -39,8 +39,7 @@ export default function SignIn({ onDone, problem }) {
     </form>
     <p class="soft">
       A link signs you in as well: <code>rollcall link</code> prints one. The token is under <code>admin</code> in the
-      configuration, or in the file <code>rollcall.token</code>
-      .
+      configuration, or in the file <code>rollcall.token</code>.
     </p>
   </main>`;
 }

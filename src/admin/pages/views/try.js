@@ -348,12 +348,10 @@ function sampleColumns({ sample }, draft) {
   /** @param {any} each */
   const reason = ({ path, times, last, value }) =>
     html`<li key=${path}>
-      <bdi>${named(draft, path)}</bdi>
-      : ${
+      <bdi>${named(draft, path)}</bdi>: ${
         times === null
           ? html`<code>${JSON.stringify(value)}</code>`
-          : html`${count(times, 'time')}
-        , last <${Time} at=${last} />`
+          : html`${count(times, 'time')}, last <${Time} at=${last} />`
       }
     </li>`;
   const explains = sample.some((/** @type {any} */ { why }) => why.length > 0);
