@@ -33,6 +33,23 @@ export const PAGES: readonly { path: string; view: string; title?: string }[] = 
   { path: '/sign-in', view: 'sign-in' },
 ];
 
+/** What the pages tell newcomers to write. Scripts are sent without indents, so they can't have it. */
+const EXAMPLES = {
+  sources: `sources:
+  - { id: shop, writeKey: "\${SHOP_WRITE_KEY}" }`,
+  destinations: `destinations:
+  - name: crm
+    sources: [shop]
+    sharedSecret: "\${CRM_SECRET}"
+    webhooks:
+      - url: https://crm.example.com/hooks`,
+  audiences: `audiences:
+  - name: Big Spenders
+    source: personas
+    schedule: "*/15 * * * *"
+    sql: select user_id from orders group by 1 having sum(amount) > 500`,
+};
+
 /** Lists shared by pages and server. Browsers get them as `lists.js`, with types in `pages/lists.d.ts`. */
 export const PAGE_LISTS = {
   PAGES,
@@ -43,4 +60,5 @@ export const PAGE_LISTS = {
   STATES: MESSAGE_STATES,
   OPERATORS: mapValues(OPERATORS, ({ takes }) => takes),
   VALUE_OPERATORS: ['count', ...PROPERTY_OPERATORS],
+  EXAMPLES,
 } satisfies typeof import('./pages/lists.js');

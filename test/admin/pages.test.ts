@@ -1,9 +1,12 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import type { Browser } from 'playwright-core';
 import t, { type Test } from 'tap';
+import { minified } from '../../scripts/minified.ts';
 import { readPageFiles } from '../../src/admin/page-files.ts';
-import { PAGES } from '../../src/admin/page-lists.ts';
+import { PAGE_LISTS, PAGES } from '../../src/admin/page-lists.ts';
+import { parseConfig } from '../../src/config/load.ts';
 import { AS_ADMIN } from '../helpers/admin.ts';
 import { launchBrowser, withoutBrowser } from '../helpers/chromium.ts';
 import { until } from '../helpers/until.ts';
@@ -14,11 +17,23 @@ import { questions } from './questions.ts';
 /** Pages in the navigation. */
 const PLACES = PAGES.filter(({ title }) => title !== undefined).map(({ path }) => path);
 
-t.test('sends a browser at most 75 kB', async (t) => {
+t.test('sends a browser at most 75 kB, and the package 70', async (t) => {
   const { index, files } = readPageFiles();
-  const sizes = [index, ...files.values()].map(({ gzip }) => gzip.length);
-  const sum = sizes.reduce((total, size) => total + size, 0);
-  t.ok(sum < 75_000, `${sum} bytes in ${sizes.length} files`);
+  const sum = (all: readonly Buffer[]) => all.reduce((total, { length }) => total + length, 0);
+  const plain = sum([index, ...files.values()].map(({ gzip }) => gzip));
+  t.ok(plain < 75_000, `${plain} bytes in ${files.size + 1} files`);
+  const small = [...files].map(([name, { plain, gzip }]) =>
+    /\.(js|css)$/.test(name) ? gzipSync(minified(name, String(plain)), { level: 9 }) : gzip,
+  );
+  t.ok(sum([index.gzip, ...small]) < 70_000, `${sum([index.gzip, ...small])} bytes in the package`);
+});
+
+t.test('tells newcomers what a configuration takes', async (t) => {
+  const { sources, destinations, audiences } = PAGE_LISTS.EXAMPLES;
+  const text = `${sources}\n  - { id: personas, writeKey: another-key }\n${destinations}\nengines: { lake: { type: duckdb } }\n${audiences}`;
+  const env = { SHOP_WRITE_KEY: 'a-write-key', CRM_SECRET: 'a-secret' };
+  const config = parseConfig(text, { file: 'rollcall.yaml', folder: t.testdir(), env });
+  t.match(config, { destinations: [{ name: 'crm' }], audiences: [{ key: 'big_spenders' }] });
 });
 
 t.test('each page has a view, and each view a page', async (t) => {
@@ -186,6 +201,8 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
       await desk.show(path);
       t.ok(await desk.page.locator('.empty').count(), path);
     }
+    await desk.show('/endpoints');
+    t.equal(await desk.page.locator('.empty pre').textContent(), PAGE_LISTS.EXAMPLES.destinations);
     t.same(desk.complaints, []);
   });
 });

@@ -20,16 +20,34 @@ export function onUnauthorized(listener) {
   return () => void strangers.delete(listener);
 }
 
-/** @param {string} path - below /api/v1, with its query @param {AbortSignal} [signal] @returns {Promise<any>} */
+/**
+ * The answer to a request, by the path of the OpenAPI document.
+ *
+ * @template {string} P
+ * @template {string} [M='GET']
+ * @typedef {P extends `${infer Base}?${string}` ? Answer<Base, M> : `${M} ${P}` extends keyof Answers ? Answers[`${M} ${P}`] : any} Answer
+ */
+/** @typedef {import('./answers.js').components['schemas']} Answers */
+/** A row of a list. @template {string} P @typedef {Answer<P>['data'][number]} Row */
+/** Below /api/v1, with its query. @template {string} P @typedef {P | import('./router.js').Address<P>} Path */
+
+/** @template {string} P @param {Path<P>} path @param {AbortSignal} [signal] @returns {Promise<Answer<P>>} */
 export const get = (path, signal) => ask('GET', path, undefined, signal);
 
-/** @param {string} path @param {object} [body] @param {AbortSignal} [signal] @param {number} [patience] @returns {Promise<any>} */
+/**
+ * @template {string} P
+ * @param {Path<P>} path @param {object} [body] @param {AbortSignal} [signal] @param {number} [patience]
+ * @returns {Promise<Answer<P, 'POST'>>}
+ */
 export const post = (path, body = {}, signal, patience) => ask('POST', path, body, signal, patience);
 
 /** @param {string} path @returns {Promise<any>} */
 export const remove = (path) => ask('DELETE', path);
 
-/** @param {string} method @param {string} path @param {object} [body] @param {AbortSignal} [signal] @param {number} [patience] */
+/**
+ * @param {string} method @param {string} path @param {object} [body] @param {AbortSignal} [signal] @param {number} [patience]
+ * @returns {Promise<any>}
+ */
 async function ask(method, path, body, signal, patience = PATIENCE) {
   const headers = { accept: 'application/json', ...(body ? { 'content-type': 'application/json' } : {}) };
   const signals = [AbortSignal.timeout(patience), ...(signal ? [signal] : [])];

@@ -3,10 +3,12 @@ import { html } from './html.js';
 import { addressOf } from './router.js';
 import { State, Table, Time } from './ui.js';
 
+/** @typedef {import('./api.js').Row<'/attempts'>} Attempt */
+
 /**
  * A table of attempts and their answers.
  *
- * @param {{ attempts: any[], caption?: string, of?: 'endpoint' | 'message' | 'search' }} props - `of`: the thing they have in
+ * @param {{ attempts: readonly Attempt[], caption?: string, of?: 'endpoint' | 'message' | 'search' }} props - `of`: the thing they have in
  *   common, which is not repeated in each row
  */
 export function Attempts({ attempts, caption = 'Attempts, last logged first', of = 'message' }) {
@@ -16,7 +18,7 @@ export function Attempts({ attempts, caption = 'Attempts, last logged first', of
     ...(of === 'endpoint' ? [] : [DESTINATION]),
     ...[OUTCOME, ANSWER, TOOK],
   ];
-  const keyOf = (/** @type {any} */ row) => `${row.delivery} ${row.endpoint} ${row.at}`;
+  const keyOf = (/** @type {Attempt} */ row) => `${row.delivery} ${row.endpoint} ${row.at}`;
   return html`<${Table} caption=${caption} rows=${attempts} columns=${columns} keyOf=${keyOf} />`;
 }
 
@@ -29,7 +31,7 @@ export function answerText({ status, error }) {
   return [status, error === `status_${status}` ? null : error].filter((part) => part !== null).join(' ');
 }
 
-/** @typedef {import('./ui.js').Column} Column */
+/** @typedef {import('./ui.js').Column<Attempt>} Column */
 
 /** @type {Column} */
 const WHEN = { title: 'When', cell: ({ at }) => html`<${Time} at=${at} ago=${false} />` };
@@ -39,14 +41,15 @@ const MESSAGE = {
   title: 'Message',
   wide: true,
   cell: ({ delivery, type, userId, messageId }) =>
-    html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery })}>${type}</a>
+    html`<a href=${addressOf('/messages/{messageId}', { messageId, delivery })}>${type}</a>
       ${userId && html`<small>${userId}</small>`}`,
 };
 
 /** @type {Column} */
 const DESTINATION = {
   title: 'Destination',
-  cell: ({ destination, endpoint }) => html`<a href=${`/endpoints/${encodeURIComponent(endpoint)}`}>${destination}</a>`,
+  cell: ({ destination, endpoint }) =>
+    html`<a href=${addressOf('/endpoints/{endpoint}', { endpoint })}>${destination}</a>`,
 };
 
 /** @type {Column} */

@@ -14,8 +14,8 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** @param {number} value */
-export const number = (value) => numbers.format(value);
+/** @param {number | null | undefined} value */
+export const number = (value) => (value == null ? '–' : numbers.format(value));
 
 /** The most names that are listed in place. */
 export const FEW = 12;
@@ -37,8 +37,9 @@ export function percent(value) {
   return `${cut === 100 || cut === 0 ? cut : cut.toFixed(1)} %`;
 }
 
-/** @param {number} ms */
+/** @param {number | null | undefined} ms */
 export function duration(ms) {
+  if (ms == null) return '–';
   if (ms === 0) return '0 ms';
   if (ms < 1) return '< 1 ms';
   if (ms < SECOND) return `${Math.round(ms)} ms`;
@@ -68,8 +69,9 @@ export const ZONE = full.resolvedOptions().timeZone;
 /** A whole time with its zone. @param {number} at */
 export const zoned = (at) => full.format(at);
 
-/** @param {number} bytes */
+/** @param {number | null} bytes */
 export function bytes(bytes) {
+  if (bytes === null) return '–';
   if (bytes < 1_024) return `${bytes} B`;
   return bytes < 1_024 ** 2 ? `${(bytes / 1_024).toFixed(1)} KB` : `${(bytes / 1_024 ** 2).toFixed(1)} MB`;
 }

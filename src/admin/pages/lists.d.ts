@@ -11,3 +11,5 @@ export const STATES: readonly string[];
 export const OPERATORS: Readonly<Record<string, string>>;
 /** Operators of computed traits. */
 export const VALUE_OPERATORS: readonly string[];
+/** What to write into the configuration first. */
+export const EXAMPLES: Readonly<Record<'sources' | 'destinations' | 'audiences', string>>;

@@ -122,10 +122,11 @@ export function refreshAll() {
 /**
  * One answer. Of a list that is answered in pages, `walk` fetches page after page.
  *
- * @param {string | null} path - below /api/v1; null fetches nothing
+ * @template {string} P
+ * @param {import('./api.js').Path<P> | null} path - null fetches nothing
  * @param {readonly string[]} [topics] - topics of events after which it is fetched again
  * @param {Walk | null} [walk]
- * @returns {Live<any>}
+ * @returns {Live<import('./api.js').Answer<P>>}
  */
 export function useData(path, topics = [], walk = null) {
   const key = walk === null ? path : `${path} ${walk.rows} ${walk.pages}`;
@@ -169,7 +170,9 @@ const MOST = 500;
 /**
  * Fetch pages until there are enough rows, or no more. Each covers a bounded part of the store, and may be empty.
  *
- * @param {string} path @param {Walk} walk @param {AbortSignal} [signal] @param {(found: any) => void} [show]
+ * @template {string} P
+ * @param {import('./api.js').Path<P>} path @param {Walk} walk @param {AbortSignal} [signal] @param {(found: any) => void} [show]
+ * @returns {Promise<{ data: import('./api.js').Row<P>[], next: string | null, busy: boolean }>}
  */
 export async function fetchRows(path, { rows: enough, pages }, signal, show = () => {}) {
   const [base = '', query] = path.split('?');
@@ -179,6 +182,7 @@ export async function fetchRows(path, { rows: enough, pages }, signal, show = ()
   let cursor = null;
   for (let asked = 0; asked < pages; asked += 1) {
     const limit = Math.min(MOST, enough - rows.length);
+    /** @type {any} */
     const { data, next } = await get(addressOf(base, { limit, ...given, cursor }), signal);
     rows = [...rows, ...data];
     cursor = next;

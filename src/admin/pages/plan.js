@@ -2,7 +2,9 @@ import { count, duration, few, number } from './format.js';
 import { html } from './html.js';
 import { Figures } from './ui.js';
 
-/** The changes that a sync would send. @param {{ plan: any, state: string, onClose: () => void }} props */
+/** @typedef {import('./api.js').Answer<'/audiences/{key}/plan'>} Plan */
+
+/** The changes that a sync would send. @param {{ plan: Plan, state: string, onClose: () => void }} props */
 export function Plan({ plan, state, onClose }) {
   const { before, members, entered, exited, changed, kind, messages, destinations, newcomers, withdrawn, away } = plan;
   const notes = [
@@ -17,7 +19,7 @@ export function Plan({ plan, state, onClose }) {
     ...(plan.renamedFrom
       ? [`${plan.renamedFrom} ends: destinations hear so of its ${count(plan.retired, 'member')}.`]
       : []),
-    ...plan.unfinished.map((/** @type {any} */ { run, state }) => `The run ${run} (${state}) comes first.`),
+    ...plan.unfinished.map(({ run, state }) => `The run ${run} (${state}) comes first.`),
   ];
   return html`<section class=${`panel ${plan.held ? 'warn' : ''}`} aria-label="Plan">
     <header>
@@ -40,7 +42,7 @@ export function Plan({ plan, state, onClose }) {
     ]} />
     ${notes.length > 0 && html`<ul>${notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}
     ${plan.sample.map(
-      (/** @type {any} */ body, /** @type {number} */ index) => html`<details key=${index} open=${index === 0}>
+      (body, index) => html`<details key=${index} open=${index === 0}>
       <summary>Sample ${index + 1}</summary>
       <pre>${JSON.stringify(body, null, 2)}</pre>
     </details>`,

@@ -71,10 +71,23 @@ export function refine(query) {
   navigate(addressOf(location.pathname, query), { replace: true });
 }
 
-/** @param {string} path @param {Record<string, string | number | boolean | null | undefined>} query */
-export function addressOf(path, query) {
-  const given = Object.entries(query).flatMap(([name, value]) =>
-    value === undefined || value === null || value === '' ? [] : [[name, String(value)]],
-  );
-  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+/** An address, of which the types know the path. @template {string} P @typedef {string & { path?: P }} Address */
+
+/**
+ * An address of a page or of the API. Values take the places of their names in braces; the others are the query, without
+ * empty ones.
+ *
+ * @template {string} P
+ * @param {P} path @param {Record<string, string | number | boolean | null | undefined>} values @returns {Address<P>}
+ */
+export function addressOf(path, values) {
+  const query = new URLSearchParams();
+  /** @type {string} */
+  let filled = path;
+  for (const [name, value] of Object.entries(values)) {
+    const bare = filled.replace(`{${name}}`, () => encodeURIComponent(String(value)));
+    if (bare === filled && value !== undefined && value !== null && value !== '') query.append(name, String(value));
+    filled = bare;
+  }
+  return /** @type {Address<P>} */ (query.size === 0 ? filled : `${filled}?${query}`);
 }

@@ -13,28 +13,35 @@ const ROWS = 50;
 /**
  * Every row of a list that is as long as the configuration.
  *
- * @param {string} path @param {readonly string[]} topics @returns {import('./live.js').Live<any>}
+ * @template {string} P
+ * @param {import('./api.js').Path<P>} path @param {readonly string[]} topics
+ * @returns {import('./live.js').Live<import('./api.js').Answer<P>>}
  */
 export const useAll = (path, topics) => useData(path, topics, { rows: Number.POSITIVE_INFINITY, pages: PATIENCE });
 
 /**
  * The first rows of a list that is answered in pages.
  *
- * @param {string} path @param {Record<string, any>} query @param {number} enough @param {readonly string[]} [topics]
- * @returns {{ rows: any[] | null, busy: boolean, stale: boolean, error: any, more: (() => void) | null, reload: () => void }}
+ * @template {string} P
+ * @param {P} path @param {Record<string, any>} query @param {number} enough @param {readonly string[]} [topics]
+ * @returns {List<import('./api.js').Row<P>>}
  *   - `rows`: null until the first answer; `more`: goes on; null if there are no more, or while it searches
  */
 export function useRows(path, query, enough, topics) {
   const address = addressOf(path, query);
   const [asked, setAsked] = useState({ address, times: 1 });
   const times = asked.address === address ? asked.times : 1;
+  /** @type {import('./live.js').Live<any>} */
   const { data, stale, ...live } = useData(address, topics, { rows: enough * times, pages: PATIENCE * times });
   const busy = live.error === null && (data === null || data.busy || stale);
   const more = data?.next != null && !busy ? () => setAsked({ address, times: times + 1 }) : null;
   return { ...live, rows: data?.data ?? null, busy, stale, more };
 }
 
-/** @typedef {ReturnType<typeof useRows>} List */
+/**
+ * @template [R=any]
+ * @typedef {{ rows: R[] | null, busy: boolean, stale: boolean, error: any, more: (() => void) | null, reload: () => void }} List
+ */
 
 /**
  * A list that is answered in pages.

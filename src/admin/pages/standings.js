@@ -3,6 +3,8 @@ import { html } from './html.js';
 import { addressOf } from './router.js';
 import { Empty, Section, State, Table, Time } from './ui.js';
 
+/** @typedef {import('./api.js').Answer<'/audiences/{key}'>['destinations'][number]} Standing */
+
 /** @type {Record<string, [tone: string, label: string]>} */
 const STATES = {
   new: ['quiet', 'not computed yet'],
@@ -16,7 +18,7 @@ const STATES = {
 /**
  * What destinations know of audiences.
  *
- * @param {{ standings: any[], of: 'audience' | 'destination' }} props - `of`: the thing they have in common, which is not repeated
+ * @param {{ standings: Standing[], of: 'audience' | 'destination' }} props - `of`: the thing they have in common, which is not repeated
  */
 export function Standings({ standings, of }) {
   const title = of === 'audience' ? 'What each destination knows' : 'What it knows of each audience';
@@ -24,11 +26,11 @@ export function Standings({ standings, of }) {
     standings.length === 0
       ? html`<${Empty} title=${of === 'audience' ? 'No destination gets it.' : 'It gets no audience.'} />`
       : html`<${Table} caption=${title} columns=${of === 'audience' ? [DESTINATION, ...COLUMNS] : [AUDIENCE, ...COLUMNS]}
-          rows=${standings} keyOf=${(/** @type {any} */ { key, destination }) => `${key} ${destination}`} />`
+          rows=${standings} keyOf=${(/** @type {Standing} */ { key, destination }) => `${key} ${destination}`} />`
   }<//>`;
 }
 
-/** @typedef {import('./ui.js').Column} Column */
+/** @typedef {import('./ui.js').Column<Standing>} Column */
 
 /** @type {Column} */
 const DESTINATION = {
@@ -42,7 +44,7 @@ const AUDIENCE = {
   title: 'Audience',
   wide: true,
   cell: ({ key, kind }) =>
-    html`<a href=${`/audiences/${encodeURIComponent(key)}`}>${key}</a>
+    html`<a href=${addressOf('/audiences/{key}', { key })}>${key}</a>
       ${kind === 'trait' ? html` <span class="soft">trait</span>` : null}`,
 };
 

@@ -105,23 +105,24 @@ export function Loaded({ live, rows, children }) {
 }
 
 /**
+ * @template [R=any]
  * @typedef {object} Column
  * @property {string} title
- * @property {(row: any) => Children} cell
+ * @property {(row: R) => Children} cell
  * @property {boolean} [number] - aligned as a number
  * @property {boolean} [wide] - takes the remaining width
- * @property {(row: any) => string | number | null | undefined} [by] - sorts by this; for tables that have every row
+ * @property {(row: R) => string | number | null | undefined} [by] - sorts by this; for tables that have every row
  */
 
 /**
  * A table. Rows are identified by key, so that new data moves neither focus nor selection. On a phone each row is a card.
  *
  * @param {{
- *   caption: string, columns: readonly Column[], rows: readonly any[], keyOf: (row: any) => string,
+ *   caption: string, columns: readonly Column[], rows: readonly any[], keyOf?: (row: any) => string,
  *   chosen?: ReadonlySet<string>, onChoose?: (chosen: ReadonlySet<string>) => void, nameOf?: (row: any) => string,
  * }} props
  */
-export function Table({ caption, columns, rows, keyOf, chosen, onChoose, nameOf = keyOf }) {
+export function Table({ caption, columns, rows, keyOf = ({ id }) => id, chosen, onChoose, nameOf = keyOf }) {
   const { query } = useAddress();
   const { sort = '' } = query;
   const all = chosen !== undefined && rows.length > 0 && rows.every((row) => chosen.has(keyOf(row)));

@@ -3,6 +3,8 @@ import { useAddress } from '../router.js';
 import { Pages } from '../search.js';
 import { Empty, Filters, Head, State, Table, Time } from '../ui.js';
 
+/** @import { Row } from '../api.js' */
+
 /** The audit log: who did what. */
 export default function Activity() {
   const { who, action } = useAddress().query;
@@ -13,14 +15,14 @@ export default function Activity() {
     <${Filters}
       fields=${[{ name: 'who', title: 'Who' }, { name: 'action', title: 'Action' }]} />
     <${Pages} path="/audit" query=${{ who, action }} topics=${['audit']} waiting=${8} none=${none}>${(
-      /** @type {any[]} */ rows,
+      /** @type {Row<'/audit'>[]} */ rows,
     ) => html`<${Table} caption="What was done, newest first" columns=${COLUMNS} rows=${rows} keyOf=${keyOf} />`}<//>`;
 }
 
-/** @param {any} row */
+/** @param {Row<'/audit'>} row */
 const keyOf = ({ at, who, action, target }) => `${at} ${who} ${action} ${target}`;
 
-/** @type {import('../ui.js').Column[]} */
+/** @type {import('../ui.js').Column<Row<'/audit'>>[]} */
 const COLUMNS = [
   { title: 'When', cell: ({ at }) => html`<${Time} at=${at} />` },
   { title: 'Who', cell: ({ who }) => who },

@@ -24,8 +24,12 @@ import {
   Time,
   Waiting,
 } from '../ui.js';
-import { audienceAddress, firstLine } from './audiences.js';
+import { audienceAddress, firstLine, memberAddress } from './audiences.js';
 import { changesOf, Decision, runAddress } from './run.js';
+
+/** @import { Answer, Row } from '../api.js' */
+/** @typedef {Answer<'/audiences/{key}'>} Audience */
+/** @typedef {Row<'/runs'>} Run */
 
 const RUNS = 60;
 const LISTED = 15;
@@ -35,12 +39,13 @@ export default function Audience({ name, may }) {
   const live = useData(audienceAddress(name), ['audiences', 'runs']);
   const runs = useRows('/runs', { key: name }, RUNS, ['runs']);
   return html`<${Heading} name=${name} audience=${live.data} may=${may} />
-    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ audience) => html`${
+    <${Loaded} live=${live} rows=${6}>${(/** @type {Audience} */ audience) => html`${
       audience.ordered &&
       html`<div class="panel">
         <p>
           Ordered <${Time} at=${audience.ordered.at} ago=${false} />
-          : a ${audience.ordered.action} waits for its turn, behind other runs of ${audience.engine === 'live' ? 'this audience' : `the engine ${audience.engine}`}.
+          : a ${audience.ordered.action} waits for its turn, behind other runs of ${audience.engine === 'live' ? 'this audience' : `the engine ${audience.engine}`}
+          .
         </p>
       </div>`
     }
@@ -52,10 +57,10 @@ export default function Audience({ name, may }) {
       ${audience.definition && html`<${Definition} audience=${audience} />`}`}<//>`;
 }
 
-/** @param {{ name: string, audience: any, may: string[] }} props - `audience`: null until it is known */
+/** @param {{ name: string, audience: Audience | null, may: string[] }} props - `audience`: null until it is known */
 function Heading({ name, audience, may }) {
-  const [plan, setPlan] = useState(/** @type {any} */ (null));
-  const look = async () => setPlan(await get(`${audienceAddress(name)}/plan`));
+  const [plan, setPlan] = useState(/** @type {Answer<'/audiences/{key}/plan'> | null} */ (null));
+  const look = async () => setPlan(await get(addressOf('/audiences/{key}/plan', { key: name })));
   const configured = audience !== null && audience.state !== 'orphaned';
   const operates = audience !== null && may.includes('operate');
   const kind = audience?.kind === 'trait' ? 'Computed trait' : 'Audience';
@@ -72,7 +77,7 @@ function Heading({ name, audience, may }) {
       ${
         configured &&
         html`<${Action} run=${look}>Plan<//>
-        <a class="button" href=${`/try?edit=${encodeURIComponent(name)}`}>Try changes</a>`
+        <a class="button" href=${addressOf('/try', { edit: name })}>Try changes</a>`
       }
       ${configured && operates && html`<${Pausing} audience=${audience} />`}
       ${operates && html`<${Orders} audience=${audience} />`}
@@ -87,7 +92,7 @@ const orderOf = (key, verb, said) => async () => {
   return said;
 };
 
-/** Only the configuration resumes an audience that it pauses. @param {{ audience: any }} props */
+/** Only the configuration resumes an audience that it pauses. @param {{ audience: Audience }} props */
 function Pausing({ audience: { key, state, paused, live } }) {
   const again = live ? `${key} is sent again as it is computed.` : `${key} runs again, at its next tick.`;
   if (paused) return html`<${Action} kind="main" run=${orderOf(key, 'resume', again)}>Resume<//>`;
@@ -101,14 +106,15 @@ function Pausing({ audience: { key, state, paused, live } }) {
   <//>`;
 }
 
-/** Actions that may affect many people. They ask first. @param {{ audience: any }} props */
+/** Actions that may affect many people. They ask first. @param {{ audience: Audience }} props */
 function Orders({ audience: { key, kind, state, members } }) {
   const everyone = members === null ? 'Every member' : count(members, 'member');
   const configured = state !== 'orphaned';
   const again = html`<p>${everyone}, and everyone who ever left, are sent to every destination again.</p>
     <p>Do this when a receiver has lost its data.</p>`;
   const end = html`<p>
-      <strong>${everyone}</strong> will be sent <code>${kind === 'trait' ? 'null' : 'false'}</code>, and ${key} is forgotten.
+      <strong>${everyone}</strong> will be sent <code>${kind === 'trait' ? 'null' : 'false'}</code>
+      , and ${key} is forgotten.
     </p>
     <p>${
       configured
@@ -124,7 +130,7 @@ function Orders({ audience: { key, kind, state, members } }) {
       title=${`Retire ${key}?`} confirm="Retire" question=${end}>Retire<//>`;
 }
 
-/** The next step of a person. @param {{ audience: any, may: string[] }} props */
+/** The next step of a person. @param {{ audience: Audience, may: string[] }} props */
 function Todo({ audience, may }) {
   const { todo, key, paused, live } = audience;
   const meanwhile = live ? 'Nothing of it is sent' : 'No schedule runs it';
@@ -146,16 +152,17 @@ function Todo({ audience, may }) {
   return html`<div class="panel warn">
     <h2>No longer configured</h2>
     <p>
-      Receivers still take its members for members. Retire it to send them <code>false</code>, or put ${key} back into the configuration.
+      Receivers still take its members for members. Retire it to send them <code>false</code>
+      , or put ${key} back into the configuration.
     </p>
   </div>`;
 }
 
-/** @param {any} audience */
+/** @param {Audience} audience */
 function figuresOf(audience) {
   const { members, lastRun, schedule, nextRunAt, live } = audience;
   const known = [
-    { title: 'Members', value: members === null ? '–' : number(members), note: changeOf(audience) },
+    { title: 'Members', value: number(members), note: changeOf(audience) },
     {
       title: 'Last run',
       value: html`<${Time} at=${lastRun?.startedAt} />`,
@@ -182,7 +189,7 @@ function figuresOf(audience) {
   }
   return [
     ...known,
-    { title: 'Took', value: lastRun?.ms === null || lastRun === null ? '–' : duration(lastRun.ms) },
+    { title: 'Took', value: duration(lastRun?.ms) },
     {
       title: 'Next run',
       value: nextRunAt ? html`<${Time} at=${nextRunAt} />` : '–',
@@ -197,16 +204,16 @@ function liveNote({ lag }) {
   return lag < 1_000 ? 'as events come and time goes by' : `${duration(lag)} behind`;
 }
 
-/** A note on how the size has changed. @param {any} audience */
+/** A note on how the size has changed. @param {Audience} audience */
 function changeOf({ members, trend, lastRun, live }) {
   if (members === null) return 'not counted yet';
   if (live) return 'as receivers know it';
-  const change = trend.length > 1 ? trend.at(-1) - trend.at(-2) : 0;
+  const change = (trend.at(-1) ?? 0) - (trend.at(-2) ?? trend.at(-1) ?? 0);
   const by = lastRun?.state === 'done' ? 'the last run' : 'the last run that was done';
   return change === 0 ? `as before ${by}` : `${change > 0 ? '+' : '−'}${number(Math.abs(change))} by ${by}`;
 }
 
-/** @param {{ audience: any, runs: any[] }} props */
+/** @param {{ audience: Audience, runs: Run[] }} props */
 function History({ audience, runs }) {
   if (runs.length === 0 && !audience.live) {
     return html`<${Section} title="Runs">
@@ -228,10 +235,10 @@ function History({ audience, runs }) {
     <//>`;
 }
 
-/** @param {any} run */
+/** @param {Run} run */
 const runOf = ({ run }) => run;
 
-/** @param {{ name: string, runs: any[] }} props - `runs`: oldest first */
+/** @param {{ name: string, runs: Run[] }} props - `runs`: oldest first */
 function Changes({ name, runs }) {
   // Leave out the first run, in which everyone entered: it would dwarf the others.
   const since = runs.filter(({ first }) => !first);
@@ -248,7 +255,7 @@ function Changes({ name, runs }) {
   <//>`;
 }
 
-/** @type {import('../ui.js').Column[]} */
+/** @type {import('../ui.js').Column<Run>[]} */
 const RUN_COLUMNS = [
   {
     title: 'Started',
@@ -266,12 +273,11 @@ const RUN_COLUMNS = [
   { title: 'Changed', number: true, cell: ({ before, changed }) => (before === null ? '–' : number(changed)) },
   { title: 'Members', number: true, cell: ({ before, members }) => (before === null ? '–' : number(members)) },
   { title: 'Sent', number: true, cell: ({ sent }) => number(sent) },
-  { title: 'Took', number: true, cell: ({ ms }) => (ms === null ? '–' : duration(ms)) },
+  { title: 'Took', number: true, cell: ({ ms }) => duration(ms) },
 ];
 
-/** @param {{ audience: any }} props */
+/** @param {{ audience: Audience }} props */
 function Members({ audience }) {
-  const path = audienceAddress(audience.key);
   const [shown, setShown] = useState(false);
   /** @param {any} event */
   const find = (event) => {
@@ -279,7 +285,7 @@ function Members({ audience }) {
     const form = new FormData(event.currentTarget);
     const [user, time] = [String(form.get('user')), String(form.get('at'))];
     const at = time === '' ? undefined : new Date(time).toISOString();
-    navigate(addressOf(`${path}/members/${encodeURIComponent(user)}`, { at }));
+    navigate(memberAddress(audience.key, user, at));
   };
   return html`<${Section} title="Members">
     <form class="filters" role="search" onSubmit=${find}>
@@ -293,11 +299,12 @@ function Members({ audience }) {
     </form>
     ${
       shown &&
-      html`<${Pages} path=${`${path}/members`} enough=${100} none="It has no members.">${(/** @type {any[]} */ rows) =>
-        html`<ul class="people">
+      html`<${Pages} path="/audiences/{key}/members" query=${{ key: audience.key }} enough=${100}
+            none="It has no members.">${(/** @type {Row<'/audiences/{key}/members'>[]} */ rows) =>
+              html`<ul class="people">
           ${rows.map(
             ({ userId, traits }) => html`<li key=${userId}>
-            <a href=${`${path}/members/${encodeURIComponent(userId)}`}>${userId}</a>
+            <a href=${memberAddress(audience.key, userId)}>${userId}</a>
             ${traits === undefined ? null : html` <code>${JSON.stringify(traits)}</code>`}
           </li>`,
           )}
@@ -307,10 +314,10 @@ function Members({ audience }) {
   <//>`;
 }
 
-/** @param {{ audience: any }} props */
+/** @param {{ audience: Audience & { definition: {} } }} props */
 function Definition({ audience: { definition, source, engine, kind, ...about } }) {
   const { name, timezone, timeout, guard, destinations, language, text, version } = definition;
-  /** @param {any} threshold */
+  /** @param {{ percent: number } | { count: number } | null} threshold */
   const limit = (threshold) =>
     threshold === null ? 'any number' : 'percent' in threshold ? `${threshold.percent} %` : number(threshold.count);
   return html`<${Section} title="Definition">
@@ -319,7 +326,7 @@ function Definition({ audience: { definition, source, engine, kind, ...about } }
       ['Name', name],
       ['Version', html`<code>${version}</code>`],
       ...notesOf(about),
-      ['Speaks as source', html`<a href=${`/sources?source=${encodeURIComponent(source)}`}>${source}</a>`],
+      ['Speaks as source', html`<a href=${addressOf('/sources', { source })}>${source}</a>`],
       ['Engine', engine],
       [
         'Destinations',

@@ -1,27 +1,32 @@
 import { count, duration, number } from '../format.js';
 import { html } from '../html.js';
-import { refine, useAddress } from '../router.js';
+import { EXAMPLES } from '../lists.js';
+import { addressOf, refine, useAddress } from '../router.js';
 import { useAll } from '../search.js';
 import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
+
+/** @import { Answer, Row } from '../api.js' */
+/** @typedef {Row<'/history/sums'>} Day */
+/** @typedef {Row<'/audiences'> & { day: Partial<Day> }} Listed */
 
 export default function Audiences() {
   const live = useAll('/audiences', ['audiences', 'runs']);
   const sums = useAll('/history/sums?of=audience', ['history']).data?.data ?? [];
-  const days = new Map(sums.map((/** @type {any} */ sum) => [sum.name, sum]));
+  const days = new Map(sums.map((/** @type {Day} */ sum) => [sum.name, sum]));
   const { query } = useAddress();
   return html`<${Head} title="Audiences" about="Audiences and computed traits, with who entered and left in the last day." />
     <${Loaded} live=${live} rows=${8}>${(
-      /** @type {any} */ answer,
-    ) => html`<${List} all=${answer.data.map((/** @type {any} */ each) => ({ ...each, day: days.get(each.key) ?? {} }))}
+      /** @type {Answer<'/audiences'>} */ answer,
+    ) => html`<${List} all=${answer.data.map((each) => ({ ...each, day: days.get(each.key) ?? {} }))}
           query=${query} />`}<//>`;
 }
 
-/** @param {{ all: any[], query: Record<string, string> }} props */
+/** @param {{ all: Listed[], query: Record<string, string> }} props */
 function List({ all, query }) {
   if (all.length === 0) {
     return html`<${Empty} title="No audience is configured.">
       <p>Add one to the configuration file; its first sync sends every member.</p>
-      <pre>${EXAMPLE}</pre>
+      <pre>${EXAMPLES.audiences}</pre>
     <//>`;
   }
   const { find = '', state = '' } = query;
@@ -41,15 +46,19 @@ function List({ all, query }) {
         ? html`<${Empty} title="No audience is like that.">
           <button type="button" onClick=${() => refine({})}>Show all</button>
         <//>`
-        : html`<${Table} caption="Audiences" columns=${COLUMNS} rows=${shown} keyOf=${(/** @type {any} */ row) => row.key} />
+        : html`<${Table} caption="Audiences" columns=${COLUMNS} rows=${shown}
+              keyOf=${(/** @type {Listed} */ row) => row.key} />
           <p class="more">${count(shown.length, 'audience')}</p>`
     }`;
 }
 
 /** @param {string} key */
-export const audienceAddress = (key) => `/audiences/${encodeURIComponent(key)}`;
+export const audienceAddress = (key) => addressOf('/audiences/{key}', { key });
 
-/** @type {import('../ui.js').Column[]} */
+/** @param {string} key @param {string} user @param {string} [at] */
+export const memberAddress = (key, user, at) => addressOf('/audiences/{key}/members/{user}', { key, user, at });
+
+/** @type {import('../ui.js').Column<Listed>[]} */
 const COLUMNS = [
   {
     title: 'Name',
@@ -59,7 +68,7 @@ const COLUMNS = [
       html`<a href=${audienceAddress(key)}>${key}</a>
         ${kind === 'trait' ? html` <span class="soft">trait</span>` : null}
         ${owner ? html` <span class="soft">${owner}</span>` : null}
-        ${todo?.reason ? html`<small>${firstLine(todo.reason)}</small>` : null}`,
+        ${todo && 'reason' in todo ? html`<small>${firstLine(todo.reason)}</small>` : null}`,
   },
   {
     title: 'State',
@@ -70,7 +79,7 @@ const COLUMNS = [
     title: 'Members',
     number: true,
     by: ({ members }) => members,
-    cell: ({ members }) => (members === null ? '–' : number(members)),
+    cell: ({ members }) => number(members),
   },
   {
     title: 'Entered',
@@ -129,9 +138,3 @@ function Trend({ sizes }) {
     <polyline points=${points} />
   </svg>`;
 }
-
-const EXAMPLE = `audiences:
-  - name: Big Spenders
-    source: personas
-    schedule: "*/15 * * * *"
-    sql: select user_id from orders group by 1 having sum(amount) > 500`;

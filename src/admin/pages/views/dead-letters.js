@@ -8,6 +8,8 @@ import { addressOf, refine, useAddress } from '../router.js';
 import { Pages } from '../search.js';
 import { Asks, Empty, Filters, Head, State, Table, Time } from '../ui.js';
 
+/** @typedef {import('../api.js').Row<'/dead-letters'>} Letter */
+
 const FILTERS = ['destination', 'source', 'reason', 'type', 'userId'];
 
 /** @param {{ may: string[] }} props */
@@ -21,7 +23,7 @@ export default function DeadLetters({ may }) {
       { name: 'type', title: 'Kind', options: KINDS.map((each) => [each, each]) },
     ]} />
     <${Pages} path="/dead-letters" query=${filter} topics=${['dead-letters']} waiting=${8}
-        none=${html`<${None} isSearch=${Object.keys(filter).length > 0} />`}>${(/** @type {any[]} */ rows) =>
+        none=${html`<${None} isSearch=${Object.keys(filter).length > 0} />`}>${(/** @type {Letter[]} */ rows) =>
           html`<${List} rows=${rows} filter=${filter} may=${may} />`}<//>`;
 }
 
@@ -35,13 +37,13 @@ const None = ({ isSearch }) =>
       <p>Everything that was accepted is delivered or on its way.</p>
     <//>`;
 
-/** @param {{ rows: any[], filter: Record<string, string>, may: string[] }} props */
+/** @param {{ rows: Letter[], filter: Record<string, string>, may: string[] }} props */
 function List({ rows, filter, may }) {
   const { data: overview } = useData('/overview', ['overview']);
   const [chosen, setChosen] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
   const filtered = Object.keys(filter).length > 0;
   // Drop chosen letters that no longer exist.
-  const ids = rows.map((/** @type {any} */ { id }) => id).filter((/** @type {string} */ id) => chosen.has(id));
+  const ids = rows.map(({ id }) => id).filter((id) => chosen.has(id));
   const scope = ids.length > 0 ? { ids } : filtered ? filter : { all: true };
   const what = ids.length > 0 ? count(ids.length, 'dead letter') : filtered ? 'All that match' : 'All dead letters';
   const replay = async () => {
@@ -83,9 +85,9 @@ function List({ rows, filter, may }) {
     </div>`
   }
     <${Table} caption="Dead letters, newest first" columns=${COLUMNS} rows=${rows}
-        keyOf=${(/** @type {any} */ row) => row.id} chosen=${chosen}
+        chosen=${chosen}
         onChoose=${may.includes('operate') ? setChosen : undefined}
-        nameOf=${(/** @type {any} */ row) => `${row.type} of ${row.userId ?? 'nobody'} for ${row.destination}`} />`;
+        nameOf=${(/** @type {Letter} */ row) => `${row.type} of ${row.userId ?? 'nobody'} for ${row.destination}`} />`;
 }
 
 /**
@@ -114,13 +116,13 @@ async function inParts(path, scope, names) {
   return sum;
 }
 
-/** @type {import('../ui.js').Column[]} */
+/** @type {import('../ui.js').Column<Letter>[]} */
 const COLUMNS = [
   {
     title: 'Message',
     wide: true,
     cell: ({ id, type, userId, messageId }) =>
-      html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery: id })}>${type}</a>
+      html`<a href=${addressOf('/messages/{messageId}', { messageId, delivery: id })}>${type}</a>
         ${userId ? html`<small>${userId}</small>` : null}`,
   },
   { title: 'Destination', cell: ({ destination, source }) => html`${destination}<small>from ${source}</small>` },

@@ -1,9 +1,12 @@
 import { count, number } from '../format.js';
 import { html } from '../html.js';
 import { useData } from '../live.js';
-import { navigate } from '../router.js';
+import { addressOf, navigate } from '../router.js';
 import { Pages } from '../search.js';
 import { Empty, Facts, Folded, Head, Loaded, Section, State, Table, Time } from '../ui.js';
+
+/** @import { Row } from '../api.js' */
+/** @typedef {import('../api.js').Answer<'/deletions/{deletion}'>} Deletion */
 
 /** The effect of each type of request. @type {Record<string, string>} */
 const TYPES = {
@@ -13,13 +16,16 @@ const TYPES = {
   UNSUPPRESS: 'lets in again',
 };
 
+/** @param {string} deletion */
+const deletionAddress = (deletion) => addressOf('/deletions/{deletion}', { deletion });
+
 /** All requests, or one. @param {{ id?: string }} props */
 export default function Deletions({ id }) {
   if (id) return html`<${One} id=${id} />`;
   /** @param {any} event */
   const find = (event) => {
     event.preventDefault();
-    navigate(`/deletions/${encodeURIComponent(String(new FormData(event.target).get('id')).trim())}`);
+    navigate(deletionAddress(String(new FormData(event.target).get('id')).trim()));
   };
   const none = html`<${Empty} title="Nobody has asked for a deletion.">
     <p><code>rollcall forget USER_ID</code> files a request, and so does <code>POST /regulations</code>.</p>
@@ -33,16 +39,15 @@ export default function Deletions({ id }) {
       </label>
       <button type="submit">Look up</button>
     </form>
-    <${Pages} path="/deletions" topics=${['deletions']} none=${none}>${(/** @type {any[]} */ rows) =>
-      html`<${Table} caption="Deletion requests, newest first" columns=${COLUMNS} rows=${rows}
-          keyOf=${(/** @type {any} */ { id }) => id} />`}<//>`;
+    <${Pages} path="/deletions" topics=${['deletions']} none=${none}>${(/** @type {Row<'/deletions'>[]} */ rows) =>
+      html`<${Table} caption="Deletion requests, newest first" columns=${COLUMNS} rows=${rows} />`}<//>`;
 }
 
 /** @param {{ id: string }} props */
 function One({ id }) {
-  const live = useData(`/deletions/${encodeURIComponent(id)}`, ['deletions']);
+  const live = useData(deletionAddress(id), ['deletions']);
   return html`<${Head} title="Deletion" up=${['/deletions', 'Deletions']} about=${html`<code>${id}</code>`} />
-    <${Loaded} live=${live}>${(/** @type {any} */ deletion) =>
+    <${Loaded} live=${live}>${(/** @type {Deletion} */ deletion) =>
       html`<${Facts} items=${[
         ['State', html`<${Standing} ...${deletion} />`],
         ['For what', COLUMNS[2]?.cell(deletion)],
@@ -55,7 +60,7 @@ function One({ id }) {
           ? html`<p class="soft">No destination knew them.</p>`
           : html`<ul>
             ${deletion.notices.map(
-              (/** @type {any} */ notice) => html`<li key=${notice.destination}>
+              (/** @type {Deletion['notices'][number]} */ notice) => html`<li key=${notice.destination}>
               <${Confirmation} ...${notice} />
             </li>`,
             )}
@@ -63,12 +68,12 @@ function One({ id }) {
       }<//>`}<//>`;
 }
 
-/** @type {import('../ui.js').Column[]} */
+/** @type {import('../ui.js').Column<Deletion>[]} */
 const COLUMNS = [
   {
     title: 'When',
     cell: ({ createdAt, id }) =>
-      html`<a href=${`/deletions/${encodeURIComponent(id)}`}><${Time} at=${createdAt} ago=${false} /></a>
+      html`<a href=${deletionAddress(id)}><${Time} at=${createdAt} ago=${false} /></a>
         <small><code>${id}</code></small>`,
   },
   { title: 'Who asked', cell: ({ by }) => by ?? '–' },
@@ -88,7 +93,7 @@ const COLUMNS = [
         : html`<${Folded} length=${notices.length}
             sum=${`${number(notices.filter(isConfirmed).length)} of ${count(notices.length, 'destination')}`}>
           ${notices.map(
-            (/** @type {any} */ notice) => html`<div key=${notice.destination}>
+            (/** @type {Deletion['notices'][number]} */ notice) => html`<div key=${notice.destination}>
             <${Confirmation} ...${notice} />
           </div>`,
           )}
@@ -96,9 +101,9 @@ const COLUMNS = [
   },
 ];
 
-/** Finished means here: some destinations may still have the person. @param {any} deletion */
+/** Finished means here: some destinations may still have the person. @param {Deletion} deletion */
 function Standing({ status, notices }) {
-  const open = notices.filter((/** @type {any} */ each) => !isConfirmed(each)).length;
+  const open = notices.filter((each) => !isConfirmed(each)).length;
   if (status !== 'FINISHED' || open === 0) return html`<${State} of=${status} />`;
   return html`<${State} of="PARTIAL_SUCCESS"
       label=${`finished here; ${number(open)} of ${count(notices.length, 'destination')} not`} />`;

@@ -10,7 +10,10 @@ import { Pages, useAll } from '../search.js';
 import { Standings } from '../standings.js';
 import { Answers } from '../trends.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from '../ui.js';
-import { ENOUGH, endpointAddress } from './endpoints.js';
+import { attemptsOf, ENOUGH, endpointAddress, shareOf } from './endpoints.js';
+
+/** @import { Answer, Row } from '../api.js' */
+/** @typedef {Answer<'/destinations/{destination}/test', 'POST'>['data']} Tested */
 
 const ATTEMPTS = 25;
 const ADVICE = {
@@ -25,12 +28,12 @@ const ADVICE = {
 export default function Endpoint({ id, may }) {
   const live = useData(endpointAddress({ endpoint: id }), ['endpoints', 'messages']);
   return html`<${Heading} id=${id} endpoint=${live.data} may=${may} />
-  <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ endpoint) => html`${
+  <${Loaded} live=${live} rows=${6}>${(/** @type {Answer<'/endpoints/{endpoint}'>} */ endpoint) => html`${
     endpoint.state in ADVICE &&
     html`<div class=${`panel ${endpoint.state === 'disabled' ? '' : 'bad'}`}>
     <p>
       <strong>
-        ${endpoint.state[0].toUpperCase()}
+        ${endpoint.state.charAt(0).toUpperCase()}
         ${endpoint.state.slice(1)}
         ${endpoint.since ? html` since <${Time} at=${endpoint.since} ago=${false} />` : null}.
       </strong> ${ADVICE[/** @type {'dead'} */ (endpoint.state)]}
@@ -64,13 +67,13 @@ export default function Endpoint({ id, may }) {
     <${Destination} name=${endpoint.destination} />`}<//>`;
 }
 
-/** @param {{ id: string, endpoint: any, may: string[] }} props - `endpoint`: null until it is known */
+/** @param {{ id: string, endpoint: Answer<'/endpoints/{endpoint}'> | null, may: string[] }} props - `endpoint`: null until it is known */
 function Heading({ id, endpoint, may }) {
   const { destination = 'Endpoint', url = '', state = '' } = endpoint ?? {};
-  const [results, setResults] = useState(/** @type {any[] | null} */ (null));
+  const [results, setResults] = useState(/** @type {Tested | null} */ (null));
   const path = endpointAddress({ endpoint: id });
   const test = async () => {
-    const { data } = await post(`/destinations/${encodeURIComponent(destination)}/test`);
+    const { data } = await post(addressOf('/destinations/{destination}/test', { destination }));
     setResults(data);
     refreshAll();
   };
@@ -110,7 +113,7 @@ function Heading({ id, endpoint, may }) {
     ${results && html`<${Results} results=${results} onClose=${() => setResults(null)} />`}`;
 }
 
-/** @param {{ results: any[], onClose: () => void }} props */
+/** @param {{ results: Tested, onClose: () => void }} props */
 function Results({ results, onClose }) {
   return html`<section class="panel" aria-label="Test event" role="status">
     <header><h2>Test event</h2><button type="button" onClick=${onClose}>Close</button></header>
@@ -131,20 +134,20 @@ function Results({ results, onClose }) {
 function Flow({ id }) {
   const live = useAll(addressOf('/history/sums', { of: 'endpoint', name: id }), ['history']);
   return html`<${Section} title="In the last day"><${Loaded} live=${live} rows=${3}>${(
-    /** @type {any} */ { data: [sum] },
+    /** @type {Answer<'/history/sums'>} */ { data: [sum] },
   ) => {
-    const { succeeded = 0, retried = 0, refused = 0, p50Ms, p95Ms, p99Ms } = sum ?? {};
-    const all = succeeded + retried + refused;
-    if (all === 0) return html`<p class="soft">Nothing was posted to it.</p>`;
-    const failed = `${number(retried)} failed, ${number(refused)} refused`;
+    const { retried, refused, p50Ms, p95Ms, p99Ms } = sum ?? {};
+    const [all, share] = [attemptsOf(sum), shareOf(sum)];
+    if (share === null) return html`<p class="soft">Nothing was posted to it.</p>`;
+    const failed = `${number(retried ?? 0)} failed, ${number(refused ?? 0)} refused`;
     return html`<${Figures} items=${[
       {
         title: 'Taken',
-        value: percent(succeeded / all),
+        value: percent(share),
         note: `of ${count(all, 'attempt')}`,
-        tone: succeeded / all < ENOUGH ? 'bad' : undefined,
+        tone: share < ENOUGH ? 'bad' : undefined,
       },
-      { title: 'Not taken', value: number(retried + refused), note: failed },
+      { title: 'Not taken', value: number((retried ?? 0) + (refused ?? 0)), note: failed },
       ...(p50Ms == null
         ? []
         : [
@@ -171,18 +174,18 @@ function Log({ id }) {
   </label>`;
   return html`<${Section} title="Last attempts" aside=${choose}>
     <${Pages} path="/attempts" query=${{ endpoint: id, outcome }} enough=${ATTEMPTS} topics=${['messages']}
-        none="No attempt is logged.">${(/** @type {any[]} */ rows) =>
+        none="No attempt is logged.">${(/** @type {Row<'/attempts'>[]} */ rows) =>
           html`<${Attempts} attempts=${rows} of="endpoint" />`}<//>
   <//>`;
 }
 
 /** @param {{ name: string }} props */
 function Destination({ name }) {
-  const live = useData(`/destinations/${encodeURIComponent(name)}`, ['runs', 'destinations']);
+  const live = useData(addressOf('/destinations/{destination}', { destination: name }), ['runs', 'destinations']);
   /** @param {string[] | null} list */
   const all = (list) => (list === null ? 'all' : list.length === 0 ? 'none' : html`<${Names} names=${list} />`);
   return html`<${Section} title="Destination"><${Loaded} live=${live}>${(
-    /** @type {any} */ { definition, processes, audiences, ...about },
+    /** @type {Answer<'/destinations/{destination}'>} */ { definition, processes, audiences, ...about },
   ) =>
     definition &&
     html`<${Standings} standings=${audiences} of="destination" /><${Facts} items=${[

@@ -1,8 +1,13 @@
 import { count, duration, number, percent } from '../format.js';
 import { html } from '../html.js';
-import { refine, useAddress } from '../router.js';
+import { EXAMPLES } from '../lists.js';
+import { addressOf, refine, useAddress } from '../router.js';
 import { useAll } from '../search.js';
 import { Empty, Filters, Head, Loaded, State, Table, Time } from '../ui.js';
+
+/** @import { Answer, Row } from '../api.js' */
+/** @typedef {Row<'/history/sums'>} Day */
+/** @typedef {Row<'/endpoints'> & { day: Day | undefined }} Endpoint */
 
 /** Rows drawn at first. The rest is drawn on demand, since there may be a thousand destinations. */
 const SHOWN = 100;
@@ -12,19 +17,21 @@ const ORDER = ['refusing', 'dead', 'paused', 'open', 'disabled'];
 export default function Endpoints() {
   const live = useAll('/endpoints?limit=5000', ['endpoints', 'messages']);
   const { data: sums } = useAll('/history/sums?of=endpoint&limit=5000', ['history']).data ?? { data: [] };
-  const days = new Map(sums.map((/** @type {any} */ sum) => [sum.name, sum]));
+  const days = new Map(sums.map((/** @type {Day} */ sum) => [sum.name, sum]));
   return html`<${Head} title="Endpoints" about="Every URL that is posted to, and how it answers." />
     <${Loaded} live=${live} rows=${8}>
-      ${(/** @type {any} */ { data }) => html`<${List} all=${data.map((/** @type {any} */ each) => ({ ...each, day: days.get(each.endpoint) }))} />`}
+      ${(/** @type {Answer<'/endpoints'>} */ { data }) => html`<${List} all=${data.map((each) => ({ ...each, day: days.get(each.endpoint) }))} />`}
     <//>`;
 }
 
-/** @param {{ all: any[] }} props */
+/** @param {{ all: Endpoint[] }} props */
 function List({ all }) {
   const { query } = useAddress();
   if (all.length === 0) {
     return html`<${Empty} title="No destination is configured.">
-      <p>Add one to the configuration file: its <code>webhooks</code> are the endpoints.</p><pre>${EXAMPLE}</pre><//>`;
+      <p>Add one to the configuration file: its <code>webhooks</code> are the endpoints.</p>
+      <pre>${EXAMPLES.destinations}</pre>
+    <//>`;
   }
   const { find = '', state = '', rows = String(SHOWN) } = query;
   const text = find.toLowerCase();
@@ -45,7 +52,7 @@ function List({ all }) {
           <button type="button" onClick=${() => refine({})}>Show all</button>
         <//>`
         : html`<${Table} caption="Endpoints" columns=${COLUMNS} rows=${shown.slice(0, Number(rows))}
-              keyOf=${(/** @type {any} */ row) => row.endpoint} />
+              keyOf=${(/** @type {Endpoint} */ row) => row.endpoint} />
           <div class="more">
             <span>
               ${shown.length > Number(rows) ? `${number(Number(rows))} of ${count(shown.length, 'endpoint')}` : count(shown.length, 'endpoint')}
@@ -61,25 +68,25 @@ function List({ all }) {
 }
 
 /** @param {{ endpoint: string }} each */
-export const endpointAddress = ({ endpoint }) => `/endpoints/${encodeURIComponent(endpoint)}`;
+export const endpointAddress = ({ endpoint }) => addressOf('/endpoints/{endpoint}', { endpoint });
 
 /** The share of accepted attempts below which something is wrong. */
 export const ENOUGH = 0.9;
 
-/** @param {any} day - counts of attempts in a day; undefined if there were none */
-const attemptsOf = ({ succeeded = 0, retried = 0, refused = 0 } = {}) => succeeded + retried + refused;
+/** @param {Partial<Day> | undefined} day - counts of attempts in a day; undefined if there were none */
+export const attemptsOf = ({ succeeded, retried, refused } = {}) => (succeeded ?? 0) + (retried ?? 0) + (refused ?? 0);
 
-/** @param {any} day @returns {number | null} - null if there were no attempts */
-const shareOf = (day) => (attemptsOf(day) === 0 ? null : day.succeeded / attemptsOf(day));
+/** @param {Day | undefined} day @returns {number | null} - null if there were no attempts */
+export const shareOf = (day) => (attemptsOf(day) === 0 ? null : (day?.succeeded ?? 0) / attemptsOf(day));
 
-/** @param {{ day: any }} props */
+/** @param {{ day: Day | undefined }} props */
 function Taken({ day }) {
   const [all, share] = [attemptsOf(day), shareOf(day)];
   if (share === null) return '–';
   return html`<span class=${share < ENOUGH ? 'bad-text' : ''}>${percent(share)}</span><small>of ${number(all)}</small>`;
 }
 
-/** @type {import('../ui.js').Column[]} */
+/** @type {import('../ui.js').Column<Endpoint>[]} */
 const COLUMNS = [
   {
     title: 'Destination',
@@ -113,15 +120,6 @@ const COLUMNS = [
     number: true,
     by: ({ dead }) => dead,
     cell: ({ dead, destination }) =>
-      dead === 0
-        ? '0'
-        : html`<a href=${`/dead-letters?destination=${encodeURIComponent(destination)}`}>${number(dead)}</a>`,
+      dead === 0 ? '0' : html`<a href=${addressOf('/dead-letters', { destination })}>${number(dead)}</a>`,
   },
 ];
-
-const EXAMPLE = `destinations:
-  - name: crm
-    sources: [shop]
-    sharedSecret: "\${CRM_SECRET}"
-    webhooks:
-      - url: https://crm.example.com/hooks`;

@@ -8,6 +8,8 @@ import { addressOf } from '../router.js';
 import { Pages, useAll } from '../search.js';
 import { Action, Asks, Empty, Head, Section, State, Table, Time } from '../ui.js';
 
+/** @import { Row } from '../api.js' */
+
 /** Sends of past events: their progress, and a form for a new one. @param {{ may: string[] }} props */
 export default function EventSends({ may }) {
   const operates = may.includes('operate');
@@ -18,9 +20,10 @@ export default function EventSends({ may }) {
         about="Events of the log, sent to a destination as if it had been connected when they came." />
     ${operates && html`<${Section} title="Send past events"><${Form} /><//>`}
     <${Section} title="Sends">
-      <${Pages} path="/event-log/sends" topics=${['sends', 'messages']} none=${none}>${(/** @type {any[]} */ rows) =>
-        html`<${Table} caption="Sends of past events, newest first" columns=${columnsFor(operates)} rows=${rows}
-            keyOf=${(/** @type {any} */ { id }) => id} />`}<//>
+      <${Pages} path="/event-log/sends" topics=${['sends', 'messages']} none=${none}>${(
+        /** @type {Row<'/event-log/sends'>[]} */ rows,
+      ) =>
+        html`<${Table} caption="Sends of past events, newest first" columns=${columnsFor(operates)} rows=${rows} />`}<//>
     <//>`;
 }
 
@@ -44,7 +47,7 @@ function Form() {
     refreshAll();
     return `${count(total, 'event')} will be sent.`;
   };
-  const names = (data?.data ?? []).map((/** @type {any} */ { destination }) => destination);
+  const names = (data?.data ?? []).map(({ destination }) => destination);
   return html`<form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
       <label>
         Destination
@@ -81,7 +84,7 @@ function Form() {
     </div>`;
 }
 
-/** @param {boolean} operates @returns {import('../ui.js').Column[]} */
+/** @param {boolean} operates @returns {import('../ui.js').Column<Row<'/event-log/sends'>>[]} */
 const columnsFor = (operates) => [
   {
     title: 'Ordered',
@@ -113,14 +116,14 @@ const columnsFor = (operates) => [
     cell: ({ deliveries: { delivered, dead } }) =>
       html`${number(delivered)}${dead > 0 && html`<small class="warn-text">${count(dead, 'dead letter')}</small>`}`,
   },
-  ...(operates ? [{ title: '', cell: Cancel }] : []),
+  ...(operates ? [{ title: 'Action', cell: Cancel }] : []),
 ];
 
 /** @param {{ id: string, state: string }} send */
 function Cancel({ id, state }) {
   if (state !== 'sending') return null;
   const cancel = async () => {
-    await post(`/event-log/sends/${encodeURIComponent(id)}/cancel`);
+    await post(addressOf('/event-log/sends/{send}/cancel', { send: id }));
     refreshAll();
     return 'Cancelled. What is queued is still delivered.';
   };

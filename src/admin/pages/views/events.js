@@ -5,12 +5,14 @@ import { html } from '../html.js';
 import { useData } from '../live.js';
 import { Action, Empty, Figures, Head, Loaded } from '../ui.js';
 
+/** @import { Answer } from '../api.js' */
+
 /** The event log: its size and time span, and a check of its files. @param {{ may: string[] }} props */
 export default function Events({ may }) {
   const live = useData('/event-log', ['sources']);
-  const [verified, setVerified] = useState(/** @type {any} */ (null));
+  const [verified, setVerified] = useState(/** @type {Answer<'/event-log/verify', 'POST'> | null} */ (null));
   const verify = async () => setVerified(await post('/event-log/verify'));
-  const hasFiles = live.data?.files > 0 && may.includes('operate');
+  const hasFiles = (live.data?.files ?? 0) > 0 && may.includes('operate');
   return html`<${Head} title="Events"
         about=${html`Events of people, kept so that audiences can be computed from them, and <a href="/events/sends">
             sent to a destination
@@ -18,7 +20,7 @@ export default function Events({ may }) {
       ${hasFiles && html`<${Action} run=${verify}>Verify every file<//>`}
     <//>
     ${verified && html`<${Verified} ...${verified} />`}
-    <${Loaded} live=${live}>${(/** @type {any} */ log) =>
+    <${Loaded} live=${live}>${(/** @type {Answer<'/event-log'>} */ log) =>
       log.kept
         ? html`<${Figures} items=${figuresOf(log)} />`
         : html`<${Empty} title="No event log is kept.">
@@ -36,7 +38,7 @@ function receivedWhen(from, to) {
   return from === to ? `received on ${from}` : `received from ${from} to ${to}`;
 }
 
-/** @param {any} log */
+/** @param {Answer<'/event-log'>} log */
 const figuresOf = ({ events, bytes: size, from, to, files, unsealed }) => [
   { title: 'Events', value: number(events), note: receivedWhen(from, to) },
   { title: 'Size', value: bytes(size), note: files === null ? 'in Postgres' : `in ${count(files, 'file')}` },

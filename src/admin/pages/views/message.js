@@ -6,6 +6,9 @@ import { addressOf, useAddress } from '../router.js';
 import { Rest, useRows } from '../search.js';
 import { Action, Empty, Facts, Head, Section, State, Table, Time } from '../ui.js';
 
+/** @typedef {import('../api.js').Row<'/attempts'>} Attempt */
+/** @typedef {import('../api.js').Row<'/messages'>} Delivery */
+
 /** Enough for a message: it has a few destinations with a few endpoints each. */
 const ATTEMPTS = 100;
 
@@ -17,7 +20,7 @@ export default function Message({ id, may }) {
   const { rows, busy, reload } = useRows('/messages', { messageId: id }, ATTEMPTS, topics);
   // Fetch the message by its own id, since it may be too old for the list.
   const wanted = delivery ?? rows?.find(({ kept }) => kept)?.id;
-  const one = useData(wanted ? `/messages/${encodeURIComponent(wanted)}` : null, topics);
+  const one = useData(wanted ? addressOf('/messages/{id}', { id: wanted }) : null, topics);
   const body = one.error ? null : one.data;
   const others = (rows ?? []).filter((row) => row.id !== body?.id);
   const deliveries = body ? [body, ...others] : others;
@@ -41,14 +44,14 @@ export default function Message({ id, may }) {
     }<//>`;
 }
 
-/** @param {any[]} some @param {any[]} others */
+/** @param {Attempt[]} some @param {Attempt[]} others */
 function merged(some, others) {
-  const keyOf = (/** @type {any} */ { delivery, endpoint, at }) => `${delivery} ${endpoint} ${at}`;
+  const keyOf = (/** @type {Attempt} */ { delivery, endpoint, at }) => `${delivery} ${endpoint} ${at}`;
   const all = new Map([...some, ...others].map((attempt) => [keyOf(attempt), attempt]));
   return [...all.values()].sort((a, b) => (a.at < b.at ? 1 : -1));
 }
 
-/** @param {{ message: any }} props */
+/** @param {{ message: { type: string, event?: string | null, source: string, userId: string | null } }} props */
 function About({ message: { type, event, source, userId } }) {
   const user = userId && html`<a href=${addressOf('/messages', { userId })}>${userId}</a>`;
   const items = [
@@ -60,9 +63,9 @@ function About({ message: { type, event, source, userId } }) {
   return html`<${Facts} items=${items} />`;
 }
 
-/** A table of the destinations of a message. @param {{ rows: any[], may: string[], onDone: () => void }} props */
+/** A table of the destinations of a message. @param {{ rows: Delivery[], may: string[], onDone: () => void }} props */
 function Deliveries({ rows, may, onDone }) {
-  /** @param {any} row */
+  /** @param {Delivery} row */
   const resend =
     ({ id, destination }) =>
     async () => {
@@ -71,19 +74,20 @@ function Deliveries({ rows, may, onDone }) {
       onDone();
       return resent === 1 ? `Queued again for ${destination}.` : `${destination} has a newer change already.`;
     };
+  /** @type {import('../ui.js').Column<Delivery>[]} */
   const columns = [
-    { title: 'Destination', wide: true, cell: (/** @type {any} */ { destination }) => destination },
-    { title: 'State', cell: (/** @type {any} */ { state }) => html`<${State} of=${state} />` },
-    { title: 'When', cell: (/** @type {any} */ { at }) => html`<${Time} at=${at} ago=${false} />` },
+    { title: 'Destination', wide: true, cell: ({ destination }) => destination },
+    { title: 'State', cell: ({ state }) => html`<${State} of=${state} />` },
+    { title: 'When', cell: ({ at }) => html`<${Time} at=${at} ago=${false} />` },
     {
       title: 'Again',
-      cell: (/** @type {any} */ row) =>
+      cell: (row) =>
         may.includes('operate') && row.kept && row.state !== 'waiting'
           ? html`<${Action} run=${resend(row)}>Send again<span class="unseen"> to ${row.destination}</span><//>`
           : '–',
     },
   ];
   return html`<${Section} title="Destinations">
-    <${Table} caption="Where it went" columns=${columns} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />
+    <${Table} caption="Where it went" columns=${columns} rows=${rows} />
   <//>`;
 }

@@ -4,6 +4,8 @@ import { addressOf, useAddress } from '../router.js';
 import { Pages } from '../search.js';
 import { Empty, Filters, Head, State, Table, Time } from '../ui.js';
 
+/** @import { Row } from '../api.js' */
+
 export default function Messages() {
   const { query } = useAddress();
   const { userId, messageId, type, event, destination, state, since, until } = query;
@@ -22,9 +24,9 @@ export default function Messages() {
       { name: 'type', title: 'Kind', options: options(KINDS) },
     ]} />
     <${Pages} path="/messages" query=${wanted} waiting=${8}
-        none=${html`<${Nothing} isSearch=${Object.values(wanted).some(Boolean)} />`}>${(/** @type {any[]} */ rows) =>
-          html`<${Table} caption="Messages, by state and newest first" columns=${COLUMNS} rows=${rows}
-              keyOf=${(/** @type {any} */ { id }) => id} />`}<//>`;
+        none=${html`<${Nothing} isSearch=${Object.values(wanted).some(Boolean)} />`}>${(
+          /** @type {Row<'/messages'>[]} */ rows,
+        ) => html`<${Table} caption="Messages, by state and newest first" columns=${COLUMNS} rows=${rows} />`}<//>`;
 }
 
 /** @param {{ isSearch: boolean }} props */
@@ -37,19 +39,21 @@ function Nothing({ isSearch }) {
   }
   return html`<${Empty} title="Nothing like that is known.">
     <p>
-      Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>, bodies and names of events for <code>messages.keep</code>.
+      Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>
+      , bodies and names of events for <code>messages.keep</code>
+      .
     </p>
   <//>`;
 }
 
-/** @type {import('../ui.js').Column[]} */
+/** @type {import('../ui.js').Column<Row<'/messages'>>[]} */
 const COLUMNS = [
   { title: 'When', cell: ({ at }) => html`<${Time} at=${at} ago=${false} />` },
   {
     title: 'Message',
     wide: true,
     cell: ({ id, messageId, type, event, traits, userId }) =>
-      html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery: id })}>${event ?? type}</a>${
+      html`<a href=${addressOf('/messages/{messageId}', { messageId, delivery: id })}>${event ?? type}</a>${
         traits && html` <code>${JSON.stringify(traits).slice(0, 100)}</code>`
       }${userId && html`<small>${userId}</small>`}`,
   },

@@ -3,18 +3,23 @@ import { number } from '../format.js';
 import { html } from '../html.js';
 import { CONCERNS } from '../lists.js';
 import { refreshAll, useData } from '../live.js';
+import { addressOf } from '../router.js';
 import { useRows } from '../search.js';
 import { Trends } from '../trends.js';
 import { Action, Empty, Figures, Head, Loaded, Section, Table, Time } from '../ui.js';
 import { firstLine } from './audiences.js';
 
+/** @typedef {import('../api.js').Answer<'/overview'>} Overview */
+/** @typedef {Overview['attention'][number]} Need */
+/** @typedef {import('../api.js').Row<'/alerts'>} Alert */
+
 /** With more concerns than this, each kind shows only its first ones, so that they don't push everything else down. */
 const NEEDS = 12;
 const OF_A_KIND = 3;
 
-/** An old alert may be of a rule that no longer exists. @param {any} need */
+/** An old alert may be of a rule that no longer exists. @param {{ kind: string }} need */
 const kindOf = ({ kind }) => CONCERNS[kind] ?? { tone: 'warn', page: '/?find=', all: '/', these: 'things' };
-/** @param {any} need */
+/** @param {{ kind: string, subject: string }} need */
 const hrefOf = (need) => kindOf(need).page + encodeURIComponent(need.subject);
 
 /** Alerts among which open ones are looked for. */
@@ -25,7 +30,7 @@ export default function Overview({ may }) {
   const live = useData('/overview', ['overview']);
   const alerts = useRows('/alerts', {}, LOOKED_AT, ['alerts']).rows ?? [];
   return html`<${Loaded} live=${live} rows=${8}>${(
-    /** @type {any} */ overview,
+    /** @type {Overview} */ overview,
   ) => html`<${Verdict} overview=${overview} />
     <${Needs} needs=${overview.attention} alerts=${alerts} may=${may} />
     <${Section} title="Now"><${Figures} items=${figuresOf(overview)} /><//>
@@ -36,19 +41,19 @@ export default function Overview({ may }) {
 /** Alerts that are over and shown. Open ones stand at what needs a person. */
 const ALERTS = 10;
 
-/** @param {{ alerts: any[] }} props */
+/** @param {{ alerts: Alert[] }} props */
 function Alerts({ alerts }) {
   const rows = alerts.filter(({ closedAt }) => closedAt !== null).slice(0, ALERTS);
   return (
     rows.length > 0 &&
     html`<${Section} title="Alerts that are over">
       <${Table} caption="Alerts that are over, newest first" columns=${ALERT_COLUMNS} rows=${rows}
-          keyOf=${(/** @type {any} */ row) => row.alert} />
+          keyOf=${(/** @type {Alert} */ row) => row.alert} />
     <//>`
   );
 }
 
-/** @type {import('../ui.js').Column[]} */
+/** @type {import('../ui.js').Column<Alert>[]} */
 const ALERT_COLUMNS = [
   { title: 'Opened', cell: ({ openedAt }) => html`<${Time} at=${openedAt} ago=${false} />` },
   {
@@ -59,7 +64,7 @@ const ALERT_COLUMNS = [
   { title: 'Closed', cell: ({ closedAt }) => html`<${Time} at=${closedAt} ago=${false} />` },
 ];
 
-/** @param {{ overview: any }} props - null until it is known */
+/** @param {{ overview: Overview | null }} props - null until it is known */
 function Verdict({ overview }) {
   const [tone, title] = overview === null ? ['quiet', 'Overview'] : verdictOf(overview);
   return html`<${Head} title="Overview" name=${html`<span class=${`verdict ${tone}`}>${title}</span>`} />
@@ -76,18 +81,18 @@ function Verdict({ overview }) {
     }`;
 }
 
-/** @param {any} overview */
+/** @param {Overview} overview */
 function verdictOf({ attention, destinations, sources }) {
   if (attention.length === 0)
     return sources === 0 || destinations === 0 ? ['quiet', 'Nothing to do yet'] : ['good', 'All is well'];
-  const bad = attention.some((/** @type {any} */ need) => kindOf(need).tone === 'bad');
+  const bad = attention.some((need) => kindOf(need).tone === 'bad');
   return [
     bad ? 'bad' : 'warn',
     attention.length === 1 ? 'One thing needs you' : `${number(attention.length)} things need you`,
   ];
 }
 
-/** @param {{ needs: any[], alerts: any[], may: string[] }} props */
+/** @param {{ needs: Need[], alerts: Alert[], may: string[] }} props */
 function Needs({ needs, alerts, may }) {
   if (needs.length === 0) return null;
   const open = new Map(
@@ -103,7 +108,7 @@ function Needs({ needs, alerts, may }) {
             ) => html`<${Need} key=${`${kind} ${need.subject}`} need=${need} alert=${open.get(`${kind} ${need.subject}`)}
                 may=${may} />`,
           )}
-            ${alike.length > most && html`<${Further} key=${kind} kind=${kindOf(alike[0])} count=${alike.length - most} />`}`,
+            ${alike.length > most && html`<${Further} key=${kind} kind=${kindOf({ kind })} count=${alike.length - most} />`}`,
       )}
     </ul>`;
 }
@@ -116,14 +121,14 @@ function Further({ kind: { tone, these, all }, count }) {
   </li>`;
 }
 
-/** @param {{ need: any, alert: any, may: string[] }} props - `alert`: undefined if none was sent */
+/** @param {{ need: Need, alert: Alert | undefined, may: string[] }} props - `alert`: undefined if none was sent */
 function Need({ need, alert, may }) {
   const { kind, subject, message, since, destination, audience } = need;
   const { tone } = kindOf(need);
   const name = audience ?? destination ?? subject;
   const said = firstLine(message);
   const resume = async () => {
-    await post(`/endpoints/${encodeURIComponent(subject)}/resume`);
+    await post(addressOf('/endpoints/{endpoint}/resume', { endpoint: subject }));
     refreshAll();
     return `${destination} is posted to again within seconds.`;
   };
@@ -153,7 +158,7 @@ function Need({ need, alert, may }) {
   </li>`;
 }
 
-/** @param {any} overview */
+/** @param {Overview} overview */
 function figuresOf({ attention, pending, dead, heldOut, endpoints, audiences }) {
   const closed = endpoints.dead + endpoints.refusing + endpoints.paused;
   const { open, disabled } = endpoints;
@@ -192,5 +197,5 @@ function figuresOf({ attention, pending, dead, heldOut, endpoints, audiences }) 
   ];
 }
 
-/** @param {any[]} attention @param {string} kind */
+/** @param {Need[]} attention @param {string} kind */
 const countOf = (attention, kind) => attention.filter((need) => need.kind === kind).length;

@@ -2,11 +2,13 @@ import { html } from '../html.js';
 import { useData } from '../live.js';
 import { addressOf, navigate, useAddress } from '../router.js';
 import { Empty, Head, Loaded, Problem, Section } from '../ui.js';
-import { audienceAddress } from './audiences.js';
+import { audienceAddress, memberAddress } from './audiences.js';
 import { AsOf, Change } from './story.js';
 
+/** @typedef {import('../api.js').Answer<'/people/{user}'>} Person */
+
 /** @param {string} user */
-export const personAddress = (user) => `/people/${encodeURIComponent(user)}`;
+export const personAddress = (user) => addressOf('/people/{user}', { user });
 
 /** One person in all audiences and traits; without an id, a search. @param {{ user?: string }} props */
 export default function Person({ user }) {
@@ -36,13 +38,13 @@ export default function Person({ user }) {
 /** @param {{ user: string }} props */
 function Known({ user }) {
   const { at } = useAddress().query;
-  const live = useData(addressOf(`${personAddress(user)}`, { at }), ['runs', 'messages', 'deletions']);
+  const live = useData(addressOf('/people/{user}', { user, at }), ['runs', 'messages', 'deletions']);
   return html`<${AsOf} at=${at} />
-    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ { memberships, failures, deletion }) => {
-      const changed = memberships.filter((/** @type {any} */ { change }) => change);
-      const others = memberships.filter((/** @type {any} */ { change }) => !change);
+    <${Loaded} live=${live} rows=${6}>${(/** @type {Person} */ { memberships, failures, deletion }) => {
+      const changed = memberships.filter(({ change }) => change);
+      const others = memberships.filter(({ change }) => !change);
       return html`${failures.map(
-        (/** @type {any} */ { engine, message }) => html`<${Problem} key=${engine}
+        ({ engine, message }) => html`<${Problem} key=${engine}
           error=${new Error(`${engine} does not answer, so its audiences are missing: ${message}`)} />`,
       )}
         ${
@@ -52,7 +54,7 @@ function Known({ user }) {
         </p>`
         }
         ${deletion.requests.map(
-          (/** @type {any} */ { id, status }) => html`<p key=${id} class="warn-text">
+          ({ id, status }) => html`<p key=${id} class="warn-text">
           The deletion <code>${id}</code> is ${status.toLowerCase()}.
         </p>`,
         )}
@@ -62,23 +64,22 @@ function Known({ user }) {
               <p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p>
             <//>`
             : changed.map(
-                (/** @type {any} */ membership) =>
-                  html`<${Membership} key=${membership.key} user=${user} membership=${membership} />`,
+                (membership) => html`<${Membership} key=${membership.key} user=${user} membership=${membership} />`,
               )
         }<//>
         ${
           others.length > 0 &&
           html`<p class="soft">
-            Not in, as far as is known: ${others.map((/** @type {any} */ { key }) => html`<a key=${key} href=${audienceAddress(key)}>${key}</a> `)}
+            Not in, as far as is known: ${others.map(({ key }) => html`<a key=${key} href=${audienceAddress(key)}>${key}</a> `)}
           </p>`
         }`;
     }}<//>`;
 }
 
-/** @param {{ user: string, membership: any }} props */
+/** @param {{ user: string, membership: Person['memberships'][number] }} props */
 function Membership({ user, membership: { key, name, member, value, change } }) {
   return html`<article class="story">
-    <h3><a href=${`${audienceAddress(key)}/members/${encodeURIComponent(user)}`}>${name ?? key}</a>
+    <h3><a href=${memberAddress(key, user)}>${name ?? key}</a>
       <span class=${`state ${member ? 'good' : 'quiet'}`}>${member ? 'member' : 'not a member'}</span>
       ${value === null ? null : html`<code>${JSON.stringify(value)}</code>`}</h3>
     <ol class="story"><${Change} name=${key} user=${user} change=${{ ...change, value: null }} /></ol>

@@ -5,20 +5,24 @@ import { fetchRows, refreshAll, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Pages } from '../search.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Section, State, Table, Time, Waiting } from '../ui.js';
-import { audienceAddress } from './audiences.js';
+import { audienceAddress, memberAddress } from './audiences.js';
+
+/** @import { Answer, Row } from '../api.js' */
+/** @typedef {Row<'/runs'>} Run */
+/** @typedef {Row<'/runs/{run}/changes'>} Changed */
 
 /** @param {{ key: string, run: string }} run */
-export const runAddress = ({ key, run }) => `${audienceAddress(key)}/runs/${encodeURIComponent(run)}`;
+export const runAddress = ({ key, run }) => addressOf('/audiences/{key}/runs/{run}', { key, run });
 
 const HELD = 'A run is held and waits for you';
 
-/** @param {any} run - that is held */
+/** @param {Run} run - that is held */
 function changesToCome({ entered, exited, changed }) {
   const parts = [`${number(entered)} would enter`, `${number(exited)} would leave`];
   return [...parts, ...(changed > 0 ? [`${number(changed)} would change`] : [])].join(', ');
 }
 
-/** @param {any} run */
+/** @param {Run} run */
 export function changesOf({ entered, exited, changed }) {
   return [
     `${number(entered)} entered`,
@@ -27,7 +31,7 @@ export function changesOf({ entered, exited, changed }) {
   ].join(', ');
 }
 
-/** The reasons that its changes give to receivers. @param {any} run */
+/** The reasons that its changes give to receivers. @param {Run} run */
 const reasonsOf = ({ reasons }) =>
   Object.entries(reasons)
     .map(([reason, counted]) => `${reason.replaceAll('_', ' ')} (${number(counted)})`)
@@ -35,8 +39,7 @@ const reasonsOf = ({ reasons }) =>
 
 /** @param {{ name: string, run: string, may: string[] }} props */
 export default function Run({ name, run: id, may }) {
-  const path = `/runs/${encodeURIComponent(id)}`;
-  const live = useData(path, ['runs', 'messages']);
+  const live = useData(addressOf('/runs/{run}', { run: id }), ['runs', 'messages']);
   const { data } = live;
   const isHeld = data?.state === 'held';
   const about =
@@ -47,7 +50,7 @@ export default function Run({ name, run: id, may }) {
   return html`<${Head} title=${`Run of ${name}`} up=${[audienceAddress(name), name]} about=${html`${about}
     <code>${id}</code>`} />
     <${Loaded} live=${live} rows=${6}>${(
-      /** @type {any} */ run,
+      /** @type {Answer<'/runs/{run}'>} */ run,
     ) => html`${isHeld && html`<${Decision} run=${run.run} may=${may} />`}
       ${
         run.state === 'failed' &&
@@ -84,7 +87,7 @@ export default function Run({ name, run: id, may }) {
       <//>`}<//>`;
 }
 
-/** @param {{ run: any }} props */
+/** @param {{ run: Answer<'/runs/{run}'> }} props */
 function Delivered({ run: { deliveries } }) {
   const { total, delivered, dead, waiting, superseded } = deliveries;
   if (total === 0) return null;
@@ -107,11 +110,11 @@ const WOULD = { entered: 'would enter', exited: 'would leave', changed: 'would c
 /** The most changes that a browser saves in a file. */
 const SAVED = 100_000;
 
-/** Save the changes of a run as a file. @param {any} run @param {string} change */
+/** Save the changes of a run as a file. @param {Run} run @param {string} change */
 async function save(run, change) {
-  const path = addressOf(`/runs/${encodeURIComponent(run.run)}/changes`, { change });
+  const path = addressOf('/runs/{run}/changes', { run: run.run, change });
   const { data, next } = await fetchRows(path, { rows: SAVED, pages: SAVED });
-  const lines = data.map((/** @type {any} */ { userId, change, traits }) =>
+  const lines = data.map(({ userId, change, traits }) =>
     [userId, change, ...(traits === undefined ? [] : [JSON.stringify(traits)])].map(csvField).join(),
   );
   const link = document.createElement('a');
@@ -129,7 +132,7 @@ async function save(run, change) {
 /** Spreadsheets would compute a text such as =1+1. @param {string} text */
 const csvField = (text) => `"${text.replace(/^[=+\-@\t\r\n]/, "'$&").replaceAll('"', '""')}"`;
 
-/** @param {{ run: any }} props */
+/** @param {{ run: Answer<'/runs/{run}'> }} props */
 function Changes({ run }) {
   const { change = '' } = useAddress().query;
   const isHeld = run.state === 'held';
@@ -143,18 +146,17 @@ function Changes({ run }) {
     <${Action} run=${() => save(run, change)}>Save as CSV<//>`;
   const title = isHeld ? 'Who would enter and leave' : 'Who entered and left';
   return html`<${Section} title=${title} aside=${choose}>
-    <${Pages} path=${`/runs/${encodeURIComponent(run.run)}/changes`} query=${{ change }} enough=${100} none="Nobody.">
-      ${(/** @type {any[]} */ rows) => html`
-    <${Table} caption=${title} rows=${rows} keyOf=${(/** @type {any} */ row) => row.userId} columns=${[
+    <${Pages} path="/runs/{run}/changes" query=${{ run: run.run, change }} enough=${100} none="Nobody.">
+      ${(/** @type {Changed[]} */ rows) => html`
+    <${Table} caption=${title} rows=${rows} keyOf=${(/** @type {Changed} */ row) => row.userId} columns=${[
       {
         title: 'User',
         wide: true,
-        cell: (/** @type {any} */ { userId }) =>
-          html`<a href=${`${audienceAddress(run.key)}/members/${encodeURIComponent(userId)}`}>${userId}</a>`,
+        cell: (/** @type {Changed} */ { userId }) => html`<a href=${memberAddress(run.key, userId)}>${userId}</a>`,
       },
       {
         title: 'Change',
-        cell: (/** @type {any} */ { change }) =>
+        cell: (/** @type {Changed} */ { change }) =>
           html`<span class=${change === 'exited' ? 'bad-text' : change === 'entered' ? 'good-text' : ''}>
             ${isHeld ? WOULD[change] : change}
           </span>`,
@@ -164,7 +166,7 @@ function Changes({ run }) {
             {
               title: 'Value',
               wide: true,
-              cell: (/** @type {any} */ { traits }) => html`<code>${JSON.stringify(traits)}</code>`,
+              cell: (/** @type {Changed} */ { traits }) => html`<code>${JSON.stringify(traits)}</code>`,
             },
           ]
         : []),
@@ -179,16 +181,15 @@ function Changes({ run }) {
  * @param {{ run: string, may: string[], reason?: string }} props - `reason`: shown until the run has loaded
  */
 export function Decision({ run: id, may, reason }) {
-  const path = `/runs/${encodeURIComponent(id)}`;
-  const live = useData(path, ['runs']);
+  const live = useData(addressOf('/runs/{run}', { run: id }), ['runs']);
   const run = live.data;
   if (run === null && reason && !live.error)
     return html`<div class="panel warn decision"><h2>${HELD}</h2><p>${reason}</p><${Waiting} rows=${2} /></div>`;
-  if (run?.state !== 'held') return null;
+  if (run?.state !== 'held' || run.before === null) return null;
   const share = run.before > 0 ? ` (${Math.round((100 * run.exited) / run.before)} % of ${number(run.before)})` : '';
   /** @param {string} verb @param {string} said */
   const decide = (verb, said) => async () => {
-    await post(`${path}/${verb}`);
+    await post(addressOf('/runs/{run}/{verb}', { run: id, verb }));
     refreshAll();
     return said;
   };
@@ -202,14 +203,17 @@ export function Decision({ run: id, may, reason }) {
         <${Asks} kind="main" run=${decide('approve', 'Approved: the changes are being sent.')}
             title="Approve this run?" confirm="Approve and send"
             question=${html`<p>
-                Receivers get <strong>${changesOf(run)}</strong>. ${run.key} then has ${count(run.members, 'member')}; it has ${number(run.before)} now.
+                Receivers get <strong>${changesOf(run)}</strong>
+                . ${run.key} then has ${count(run.members, 'member')}
+                ; it has ${number(run.before)} now.
               </p>
               <p>What was sent can’t be called back, only corrected by a later run.</p>`}>
           Approve…
         <//>
         <${Asks} run=${decide('reject', 'Rejected: nothing was sent.')} title="Reject this run?" confirm="Reject"
             question=${html`<p>
-              Nothing is sent, and ${run.key} keeps its ${count(run.before, 'member')}. The next run computes again, and is held again unless the data has changed.
+              Nothing is sent, and ${run.key} keeps its ${count(run.before, 'member')}
+              . The next run computes again, and is held again unless the data has changed.
             </p>`}>
           Reject…
         <//>

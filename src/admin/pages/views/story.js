@@ -7,25 +7,32 @@ import { Empty, Folded, Head, Loaded, Section, State, Time } from '../ui.js';
 import { audienceAddress } from './audiences.js';
 import { runAddress } from './run.js';
 
+/** @typedef {import('../api.js').Answer<'/audiences/{key}/why'>} Story */
+/**
+ * The document leaves these open.
+ *
+ * @typedef {Story['changes'][number] & { told: { attempt: any, deadLetter: any }[], cause?: any, event?: any, action?: any }} Change
+ */
+
 const MARKS = { entered: 'in', left: 'out' };
 
 /** One person in one audience: each change, with its deliveries. @param {{ name: string, user: string }} props */
 export default function Story({ name, user }) {
   const { query } = useAddress();
   const { at } = query;
-  const live = useData(addressOf(`${audienceAddress(name)}/why`, { user, at }), ['runs', 'messages']);
+  const live = useData(addressOf('/audiences/{key}/why', { key: name, user, at }), ['runs', 'messages']);
   return html`<${Head} title=${`${user} in ${name}`} up=${[audienceAddress(name), name]}
         name=${html`${user} <span class="soft">in ${name}</span>`}
         about=${live.data && html`<${Standing} story=${live.data} />`}>
       <a class="button" href=${addressOf('/messages', { userId: user })}>Messages of ${user}</a>
     <//>
-    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ story) => html`<${AsOf} at=${at} />
+    <${Loaded} live=${live} rows=${6}>${(/** @type {Story} */ story) => html`<${AsOf} at=${at} />
       <${Section} title="What happened">${
         story.changes.length === 0
           ? html`<${Empty} title=${`${user} was never in ${name}.`}>
         <p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p><//>`
           : html`<ol class="story">
-            ${story.changes.toReversed().map((/** @type {any} */ change, /** @type {number} */ index) => html`<${Change} key=${`${change.run} ${index}`} name=${name} user=${user} change=${change} />`)}
+            ${story.changes.toReversed().map((change, index) => html`<${Change} key=${`${change.run} ${index}`} name=${name} user=${user} change=${change} />`)}
           </ol>`
       }<//>
       ${
@@ -53,7 +60,7 @@ export function AsOf({ at }) {
   </form>`;
 }
 
-/** @param {{ story: any }} props */
+/** @param {{ story: Story & { since?: any } }} props */
 function Standing({ story: { member, value, since, asOf, absence } }) {
   const standing =
     member === null
@@ -74,7 +81,7 @@ function absenceText({ reason, user, failing }) {
   return failing.length === 0 ? 'the next sync adds the user' : `does not hold: ${failing.join(', ')}`;
 }
 
-/** @param {{ name: string, user: string, change: any }} props */
+/** @param {{ name: string, user: string, change: Change }} props */
 export function Change({ name, user, change: { change, reason, at, run, action, cause, event, value, told } }) {
   return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
     <p>
@@ -85,25 +92,25 @@ export function Change({ name, user, change: { change, reason, at, run, action, 
     </p>
     ${value === null ? null : html`<p><code>${JSON.stringify(value)}</code></p>`}
     <${Folded} length=${told.length}
-        sum=${`${number(told.filter((/** @type {any} */ each) => each.reached).length)} of ${count(told.length, 'destination')} were told`}>
-      <ul class="told">
-        ${told.map((/** @type {any} */ each) => html`<${Told} key=${each.destination} told=${each} user=${user} />`)}
-      </ul>
+        sum=${`${number(told.filter((each) => each.reached).length)} of ${count(told.length, 'destination')} were told`}>
+      <ul class="told">${told.map((each) => html`<${Told} key=${each.destination} told=${each} user=${user} />`)}</ul>
     <//>
   </li>`;
 }
 
-/** The cause of a live change. @param {{ cause: any, event: any, at: string | null }} props */
+/** The cause of a live change. @param {Pick<Change, 'cause' | 'event' | 'at'>} props */
 function Cause({ cause, event, at }) {
   if (event)
-    return html` · by <a href=${`/messages/${encodeURIComponent(event.messageId)}`}>${event.event ?? event.type}</a>`;
+    return html` · by <a href=${addressOf('/messages/{messageId}', { messageId: event.messageId })}>
+        ${event.event ?? event.type}
+      </a>`;
   if (cause?.audience) return html` · by the sync of ${cause.audience}`;
   if (cause?.deletion) return ' · by a deletion';
   if (cause?.time) return ' · by time alone';
   return at === null ? null : ' · by a rebuild';
 }
 
-/** @param {{ told: any, user: string }} props */
+/** @param {{ told: Change['told'][number], user: string }} props */
 function Told({ told: { destination, reached, attempt, deadLetter }, user }) {
   const [state, label] = reached
     ? ['delivered', `${destination} was told`]
@@ -114,7 +121,9 @@ function Told({ told: { destination, reached, attempt, deadLetter }, user }) {
     <${State} of=${state} label=${attempt || deadLetter ? label : `${destination}: no request is logged`} />
     <span class="soft"> ${
       attempt
-        ? html`<a href=${`/messages/${encodeURIComponent(attempt.messageId)}`}>${answerText(attempt)}</a> <${Time} at=${attempt.at} ago=${false} />`
+        ? html`<a href=${addressOf('/messages/{messageId}', { messageId: attempt.messageId })}>
+            ${answerText(attempt)}
+          </a> <${Time} at=${attempt.at} ago=${false} />`
         : !deadLetter &&
           html`It waits, or was sent before the log begins. <a href=${addressOf('/messages', { userId: user, destination, state: 'waiting' })}>
               Look

@@ -10,6 +10,10 @@ import { Action, Empty, Figures, Head, Problem, Section, Table, Time, Waiting } 
 import { audienceAddress } from './audiences.js';
 import { personAddress } from './person.js';
 
+/** @import { Answer } from '../api.js' */
+/** @typedef {Answer<'/try', 'POST'>} Trial */
+/** @typedef {NonNullable<Trial['people']>} People */
+
 /**
  * A draft, which lives in the fragment of the address: browsers send that to nobody.
  *
@@ -41,7 +45,7 @@ export default function Try({ may }) {
   const { edit } = useAddress().query;
   const names = useData('/try/names').data;
   const [draft, setDraft] = useState(draftInAddress);
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
   useEffect(() => {
     const read = () => setDraft(draftInAddress());
     addEventListener('hashchange', read);
@@ -60,13 +64,13 @@ export default function Try({ may }) {
     history.replaceState(history.state, '', `${location.pathname}#${encodeURIComponent(JSON.stringify(next))}`);
   };
   return html`<${Head} title=${draft?.edits ? `Edit ${draft.edits}` : 'Try a definition'}
-        up=${draft?.edits ? [`/audiences/${encodeURIComponent(draft.edits)}`, draft.edits] : undefined}
+        up=${draft?.edits ? [audienceAddress(draft.edits), draft.edits] : undefined}
         about="Nothing is saved and nothing is sent. Copy the YAML into the configuration to keep it." />
     ${error && html`<${Problem} error=${error} />`}
     ${draft && names ? html`<${Workbench} draft=${draft} names=${names} may=${may} onChange=${change} />` : !error && html`<${Waiting} rows=${6} />`}`;
 }
 
-/** @param {any} names @returns {Draft} */
+/** @param {Answer<'/try/names'>} names @returns {Draft} */
 function freshDraft({ sources }) {
   return {
     mode: 'compose',
@@ -90,7 +94,7 @@ function modeOf(item, text) {
   return { mode, item: item ?? {}, text };
 }
 
-/** @param {{ draft: Draft, names: any, may: string[], onChange: (next: Draft) => void }} props */
+/** @param {{ draft: Draft, names: Answer<'/try/names'>, may: string[], onChange: (next: Draft) => void }} props */
 function Workbench({ draft, names, may, onChange }) {
   const { mode, item, text, edits } = draft;
   const given = mode === 'yaml' ? text : item;
@@ -156,7 +160,7 @@ function withShort({ sql, ...rest }) {
   return isComposable(rest) ? rest : { ...rest, when: { all: [{ performed: '' }] } };
 }
 
-/** @param {{ item: any, names: any, mode: string, onChange: (next: any) => void }} props */
+/** @param {{ item: any, names: Answer<'/try/names'>, mode: string, onChange: (next: any) => void }} props */
 function Settings({ item, names, mode, onChange }) {
   /** @param {string} kind */
   const become = (kind) => {
@@ -209,6 +213,7 @@ function useTrial(body) {
     const go = async () => {
       let [answer, problems] = [/** @type {any} */ (null), {}];
       for (const part of PARTS) {
+        /** @type {any} */
         const found = await post('/try', { ...JSON.parse(body), parts: [part] }, signal, PATIENCE);
         const { [part]: own, pastless, failure } = found;
         if (answer === null) answer = found;
@@ -232,7 +237,7 @@ function useTrial(body) {
   return { ...state, again: () => setRound(round + 1) };
 }
 
-/** @param {{ answer: any, area: any }} props - `area`: the text that mistakes have their places in */
+/** @param {{ answer: Trial, area: any }} props - `area`: the text that mistakes have their places in */
 function Faults({ answer: { mistakes, warnings, failure }, area }) {
   if (failure)
     return html`<div class="panel bad">
@@ -242,17 +247,10 @@ function Faults({ answer: { mistakes, warnings, failure }, area }) {
     </div>`;
   const all = [...mistakes, ...warnings];
   if (all.length === 0) return null;
-  /** @param {any} mistake */
+  /** @param {Trial['mistakes'][number]} mistake */
   const show = ({ line, column }) => {
-    const { value } = area.current;
-    const place =
-      value
-        .split('\n')
-        .slice(0, line - 1)
-        .join('\n').length +
-      (line > 1 ? 1 : 0) +
-      column -
-      1;
+    const before = area.current.value.split('\n').slice(0, (line ?? 1) - 1);
+    const place = [...before, ''].join('\n').length + (column ?? 1) - 1;
     area.current.focus();
     area.current.setSelectionRange(place, place);
   };
@@ -270,8 +268,9 @@ function Faults({ answer: { mistakes, warnings, failure }, area }) {
   </div>`;
 }
 
-/** @param {{ answer: any }} props */
+/** @param {{ answer: Trial }} props */
 function People({ answer: { people, difference, draft, kind } }) {
+  if (!people) return null;
   const { members, invalid, duplicates, funnel, unnamed } = people;
   const notes = [
     ...(difference?.held ? [`A guard would hold it: ${difference.held}`] : []),
@@ -298,11 +297,12 @@ function People({ answer: { people, difference, draft, kind } }) {
       ${notes.length > 0 && html`<ul>${notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}
     <//>
     ${
-      difference?.sample.length > 0 &&
+      difference !== null &&
+      difference.sample.length > 0 &&
       html`<${Section} title=${`Some who would enter or leave ${difference.key}`}>
         <ul class="people">
           ${difference.sample.map(
-            (/** @type {any} */ { userId, change }) => html`<li key=${userId}>
+            ({ userId, change }) => html`<li key=${userId}>
             <a href=${personAddress(userId)}><bdi>${userId}</bdi></a> ${CHANGES[change]}
           </li>`,
           )}
@@ -313,7 +313,7 @@ function People({ answer: { people, difference, draft, kind } }) {
       funnel &&
       html`<${Section} title="Conditions">
       <${Table} caption="People who pass each condition" columns=${funnelColumns(draft)} rows=${funnel}
-          keyOf=${(/** @type {any} */ { path }) => path} />
+          keyOf=${(/** @type {{ path: string }} */ { path }) => path} />
     <//>`
     }
     <${Section} title="Some of them">
@@ -321,7 +321,7 @@ function People({ answer: { people, difference, draft, kind } }) {
         people.sample.length === 0
           ? html`<${Empty} title="Nobody." />`
           : html`<${Table} caption="Some of the people" columns=${sampleColumns(people, draft)} rows=${people.sample}
-          keyOf=${(/** @type {any} */ { userId }) => userId} />`
+          keyOf=${(/** @type {{ userId: string }} */ { userId }) => userId} />`
       }
     <//>`;
 }
@@ -339,13 +339,13 @@ function named(draft, path) {
 /** @param {any} draft @returns {import('../ui.js').Column[]} */
 const funnelColumns = (draft) => [
   { title: 'Condition', wide: true, cell: ({ path }) => html`<bdi>${named(draft, path)}</bdi><small>${path}</small>` },
-  { title: 'People', number: true, cell: ({ people }) => (people === null ? '–' : number(people)) },
-  { title: 'Left', number: true, cell: ({ left }) => (left === null ? '–' : number(left)) },
+  { title: 'People', number: true, cell: ({ people }) => number(people) },
+  { title: 'Left', number: true, cell: ({ left }) => number(left) },
 ];
 
-/** @param {any} people @param {any} draft @returns {import('../ui.js').Column[]} */
+/** @param {People} people @param {any} draft @returns {import('../ui.js').Column[]} */
 function sampleColumns({ sample }, draft) {
-  /** @param {any} each */
+  /** @param {People['sample'][number]['why'][number]} each */
   const reason = ({ path, times, last, value }) =>
     html`<li key=${path}>
       <bdi>${named(draft, path)}</bdi>: ${
@@ -354,8 +354,8 @@ function sampleColumns({ sample }, draft) {
           : html`${count(times, 'time')}, last <${Time} at=${last} />`
       }
     </li>`;
-  const explains = sample.some((/** @type {any} */ { why }) => why.length > 0);
-  const values = sample.some((/** @type {any} */ { value }) => value !== null);
+  const explains = sample.some(({ why }) => why.length > 0);
+  const values = sample.some(({ value }) => value !== null);
   return [
     {
       title: 'Person',
@@ -367,7 +367,7 @@ function sampleColumns({ sample }, draft) {
           {
             title: 'Why',
             wide: true,
-            cell: (/** @type {any} */ { why }) => html`<ul class="told">${why.map(reason)}</ul>`,
+            cell: (/** @type {People['sample'][number]} */ { why }) => html`<ul class="told">${why.map(reason)}</ul>`,
           },
         ]
       : []),
@@ -376,14 +376,14 @@ function sampleColumns({ sample }, draft) {
           {
             title: 'Values',
             wide: true,
-            cell: (/** @type {any} */ { value }) => html`<code>${JSON.stringify(value)}</code>`,
+            cell: (/** @type {People['sample'][number]} */ { value }) => html`<code>${JSON.stringify(value)}</code>`,
           },
         ]
       : []),
   ];
 }
 
-/** Overlap and past, which take longer. @param {{ answer: any, problems: Record<string, string>, busy: boolean }} props */
+/** Overlap and past, which take longer. @param {{ answer: Trial, problems: Record<string, string>, busy: boolean }} props */
 function Further({ answer: { people, overlap, past, pastless, kind }, problems, busy }) {
   /** @type {import('../ui.js').Column[]} */
   const columns = [
@@ -391,14 +391,14 @@ function Further({ answer: { people, overlap, past, pastless, kind }, problems, 
       title: 'Audience',
       wide: true,
       cell: ({ key, name, because }) =>
-        html`<a href=${`/audiences/${encodeURIComponent(key)}`}><bdi>${name}</bdi></a>
+        html`<a href=${audienceAddress(key)}><bdi>${name}</bdi></a>
           ${because && html`<small>${because}</small>`}`,
     },
-    { title: 'In both', number: true, cell: ({ both }) => (both === null ? '–' : number(both)) },
+    { title: 'In both', number: true, cell: ({ both }) => number(both) },
     {
       title: 'Of these',
       number: true,
-      cell: ({ both }) => (both === null || people.members === 0 ? '–' : percent(both / people.members)),
+      cell: ({ both }) => (both === null || !people?.members ? '–' : percent(both / people.members)),
     },
     {
       title: 'Of its members',
@@ -406,9 +406,7 @@ function Further({ answer: { people, overlap, past, pastless, kind }, problems, 
       cell: ({ both, members }) => (both === null || !members ? '–' : percent(both / members)),
     },
   ];
-  const shared = overlap?.toSorted(
-    (/** @type {any} */ one, /** @type {any} */ other) => (other.both ?? -1) - (one.both ?? -1),
-  );
+  const shared = overlap?.toSorted((one, other) => (other.both ?? -1) - (one.both ?? -1));
   const waiting = busy && html`<${Waiting} rows=${2} />`;
   return html`${
     kind === 'audience' &&
@@ -420,7 +418,7 @@ function Further({ answer: { people, overlap, past, pastless, kind }, problems, 
           : shared.length === 0
             ? html`<p class="soft">There is no other audience.</p>`
             : html`<${Table} caption="Other audiences, most in common first" columns=${columns} rows=${shared}
-                keyOf=${(/** @type {any} */ { key }) => key} />`
+                keyOf=${(/** @type {{ key: string }} */ { key }) => key} />`
     }<//>
     <${Section} title="Size over the last 30 days">${
       problems['past']
@@ -428,8 +426,8 @@ function Further({ answer: { people, overlap, past, pastless, kind }, problems, 
         : past
           ? html`<div class="charts">
             <${Chart} title="As the log tells it now"
-                times=${past.map((/** @type {any} */ { at }) => Date.parse(at))}
-                series=${[{ label: 'people', tone: 1, values: past.map((/** @type {any} */ { members }) => members) }]}
+                times=${past.map(({ at }) => Date.parse(at))}
+                series=${[{ label: 'people', tone: 1, values: past.map(({ members }) => members) }]}
                 format=${number} />
           </div>`
           : pastless
@@ -439,13 +437,13 @@ function Further({ answer: { people, overlap, past, pastless, kind }, problems, 
   }`;
 }
 
-/** @param {{ answer: any }} props */
+/** @param {{ answer: Trial }} props */
 function Written({ answer: { sql, yaml, engine } }) {
   const id = useId();
   const copy = async () => {
     const text = /** @type {HTMLElement} */ (document.getElementById(id));
     // Browsers give pages without TLS no clipboard.
-    if (navigator.clipboard) await navigator.clipboard.writeText(yaml);
+    if (navigator.clipboard) await navigator.clipboard.writeText(yaml ?? '');
     else {
       getSelection()?.selectAllChildren(text);
       document.execCommand('copy');

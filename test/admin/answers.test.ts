@@ -1,0 +1,46 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import t from 'tap';
+import { AS_ADMIN } from '../helpers/admin.ts';
+import { startEstate } from './estate.ts';
+
+/** It needs the TypeScript before ours, which is in a folder of its own. */
+const { default: openapiTS, astToString } = createRequire(
+  join(import.meta.dirname, '../receivers/typescript-5.9/package.json'),
+)('openapi-typescript');
+
+type Schema = { readonly [key: string]: unknown };
+
+interface Document {
+  readonly paths: Record<
+    string,
+    Record<string, { readonly responses: Record<string, { content?: Record<string, { schema?: Schema }> }> }>
+  >;
+}
+
+/** The document itself has the texts. */
+const COMMENT = /^ *\/\*\*[\s\S]*?\*\/\n/gm;
+
+t.test('pages have the types of the OpenAPI document', async (t) => {
+  const estate = await startEstate(t.testdir(), { empty: true });
+  t.teardown(() => estate.close());
+  const answer = await fetch(`${estate.address}/api/v1/openapi.json`, { headers: AS_ADMIN });
+  const { paths } = (await answer.json()) as Document;
+  const schemas = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, { responses }]) => {
+      const schema = responses['200']?.content?.['application/json']?.schema;
+      return schema ? [[`${method.toUpperCase()} ${path.replace('/api/v1', '')}`, schema]] : [];
+    }),
+  );
+  t.ok(schemas.length > 40, `${schemas.length} answers`);
+  const document = {
+    ...{ openapi: '3.1.0', info: { title: '', version: '' }, paths: {} },
+    components: { schemas: Object.fromEntries(schemas) },
+  };
+  const types: string = astToString(await openapiTS(document));
+  const made = `// Made by npm run reference from the OpenAPI document.\n\n${types.replaceAll(COMMENT, '')}`;
+  const file = join(import.meta.dirname, '../../src/admin/pages/answers.d.ts');
+  if (process.env['REFERENCE'] === 'write') writeFileSync(file, made);
+  t.equal(readFileSync(file, 'utf8'), made, 'npm run reference writes it again');
+});
