@@ -1,14 +1,14 @@
 /**
- * Takes the pictures of docs/pages anew (`npm run screenshots`), of a service in which much has gone wrong. Look at them before they
- * are committed.
+ * Takes the pictures of docs/pages again (`npm run screenshots`), one of each view of a service in which much has gone wrong. Look at
+ * them before they are committed.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Browser, BrowserContextOptions } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { settled } from '../test/admin/browser.ts';
 import { type Estate, people, startEstate } from '../test/admin/estate.ts';
-import { ADMIN } from '../test/helpers/admin.ts';
+import { ADMIN, AS_ADMIN } from '../test/helpers/admin.ts';
 import { launchBrowser } from '../test/helpers/chromium.ts';
 
 const OUT = join(import.meta.dirname, '../docs/pages');
@@ -17,39 +17,43 @@ const MINUTE = 60_000;
 const WIDE = { viewport: { width: 1_100, height: 820 } } as const;
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true } as const;
 
-interface Picture {
-  readonly name: string;
-  readonly path: string;
-  readonly options: BrowserContextOptions;
-}
-
 const DRAFT = {
   mode: 'compose',
   item: { name: 'Almost loyal', source: 'personas', when: { all: [{ performed: 'Order Completed', atLeast: 2 }] } },
 };
 
-const PICTURES: readonly Picture[] = [
-  { name: 'overview-light', path: '/', options: { ...WIDE, colorScheme: 'light' } },
-  { name: 'audience-dark', path: '/audiences/big_spenders?step=minute', options: { ...WIDE, colorScheme: 'dark' } },
-  { name: 'live-light', path: '/audiences/loyal?step=minute', options: { ...WIDE, colorScheme: 'light' } },
-  {
-    name: 'story-light',
-    path: '/audiences/big_spenders/members/user-0001',
-    options: { ...WIDE, colorScheme: 'light' },
-  },
-  {
-    name: 'try-light',
-    path: `/try#${encodeURIComponent(JSON.stringify(DRAFT))}`,
-    options: { ...WIDE, colorScheme: 'light' },
-  },
-  { name: 'endpoints-phone', path: '/endpoints', options: { ...PHONE, colorScheme: 'light' } },
-];
+/** Every view, by the name of its picture, which ends with how it looks. */
+async function views({ app }: Estate): Promise<Readonly<Record<string, string>>> {
+  const [run] = await app.store.runs({ key: 'big_spenders', limit: 1 });
+  const [letter] = await app.store.deadLetters({ limit: 1 });
+  const endpoint = app.destinations().find(({ name }) => name === 'ads')?.endpoints[0]?.id;
+  return {
+    'overview-light': '/',
+    'audiences-light': '/audiences',
+    'audience-dark': '/audiences/big_spenders?step=minute',
+    'live-light': '/audiences/loyal?step=minute',
+    'run-light': `/audiences/big_spenders/runs/${run?.id}`,
+    'story-light': '/audiences/big_spenders/members/user-0001',
+    'try-light': `/try#${encodeURIComponent(JSON.stringify(DRAFT))}`,
+    'person-dark': '/people/user-0001',
+    'endpoints-phone': '/endpoints',
+    'endpoint-light': `/endpoints/${endpoint}`,
+    'messages-light': '/messages',
+    'message-dark': `/messages/${encodeURIComponent(letter?.messageId ?? '')}`,
+    'dead-letters-light': '/dead-letters',
+    'sources-light': '/sources',
+    'events-light': '/events',
+    'sends-light': '/events/sends',
+    'deletions-light': '/deletions',
+    'activity-light': '/activity',
+  };
+}
 
 /** Like the tides, so that nobody takes it for chance. */
 const wave = (n: number, most: number) => Math.round((most * (1 + Math.sin(n / 20))) / 2);
 
 /** Six hours of what such a service counts, and an hour of what has just happened. */
-async function fill({ app, spenders, send }: Estate): Promise<void> {
+async function fill({ app, address, spenders, send }: Estate): Promise<void> {
   const now = Date.now();
   for (let n = 359; n > 0; n -= 1) {
     const passed = wave(n, 900);
@@ -94,19 +98,30 @@ async function fill({ app, spenders, send }: Estate): Promise<void> {
   }
   spenders(people(90, 96));
   await app.sync.run(['big_spenders', 'broken']);
+  const request = { regulationType: 'SUPPRESS_WITH_DELETE', subjectType: 'USER_ID', subjectIds: ['user-0040'] };
+  const headers = { 'content-type': 'application/json', ...AS_ADMIN };
+  await fetch(`${address}/regulations`, { method: 'POST', headers, body: JSON.stringify(request) });
+  await fetch(`${address}/api/v1/audiences/newsletter/sync`, { method: 'POST', headers, body: '{}' });
+  await fetch(`${address}/api/v1/event-log/sends`, {
+    ...{ method: 'POST', headers },
+    body: JSON.stringify({ destination: 'crm', since: '2020-01-01' }),
+  });
   const isShown = async () =>
     (await app.store.deadLetters({ limit: 1 })).length > 0 &&
     (await app.sync.audiences()).some(({ key, members }) => key === 'loyal' && members === 25);
   while (!(await isShown())) await new Promise((done) => setTimeout(done, 100));
 }
 
-async function take(browser: Browser, address: string, { name, path, options }: Picture): Promise<void> {
-  const context = await browser.newContext({ baseURL: address, reducedMotion: 'reduce', locale: 'en-GB', ...options });
+async function take(browser: Browser, address: string, name: string, path: string): Promise<void> {
+  const context = await browser.newContext({
+    ...{ baseURL: address, reducedMotion: 'reduce', locale: 'en-GB' },
+    ...(name.endsWith('phone') ? PHONE : WIDE),
+    colorScheme: name.endsWith('dark') ? 'dark' : 'light',
+  });
   await context.request.post('/api/v1/session', { data: { token: ADMIN.token } });
   const page = await context.newPage();
   await page.goto(path);
   await settled(page);
-  await page.locator('.chart, table').first().waitFor();
   await page.screenshot({ path: join(OUT, `${name}.png`) });
   await context.close();
 }
@@ -116,7 +131,7 @@ const estate = await startEstate(folder);
 const browser = await launchBrowser();
 try {
   await fill(estate);
-  for (const picture of PICTURES) await take(browser, estate.address, picture);
+  for (const [name, path] of Object.entries(await views(estate))) await take(browser, estate.address, name, path);
 } finally {
   await browser.close();
   await estate.close();

@@ -40,8 +40,8 @@ const PACKAGES = [
 /** Parts of the style sheet, which compresses better as one, in order. */
 const STYLES = ['base', 'frame', 'parts', 'charts', 'narrow'];
 
-/** Scripts that are no modules. */
-const CLASSIC = new Set(['link.js', 'theme.js']);
+/** A script that is no module. */
+const CLASSIC = 'first.js';
 
 /** Read all files: there are some forty. */
 export function readPageFiles(): PageFiles {
@@ -65,7 +65,7 @@ export function readPageFiles(): PageFiles {
     .toSorted();
   const hash = createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 12);
   const folder = `/pages/${hash}`;
-  const modules = texts.flatMap(([name]) => (name.endsWith('.js') && !CLASSIC.has(name) ? `${folder}/${name}` : []));
+  const modules = texts.flatMap(([name]) => (name.endsWith('.js') && name !== CLASSIC ? `${folder}/${name}` : []));
   const preloads = modules.map((path) => `<link rel="modulepreload" href="${path}">`).join('\n');
   const document = read(join(HOME, 'index.html')).replaceAll('$folder', folder).replace('$preloads', preloads);
   return {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { HtmlValidate } from 'html-validate';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { ADMIN } from '../helpers/admin.ts';
@@ -32,7 +33,7 @@ export async function visit(
   page.setDefaultTimeout(PATIENCE);
   const complaints: string[] = [];
   page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+    if (['error', 'warning'].includes(message.type())) complaints.push(`${message.text()} ${message.location().url}`);
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
   context.on('request', (request) => {
@@ -59,17 +60,39 @@ export async function settled(page: Page): Promise<void> {
   await page.locator('.waiting, .stale, .chart[aria-busy="true"]').first().waitFor({ state: 'detached' });
 }
 
-/** Faults of a page for people who can't see it well, or use no mouse; serious ones only. */
+/** Faults of a page for people who can't see it well, or use no mouse. */
 export async function axeFindings(page: Page): Promise<readonly string[]> {
   // To load it takes as long as to use it.
   if (!(await page.evaluate('"axe" in globalThis'))) await page.evaluate(AXE);
   const found = await page.evaluate(`axe.run(document, { resultTypes: ['violations'] })`);
-  const { violations } = found as {
-    violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[];
-  };
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) =>
-      nodes.slice(0, 3).map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
-    );
+  const { violations } = found as { violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] };
+  return violations.flatMap(({ id, nodes }) =>
+    nodes.slice(0, 3).map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
+  );
+}
+
+const validator = new HtmlValidate({
+  extends: ['html-validate:recommended'],
+  rules: {
+    // The browser writes the markup; its style is not ours.
+    ...{
+      'attribute-boolean-style': 'off',
+      'attribute-empty-style': 'off',
+      'doctype-style': 'off',
+      'void-style': 'off',
+    },
+    ...{ 'no-trailing-whitespace': 'off', 'no-implicit-button-type': 'error' },
+    // On phones tables are drawn as cards, which takes their roles from them.
+    'no-redundant-role': 'off',
+    // Titles have names of people.
+    'long-title': 'off',
+  },
+});
+
+/** Faults of the markup that the scripts have drawn. */
+export async function markupFindings(page: Page): Promise<readonly string[]> {
+  const { results } = await validator.validateString(await page.content());
+  return results.flatMap(({ messages }) =>
+    messages.map(({ ruleId, message, selector }) => `${ruleId}: ${message} ${selector}`),
+  );
 }

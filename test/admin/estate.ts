@@ -25,6 +25,8 @@ export interface EstateOptions {
   /** Besides those with a behaviour of their own. */
   readonly destinations?: number;
   readonly audiences?: number;
+  /** Names that are long, and in Arabic and Hebrew. */
+  readonly foreign?: boolean;
   /** Rows of a store that are there before it starts. */
   readonly filled?: { readonly attempts: number; readonly letters: number };
   /** None of what is configured otherwise. */
@@ -34,6 +36,9 @@ export interface EstateOptions {
 /** Names without a place to break. */
 export const LONG_KEY = `buyers_${'of_everything_'.repeat(6)}`;
 export const LONG_USER = 'x'.repeat(200);
+/** Their punctuation moves unless they are kept apart from what stands beside them. */
+export const ARABIC_USER = 'مستخدم (7)';
+export const HEBREW_APP = 'יעד 1';
 
 export const people = (from: number, to: number): string[] =>
   Array.from({ length: to - from }, (_, index) => `user-${String(from + index).padStart(4, '0')}`);
@@ -93,7 +98,7 @@ export async function startEstate(folder: string, options: EstateOptions = {}): 
 }
 
 function configuration(folder: string, hooks: string, options: EstateOptions) {
-  const { admin = ADMIN, destinations = 0, audiences = 0, empty = false, filled } = options;
+  const { admin = ADMIN, destinations = 0, audiences = 0, empty = false, filled, foreign = false } = options;
   const sources = ['shop', 'personas', 'spare'].map((id) => ({ id, writeKey: `WK_${id}` }));
   const base = {
     store: filled ? 'sqlite:./rollcall.db' : 'sqlite::memory:',
@@ -112,6 +117,7 @@ function configuration(folder: string, hooks: string, options: EstateOptions) {
     { name: 'ads', sources: ['personas'] },
     { name: 'old', sources: ['shop'] },
     { name: 'warehouse', sources: ['shop', 'personas'], enabled: false },
+    ...(foreign ? [{ name: HEBREW_APP, sources: ['shop', 'personas'] }] : []),
   ];
   const further = Array.from({ length: destinations }, (_, index) => ({ name: `app-${index}`, sources: ['spare'] }));
   const sql = "select user_id from read_csv('spenders.csv', header = true, all_varchar = true)";
@@ -121,7 +127,12 @@ function configuration(folder: string, hooks: string, options: EstateOptions) {
     destinations: [...named, ...further].map((destination) => ({
       ...destination,
       sharedSecret: 'a-secret-that-no-page-shows',
-      webhooks: [{ url: `${hooks}/hooks/${destination.name}?token=hidden`, headers: { 'x-key': 'hidden-too' } }],
+      webhooks: [
+        {
+          url: `${hooks}/hooks/${encodeURIComponent(destination.name)}?token=hidden`,
+          headers: { 'x-key': 'hidden-too' },
+        },
+      ],
     })),
     audiences: [
       { name: 'Big Spenders', source: 'personas', schedule: '*/15 * * * *', sql, guard: { maxExits: '20%' } },
@@ -129,13 +140,14 @@ function configuration(folder: string, hooks: string, options: EstateOptions) {
       { name: 'Broken', source: 'personas', schedule: '0 * * * *', sql: 'select nobody from nowhere' },
       { name: 'Loyal', source: 'personas', live: true, when: { performed: 'Order Completed', atLeast: 3 } },
       { name: 'Asleep', source: 'personas', paused: true, sql: "select 'user-0002' as user_id" },
-      ...(filled
+      ...(foreign
         ? [
             {
               name: 'جمهور المشترين الكبار',
               key: LONG_KEY,
               source: 'personas',
-              sql: `select '${LONG_USER}' as user_id`,
+              owner: 'فريق النمو!',
+              sql: `select unnest(['${LONG_USER}', '${ARABIC_USER}']) as user_id`,
             },
           ]
         : []),

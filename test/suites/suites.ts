@@ -11,18 +11,22 @@ function filesOf(folder: string): readonly string[] {
     .map((name) => (folder === '.' ? name : `${folder}/${name}`));
 }
 
+/** Every view at five widths takes a minute. */
+const LOOKS = 'admin/looks.test.ts';
+
 /**
  * The test files that run in one process, by the name of the file that runs them; each takes less than two minutes. Few and large
  * ones: each process loads the program and warms it up. tap begins them in the order of their names: long ones first, so that no core
  * is idle at the end.
  */
 export const SUITES = {
-  '1-admin': filesOf('admin'),
+  '1-admin': filesOf('admin').filter((file) => file !== LOOKS),
   '1-cli': filesOf('cli'),
   '1-client': ['client', 'clocks'].flatMap((folder) => filesOf(folder)),
   '1-crash': filesOf('crash'),
   '1-jobs': filesOf('jobs'),
   '1-live': filesOf('live'),
+  '1-looks': [LOOKS],
   '1-on-postgres-app': ['app/on-postgres.test.ts'],
   '1-on-postgres-jobs': ['jobs/on-postgres.test.ts'],
   '1-on-postgres-live': ['live/on-postgres.test.ts'],

@@ -42,14 +42,14 @@ const MESSAGE = {
   wide: true,
   cell: ({ delivery, type, userId, messageId }) =>
     html`<a href=${addressOf('/messages/{messageId}', { messageId, delivery })}>${type}</a>
-      ${userId && html`<small>${userId}</small>`}`,
+      ${userId && html`<small><bdi>${userId}</bdi></small>`}`,
 };
 
 /** @type {Column} */
 const DESTINATION = {
   title: 'Destination',
   cell: ({ destination, endpoint }) =>
-    html`<a href=${addressOf('/endpoints/{endpoint}', { endpoint })}>${destination}</a>`,
+    html`<a href=${addressOf('/endpoints/{endpoint}', { endpoint })}><bdi>${destination}</bdi></a>`,
 };
 
 /** @type {Column} */

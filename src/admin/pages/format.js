@@ -20,9 +20,11 @@ export const number = (value) => (value == null ? '–' : numbers.format(value))
 /** The most names that are listed in place. */
 export const FEW = 12;
 
-/** @param {readonly string[]} names */
-export const few = (names) =>
-  names.length <= FEW ? names.join(', ') : `${names.slice(0, FEW).join(', ')} and ${number(names.length - FEW)} more`;
+/** Names in a sentence, each between marks that keep its direction apart. @param {readonly string[]} names */
+export const few = (names) => {
+  const first = names.slice(0, FEW).map((name) => `\u2068${name}\u2069`);
+  return `${first.join(', ')}${names.length > FEW ? ` and ${number(names.length - FEW)} more` : ''}`;
+};
 
 /** A short form for axes and small spaces: 12.3K. @param {number} value */
 export const short = (value) => compact.format(value);

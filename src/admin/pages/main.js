@@ -56,7 +56,7 @@ function App() {
   };
   useEffect(() => {
     void begin();
-    // A link that is opened over a page changes the fragment alone. The script link.js has taken the code from it.
+    // A link that is opened over a page changes the fragment alone. The script first.js has taken the code from it.
     const onLink = () => void ('signInCode' in globalThis && begin());
     addEventListener('hashchange', onLink);
     const forget = onUnauthorized(() => {

@@ -1,6 +1,6 @@
 import { count, duration, few, number } from './format.js';
 import { html } from './html.js';
-import { Figures } from './ui.js';
+import { Figures, Panel } from './ui.js';
 
 /** @typedef {import('./api.js').Answer<'/audiences/{key}/plan'>} Plan */
 
@@ -21,14 +21,8 @@ export function Plan({ plan, state, onClose }) {
       : []),
     ...plan.unfinished.map(({ run, state }) => `The run ${run} (${state}) comes first.`),
   ];
-  return html`<section class=${`panel ${plan.held ? 'warn' : ''}`} aria-label="Plan">
-    <header>
-      <h2>
-        A run now would send ${count(messages, 'message')}
-        ${destinations.length > 0 ? ` to ${few(destinations)}` : ''}
-      </h2>
-      <button type="button" onClick=${onClose}>Close</button>
-    </header>
+  return html`<${Panel} label="Plan" tone=${plan.held ? 'warn' : undefined} onClose=${onClose}
+      title=${`A run now would send ${count(messages, 'message')}${destinations.length > 0 ? ` to ${few(destinations)}` : ''}`}>
     <${Figures} items=${[
       { title: 'Members', value: number(members), note: `now ${number(before)}` },
       { title: 'Would enter', value: number(entered) },
@@ -48,5 +42,5 @@ export function Plan({ plan, state, onClose }) {
     </details>`,
     )}
     <p class="soft">Nothing was written or sent.</p>
-  </section>`;
+  <//>`;
 }

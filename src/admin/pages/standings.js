@@ -36,7 +36,8 @@ export function Standings({ standings, of }) {
 const DESTINATION = {
   title: 'Destination',
   wide: true,
-  cell: ({ destination }) => html`<a href=${addressOf('/endpoints', { find: destination })}>${destination}</a>`,
+  cell: ({ destination }) =>
+    html`<a href=${addressOf('/endpoints', { find: destination })}><bdi>${destination}</bdi></a>`,
 };
 
 /** @type {Column} */
@@ -44,7 +45,7 @@ const AUDIENCE = {
   title: 'Audience',
   wide: true,
   cell: ({ key, kind }) =>
-    html`<a href=${addressOf('/audiences/{key}', { key })}>${key}</a>
+    html`<a href=${addressOf('/audiences/{key}', { key })}><bdi>${key}</bdi></a>
       ${kind === 'trait' ? html` <span class="soft">trait</span>` : null}`,
 };
 

@@ -38,7 +38,7 @@ const TONES = {
   orphaned: 'warn',
 };
 
-/** @param {{ of: string, label?: string }} props */
+/** @param {{ of: string, label?: Children }} props */
 export function State({ of, label = of.toLowerCase().replaceAll('_', ' ') }) {
   return html`<span class="state ${TONES[of] ?? 'quiet'}">${label}</span>`;
 }
@@ -60,6 +60,9 @@ function useNow() {
   }, []);
   return now;
 }
+
+/** A text whose direction is its own: names may be Arabic. @param {Children} shown */
+export const isolated = (shown) => (typeof shown === 'string' ? html`<bdi>${shown}</bdi>` : shown);
 
 /** A time, and with `ago` its distance. @param {{ at: string | number | null | undefined, ago?: boolean }} props */
 export function Time({ at, ago = true }) {
@@ -170,7 +173,7 @@ export function Table({ caption, columns, rows, keyOf = ({ id }) => id, chosen, 
             number,
             wide,
           }) => html`<td key=${title} role="cell" data-label=${title} class=${classes({ number, wide })}>
-          <div>${cell(row)}</div>
+          <div>${isolated(cell(row))}</div>
         </td>`,
         )}
       </tr>`;
@@ -215,9 +218,12 @@ export function Figures({ items }) {
 
 /** Names in a line. If there are many, the rest is folded away. @param {{ names: readonly string[] }} props */
 export function Names({ names }) {
-  if (names.length <= FEW) return names.join(', ');
-  return html`${names.slice(0, FEW).join(', ')}
-    <details><summary>and ${names.length - FEW} more</summary>${names.slice(FEW).join(', ')}</details>`;
+  const listed = names.map(
+    (name, index) => html`<bdi key=${name}>${name}</bdi>${index < names.length - 1 ? ', ' : ''}`,
+  );
+  if (names.length <= FEW) return listed;
+  return html`${listed.slice(0, FEW)}
+    <details><summary>and ${names.length - FEW} more</summary>${listed.slice(FEW)}</details>`;
 }
 
 /** A list. A long one shows only its sum until it is opened. @param {{ length: number, sum: string, children: Children }} props */
@@ -228,7 +234,7 @@ export function Folded({ length, sum, children }) {
 /** Names and values. @param {{ items: readonly (readonly [string, Children])[] }} props */
 export function Facts({ items }) {
   return html`<dl class="facts">
-    ${items.map(([title, value]) => html`<div key=${title}><dt>${title}</dt><dd>${value}</dd></div>`)}
+    ${items.map(([title, value]) => html`<div key=${title}><dt>${title}</dt><dd>${isolated(value)}</dd></div>`)}
   </dl>`;
 }
 
@@ -243,8 +249,8 @@ export function Head({ title, name = title, about, up, children }) {
     document.title = `${title} · Rollcall`;
   }, [title]);
   return html`<div class="head"><div>
-      ${up && html`<p class="crumbs"><a href=${up[0]}>${up[1]}</a></p>`}
-      <h1 tabindex="-1">${name}</h1>
+      ${up && html`<p class="crumbs"><a href=${up[0]}><bdi>${up[1]}</bdi></a></p>`}
+      <h1 tabindex="-1">${isolated(name)}</h1>
       ${about ? html`<div class="about">${about}</div>` : null}
     </div>${children ? html`<div class="buttons">${children}</div>` : null}</div>`;
 }
@@ -253,6 +259,20 @@ export function Head({ title, name = title, about, up, children }) {
 export function Section({ title, aside, children }) {
   const id = useId();
   return html`<section aria-labelledby=${id}><header><h2 id=${id}>${title}</h2>${aside}</header>${children}</section>`;
+}
+
+/**
+ * The answer to an action, until it is closed. The focus then returns to the action.
+ *
+ * @param {{ title: string, label: string, tone?: Tone | undefined, role?: string, onClose: () => void, children: Children }} props
+ */
+export function Panel({ title, label, tone = 'quiet', role, onClose, children }) {
+  const opener = useRef(/** @type {any} */ (document.activeElement));
+  useEffect(() => () => opener.current?.focus(), []);
+  return html`<section class="panel ${tone}" aria-label=${label} role=${role}>
+    <header><h2>${title}</h2><button type="button" onClick=${onClose}>Close</button></header>
+    ${children}
+  </section>`;
 }
 
 /** @type {{ say: (text: string, tone?: Tone) => void }} */
@@ -335,7 +355,7 @@ export function Asks({ run, children, title, confirm, kind = 'plain', question, 
           type &&
           html`<label>
           Type <code>${type}</code> to go on
-          <input value=${typed} autocomplete="off" spellcheck=${false}
+          <input type="text" value=${typed} autocomplete="off" spellcheck=${false}
               onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} />
         </label>`
         }
@@ -384,7 +404,7 @@ export function Filters({ find, fields = find ? [{ name: 'find', title: find }] 
     pending.current[name] = value;
     search();
   };
-  return html`<form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+  return html`<div class="filters" role="search">
     ${fields.map(
       ({ name, title, type = 'search' }) => html`<label key=${name} class="search">
       ${title}
@@ -401,5 +421,5 @@ export function Filters({ find, fields = find ? [{ name: 'find', title: find }] 
         </select>
       </label>`,
     )}
-  </form>`;
+  </div>`;
 }

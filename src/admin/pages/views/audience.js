@@ -304,7 +304,7 @@ function Members({ audience }) {
               html`<ul class="people">
           ${rows.map(
             ({ userId, traits }) => html`<li key=${userId}>
-            <a href=${memberAddress(audience.key, userId)}>${userId}</a>
+            <a href=${memberAddress(audience.key, userId)}><bdi>${userId}</bdi></a>
             ${traits === undefined ? null : html` <code>${JSON.stringify(traits)}</code>`}
           </li>`,
           )}

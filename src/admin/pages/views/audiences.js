@@ -65,9 +65,9 @@ const COLUMNS = [
     wide: true,
     by: ({ key }) => key,
     cell: ({ key, kind, todo, owner }) =>
-      html`<a href=${audienceAddress(key)}>${key}</a>
+      html`<a href=${audienceAddress(key)}><bdi>${key}</bdi></a>
         ${kind === 'trait' ? html` <span class="soft">trait</span>` : null}
-        ${owner ? html` <span class="soft">${owner}</span>` : null}
+        ${owner ? html` <bdi class="soft">${owner}</bdi>` : null}
         ${todo && 'reason' in todo ? html`<small>${firstLine(todo.reason)}</small>` : null}`,
   },
   {

@@ -123,9 +123,12 @@ const COLUMNS = [
     wide: true,
     cell: ({ id, type, userId, messageId }) =>
       html`<a href=${addressOf('/messages/{messageId}', { messageId, delivery: id })}>${type}</a>
-        ${userId ? html`<small>${userId}</small>` : null}`,
+        ${userId ? html`<small><bdi>${userId}</bdi></small>` : null}`,
   },
-  { title: 'Destination', cell: ({ destination, source }) => html`${destination}<small>from ${source}</small>` },
+  {
+    title: 'Destination',
+    cell: ({ destination, source }) => html`<bdi>${destination}</bdi><small>from ${source}</small>`,
+  },
   {
     title: 'Reason',
     cell: ({ reason, status }) =>

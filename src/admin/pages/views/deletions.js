@@ -105,8 +105,8 @@ const COLUMNS = [
 function Standing({ status, notices }) {
   const open = notices.filter((each) => !isConfirmed(each)).length;
   if (status !== 'FINISHED' || open === 0) return html`<${State} of=${status} />`;
-  return html`<${State} of="PARTIAL_SUCCESS"
-      label=${`finished here; ${number(open)} of ${count(notices.length, 'destination')} not`} />`;
+  return html`<${State} of="PARTIAL_SUCCESS" label="finished here" />
+    <small class="sub">not at ${number(open)} of ${count(notices.length, 'destination')}</small>`;
 }
 
 /** @param {{ notices: number, confirmed: number }} notice */
@@ -114,6 +114,7 @@ const isConfirmed = ({ notices, confirmed }) => confirmed >= notices;
 
 /** @param {{ destination: string, notices: number, confirmed: number, confirmedAt: string | null }} props */
 function Confirmation({ destination, notices, confirmed, confirmedAt }) {
-  if (isConfirmed({ confirmed, notices })) return html`${destination}, <${Time} at=${confirmedAt} ago=${false} />`;
-  return html`<span class="warn-text">${destination}: ${number(confirmed)} of ${number(notices)}</span>`;
+  if (isConfirmed({ confirmed, notices }))
+    return html`<bdi>${destination}</bdi>, <${Time} at=${confirmedAt} ago=${false} />`;
+  return html`<span class="warn-text"><bdi>${destination}</bdi>: ${number(confirmed)} of ${number(notices)}</span>`;
 }

@@ -9,7 +9,7 @@ import { addressOf, refine, useAddress } from '../router.js';
 import { Pages, useAll } from '../search.js';
 import { Standings } from '../standings.js';
 import { Answers } from '../trends.js';
-import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from '../ui.js';
+import { Action, Asks, Facts, Figures, Head, Loaded, Names, Panel, Section, State, Time } from '../ui.js';
 import { attemptsOf, ENOUGH, endpointAddress, shareOf } from './endpoints.js';
 
 /** @import { Answer, Row } from '../api.js' */
@@ -115,8 +115,7 @@ function Heading({ id, endpoint, may }) {
 
 /** @param {{ results: Tested, onClose: () => void }} props */
 function Results({ results, onClose }) {
-  return html`<section class="panel" aria-label="Test event" role="status">
-    <header><h2>Test event</h2><button type="button" onClick=${onClose}>Close</button></header>
+  return html`<${Panel} label="Test event" title="Test event" role="status" onClose=${onClose}>
     ${results.map(
       ({ endpoint, url, outcome, status, error, ms, response, advice, signatures }) => html`<div key=${endpoint}>
         <p>
@@ -127,7 +126,7 @@ function Results({ results, onClose }) {
         ${response && html`<pre>${response}</pre>`}
       </div>`,
     )}
-  </section>`;
+  <//>`;
 }
 
 /** The answers of an endpoint in the last day. @param {{ id: string }} props */

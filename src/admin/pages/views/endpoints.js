@@ -92,7 +92,7 @@ const COLUMNS = [
     title: 'Destination',
     wide: true,
     by: ({ destination }) => destination,
-    cell: (each) => html`<a href=${endpointAddress(each)}>${each.destination}</a><small>${each.url}</small>`,
+    cell: (each) => html`<a href=${endpointAddress(each)}><bdi>${each.destination}</bdi></a><small>${each.url}</small>`,
   },
   {
     title: 'State',

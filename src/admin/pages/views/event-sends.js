@@ -48,7 +48,7 @@ function Form() {
     return `${count(total, 'event')} will be sent.`;
   };
   const names = (data?.data ?? []).map(({ destination }) => destination);
-  return html`<form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+  return html`<div class="filters">
       <label>
         Destination
         <select name="destination" onChange=${changed}>
@@ -69,11 +69,10 @@ function Form() {
           )}
         </select>
       </label>
-      <label>Event<input name="event" autocomplete="off" onInput=${changed} /></label>
-      <label>Source<input name="source" autocomplete="off" onInput=${changed} /></label>
-    </form>
+      <label>Event<input type="text" name="event" autocomplete="off" onInput=${changed} /></label>
+      <label>Source<input type="text" name="source" autocomplete="off" onInput=${changed} /></label>
+    </div>
     <div class="toolbar">
-      <span role="status">${events === null ? '' : `${count(events, 'event')} to send.`}</span>
       <${Action} run=${ask} disabled=${!isComplete}>Count<//>
       <${Asks} kind="main" run=${send} disabled=${!events} title="Send past events?" confirm="Send"
           question=${html`<p>
@@ -81,6 +80,7 @@ function Form() {
           </p>`}>
         Send
       <//>
+      <span role="status">${events === null ? '' : `${count(events, 'event')} to send.`}</span>
     </div>`;
 }
 
@@ -94,9 +94,9 @@ const columnsFor = (operates) => [
     title: 'What',
     wide: true,
     cell: ({ destination, since, until, type, event, source }) =>
-      html`to ${destination}
+      html`to <bdi>${destination}</bdi>
         <small>
-          received from ${since} to ${until}
+          received from <${Time} at=${since} ago=${false} /> to <${Time} at=${until} ago=${false} />
           ${[source, event ?? type].filter(Boolean).map((each) => `, ${each}`)}
         </small>`,
   },

@@ -53,7 +53,7 @@ function merged(some, others) {
 
 /** @param {{ message: { type: string, event?: string | null, source: string, userId: string | null } }} props */
 function About({ message: { type, event, source, userId } }) {
-  const user = userId && html`<a href=${addressOf('/messages', { userId })}>${userId}</a>`;
+  const user = userId && html`<a href=${addressOf('/messages', { userId })}><bdi>${userId}</bdi></a>`;
   const items = [
     ['Kind', type],
     ...(event ? [['Event', event]] : []),
@@ -83,7 +83,10 @@ function Deliveries({ rows, may, onDone }) {
       title: 'Again',
       cell: (row) =>
         may.includes('operate') && row.kept && row.state !== 'waiting'
-          ? html`<${Action} run=${resend(row)}>Send again<span class="unseen"> to ${row.destination}</span><//>`
+          ? html`<${Action} run=${resend(row)}>
+            Send again
+            <span class="unseen"> to <bdi>${row.destination}</bdi></span>
+          <//>`
           : '–',
     },
   ];

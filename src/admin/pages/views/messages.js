@@ -53,9 +53,9 @@ const COLUMNS = [
     title: 'Message',
     wide: true,
     cell: ({ id, messageId, type, event, traits, userId }) =>
-      html`<a href=${addressOf('/messages/{messageId}', { messageId, delivery: id })}>${event ?? type}</a>${
+      html`<a href=${addressOf('/messages/{messageId}', { messageId, delivery: id })}><bdi>${event ?? type}</bdi></a>${
         traits && html` <code>${JSON.stringify(traits).slice(0, 100)}</code>`
-      }${userId && html`<small>${userId}</small>`}`,
+      }${userId && html`<small><bdi>${userId}</bdi></small>`}`,
   },
   { title: 'Source', cell: ({ source }) => source },
   { title: 'Destination', cell: ({ destination }) => destination },

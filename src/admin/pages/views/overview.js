@@ -134,7 +134,7 @@ function Need({ need, alert, may }) {
   };
   return html`<li class=${tone}>
     <p>
-      <a href=${hrefOf(need)}><strong>${name}</strong></a>
+      <a href=${hrefOf(need)}><strong><bdi>${name}</bdi></strong></a>
       ${said.startsWith(name) ? said.slice(name.length) : `: ${said}`}
       ${
         (since || alert) &&

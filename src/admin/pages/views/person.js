@@ -20,11 +20,16 @@ export default function Person({ user }) {
   };
   return html`<${Head} title=${user ?? 'People'} ...${user ? { up: ['/people', 'People'] } : {}}
         about=${user ? null : 'One person in all audiences and traits, and what each destination knows.'}>
-      ${user && html`<a class="button" href=${addressOf('/messages', { userId: user })}>Messages of ${user}</a>`}
+      ${
+        user &&
+        html`<a class="button" href=${addressOf('/messages', { userId: user })}>
+        Messages of <bdi>${user}</bdi>
+      </a>`
+      }
     <//>
     <form class="filters" role="search" onSubmit=${search}>
       <label>User id<input type="search" name="user" required /></label>
-      <button>Look up</button>
+      <button type="submit">Look up</button>
     </form>
     ${
       user
@@ -70,7 +75,7 @@ function Known({ user }) {
         ${
           others.length > 0 &&
           html`<p class="soft">
-            Not in, as far as is known: ${others.map(({ key }) => html`<a key=${key} href=${audienceAddress(key)}>${key}</a> `)}
+            Not in, as far as is known: ${others.map(({ key }) => html`<a key=${key} href=${audienceAddress(key)}><bdi>${key}</bdi></a> `)}
           </p>`
         }`;
     }}<//>`;
@@ -78,8 +83,8 @@ function Known({ user }) {
 
 /** @param {{ user: string, membership: Person['memberships'][number] }} props */
 function Membership({ user, membership: { key, name, member, value, change } }) {
-  return html`<article class="story">
-    <h3><a href=${memberAddress(key, user)}>${name ?? key}</a>
+  return html`<article>
+    <h3><a href=${memberAddress(key, user)}><bdi>${name ?? key}</bdi></a>
       <span class=${`state ${member ? 'good' : 'quiet'}`}>${member ? 'member' : 'not a member'}</span>
       ${value === null ? null : html`<code>${JSON.stringify(value)}</code>`}</h3>
     <ol class="story"><${Change} name=${key} user=${user} change=${{ ...change, value: null }} /></ol>

@@ -73,7 +73,12 @@ export default function Run({ name, run: id, may }) {
           { title: 'Sent', value: number(run.sent), note: run.ms === null ? '' : `in ${duration(run.ms)}` },
         ]} />`
       }
-      ${reasonsOf(run) && html`<p class="soft">Sent for the reason: ${reasonsOf(run)}</p>`}
+      ${
+        reasonsOf(run) &&
+        html`<p class="soft">
+        ${isHeld ? 'Would be sent' : 'Sent'} for the reason: ${reasonsOf(run)}
+      </p>`
+      }
       <${Delivered} run=${run} />
       ${run.before !== null && html`<${Changes} run=${run} />`}
       <${Section} title="More">
@@ -152,7 +157,8 @@ function Changes({ run }) {
       {
         title: 'User',
         wide: true,
-        cell: (/** @type {Changed} */ { userId }) => html`<a href=${memberAddress(run.key, userId)}>${userId}</a>`,
+        cell: (/** @type {Changed} */ { userId }) =>
+          html`<a href=${memberAddress(run.key, userId)}><bdi>${userId}</bdi></a>`,
       },
       {
         title: 'Change',

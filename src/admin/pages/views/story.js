@@ -22,9 +22,9 @@ export default function Story({ name, user }) {
   const { at } = query;
   const live = useData(addressOf('/audiences/{key}/why', { key: name, user, at }), ['runs', 'messages']);
   return html`<${Head} title=${`${user} in ${name}`} up=${[audienceAddress(name), name]}
-        name=${html`${user} <span class="soft">in ${name}</span>`}
+        name=${html`<bdi>${user}</bdi> <span class="soft">in <bdi>${name}</bdi></span>`}
         about=${live.data && html`<${Standing} story=${live.data} />`}>
-      <a class="button" href=${addressOf('/messages', { userId: user })}>Messages of ${user}</a>
+      <a class="button" href=${addressOf('/messages', { userId: user })}>Messages of <bdi>${user}</bdi></a>
     <//>
     <${Loaded} live=${live} rows=${6}>${(/** @type {Story} */ story) => html`<${AsOf} at=${at} />
       <${Section} title="What happened">${
@@ -50,14 +50,14 @@ export default function Story({ name, user }) {
 
 /** Chooses a time in the past. @param {{ at: string | undefined }} props */
 export function AsOf({ at }) {
-  return html`<form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+  return html`<div class="filters">
     <label>
       As it was at
       <input type="datetime-local" value=${at ? localTime(at) : ''}
           onChange=${(/** @type {any} */ event) => refine({ at: event.target.value ? new Date(event.target.value).toISOString() : undefined })} />
     </label>
     ${at ? html`<button type="button" onClick=${() => refine({})}>Now</button>` : null}
-  </form>`;
+  </div>`;
 }
 
 /** @param {{ story: Story & { since?: any } }} props */
@@ -102,7 +102,7 @@ export function Change({ name, user, change: { change, reason, at, run, action, 
 function Cause({ cause, event, at }) {
   if (event)
     return html` · by <a href=${addressOf('/messages/{messageId}', { messageId: event.messageId })}>
-        ${event.event ?? event.type}
+        <bdi>${event.event ?? event.type}</bdi>
       </a>`;
   if (cause?.audience) return html` · by the sync of ${cause.audience}`;
   if (cause?.deletion) return ' · by a deletion';
@@ -113,12 +113,13 @@ function Cause({ cause, event, at }) {
 /** @param {{ told: Change['told'][number], user: string }} props */
 function Told({ told: { destination, reached, attempt, deadLetter }, user }) {
   const [state, label] = reached
-    ? ['delivered', `${destination} was told`]
+    ? ['delivered', ' was told']
     : deadLetter
-      ? ['dead', `${destination}: dead letter, ${deadLetter.reason.replaceAll('_', ' ')}`]
-      : [attempt?.outcome ?? 'skipped', `${destination} was not told yet`];
+      ? ['dead', `: dead letter, ${deadLetter.reason.replaceAll('_', ' ')}`]
+      : [attempt?.outcome ?? 'skipped', ' was not told yet'];
   return html`<li>
-    <${State} of=${state} label=${attempt || deadLetter ? label : `${destination}: no request is logged`} />
+    <${State} of=${state}
+        label=${html`<span><bdi>${destination}</bdi>${attempt || deadLetter ? label : ': no request is logged'}</span>`} />
     <span class="soft"> ${
       attempt
         ? html`<a href=${addressOf('/messages/{messageId}', { messageId: attempt.messageId })}>

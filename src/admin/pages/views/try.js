@@ -110,7 +110,7 @@ function Workbench({ draft, names, may, onChange }) {
   };
   /** @param {Record<string, any>} next */
   const set = (next) => onChange({ ...draft, item: next });
-  return html`<form class="draft" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+  return html`<div class="draft">
       <fieldset class="ranges">
         <legend class="unseen">Write it as</legend>
         ${Object.entries(MODES).map(
@@ -140,7 +140,7 @@ function Workbench({ draft, names, may, onChange }) {
         Your token may not query: only the admin token tries SQL. The YAML below is complete without it.
       </p>`
       }
-    </form>
+    </div>
     <div aria-live="polite" aria-busy=${busy} class=${busy && answer ? 'stale' : ''}>
       ${error && html`<${Problem} error=${error} retry=${again} />`}
       ${answer && html`<${Faults} answer=${answer} area=${mode === 'yaml' ? area : null} />`}

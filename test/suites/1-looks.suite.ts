@@ -1,0 +1,4 @@
+import { runTogether } from '../helpers/together.ts';
+import { SUITES } from './suites.ts';
+
+await runTogether(SUITES['1-looks']);
