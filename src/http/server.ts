@@ -42,6 +42,8 @@ export function createHttpServer(
   const server = fastify({
     serverFactory: (serve) => edge.createServer(serve),
     bodyLimit: BODY_BYTES,
+    // Ids have up to 1,000 bytes, each of which may be encoded in three.
+    routerOptions: { maxParamLength: 3_000 },
     clientErrorHandler: answerClientError,
     // Answers URLs that can't be decoded, such as `/%zz`.
     frameworkErrors: answerError,
