@@ -14,6 +14,8 @@ import { axeFindings, settled, type Visit, visit } from './browser.ts';
 import { type Estate, people, startEstate } from './estate.ts';
 import { questions } from './questions.ts';
 
+const HOME = join(import.meta.dirname, '../../src/admin/pages');
+
 /** Pages in the navigation. */
 const PLACES = PAGES.filter(({ title }) => title !== undefined).map(({ path }) => path);
 
@@ -26,6 +28,17 @@ t.test('sends a browser at most 75 kB, and the package 70', async (t) => {
     /\.(js|css)$/.test(name) ? gzipSync(minified(name, String(plain)), { level: 9 }) : gzip,
   );
   t.ok(sum([index.gzip, ...small]) < 70_000, `${sum([index.gzip, ...small])} bytes in the package`);
+});
+
+t.test('serves scripts as they are written, but for comments and line ends', async (t) => {
+  const bare = (name: string, text: string) =>
+    minified(name, text)
+      .replaceAll(/\s/g, '')
+      .replaceAll(/from["'][^"']*["']/g, '');
+  const { files } = readPageFiles();
+  for (const name of globSync('{,views/}*.js', { cwd: HOME })) {
+    t.equal(bare(name, String(files.get(name)?.plain)), bare(name, readFileSync(join(HOME, name), 'utf8')), name);
+  }
 });
 
 t.test('tells newcomers what a configuration takes', async (t) => {
@@ -54,10 +67,10 @@ t.test('imports only existing files, and makes no markup of text', async (t) => 
     const folder = `/pages/${hash}/`;
     t.ok(path.startsWith(folder) && files.has(path.slice(folder.length)), path);
   }
-  const own = globSync('src/admin/pages/{,views/}*.js', { cwd: join(import.meta.dirname, '../..') });
+  const own = globSync('{,views/}*.js', { cwd: HOME });
   t.ok(own.length > 15);
   for (const file of own) {
-    const text = readFileSync(join(import.meta.dirname, '../..', file), 'utf8');
+    const text = readFileSync(join(HOME, file), 'utf8');
     t.notMatch(text, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function/, file);
   }
 });

@@ -1,6 +1,7 @@
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { distance, FEW, moment, zoned } from './format.js';
 import { html } from './html.js';
+import { refreshAll } from './live.js';
 import { refine, useAddress } from './router.js';
 
 /** @typedef {import('preact').ComponentChildren} Children */
@@ -293,7 +294,7 @@ export function Voice() {
 }
 
 /**
- * A button that runs an action. It is disabled until the action ends, and reports the outcome.
+ * A button that runs an action. It is disabled until the action ends, reports the outcome, and has everything looked up again.
  *
  * @param {{ run: () => Promise<string | void>, children: Children, kind?: 'main' | 'danger' | 'plain' | 'bare', disabled?: boolean }} props
  */
@@ -308,6 +309,7 @@ export function Action({ run, children, kind = 'plain', disabled = false }) {
     } catch (error) {
       voice.say(/** @type {Error} */ (error).message, 'bad');
     }
+    refreshAll();
     setBusy(false);
   };
   // With `disabled` the button would lose the focus.

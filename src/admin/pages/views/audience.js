@@ -3,7 +3,7 @@ import { get, post } from '../api.js';
 import { Bars } from '../chart.js';
 import { count, duration, notesOf, number } from '../format.js';
 import { html } from '../html.js';
-import { refreshAll, useData } from '../live.js';
+import { useData } from '../live.js';
 import { Plan } from '../plan.js';
 import { addressOf, navigate } from '../router.js';
 import { Pages, useRows } from '../search.js';
@@ -88,7 +88,6 @@ function Heading({ name, audience, may }) {
 /** @param {string} key @param {string} verb @param {string} said */
 const orderOf = (key, verb, said) => async () => {
   await post(`${audienceAddress(key)}/${verb}`);
-  refreshAll();
   return said;
 };
 

@@ -3,7 +3,7 @@ import { post } from '../api.js';
 import { count, number } from '../format.js';
 import { html } from '../html.js';
 import { KINDS, REASONS } from '../lists.js';
-import { refreshAll, useData } from '../live.js';
+import { useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Pages } from '../search.js';
 import { Asks, Empty, Filters, Head, State, Table, Time } from '../ui.js';
@@ -53,7 +53,6 @@ function List({ rows, filter, may }) {
       'left',
     ]);
     setChosen(new Set());
-    refreshAll();
     return [
       `${count(replayed, 'message')} queued again`,
       ...(superseded > 0 ? [`${number(superseded)} already replaced by newer changes`] : []),
@@ -63,7 +62,6 @@ function List({ rows, filter, may }) {
   const drop = async () => {
     const { dropped } = await inParts('/dead-letters/drop', scope, ['dropped']);
     setChosen(new Set());
-    refreshAll();
     return `${count(dropped, 'dead letter')} dropped.`;
   };
   return html`${

@@ -4,7 +4,7 @@ import { Attempts, answerText } from '../attempts.js';
 import { count, duration, notesOf, number, percent } from '../format.js';
 import { html } from '../html.js';
 import { OUTCOMES } from '../lists.js';
-import { refreshAll, useData } from '../live.js';
+import { useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Pages, useAll } from '../search.js';
 import { Standings } from '../standings.js';
@@ -75,16 +75,13 @@ function Heading({ id, endpoint, may }) {
   const test = async () => {
     const { data } = await post(addressOf('/destinations/{destination}/test', { destination }));
     setResults(data);
-    refreshAll();
   };
   const resume = async () => {
     await post(`${path}/resume`);
-    refreshAll();
     return `${destination} is posted to again within seconds.`;
   };
   const pause = async () => {
     await post(`${path}/pause`);
-    refreshAll();
     return `Nothing more is posted to this endpoint of ${destination}.`;
   };
   return html`<${Head} title=${destination} up=${['/endpoints', 'Endpoints']}

@@ -3,7 +3,6 @@ import { get, post } from '../api.js';
 import { count, number, percent } from '../format.js';
 import { html } from '../html.js';
 import { KINDS } from '../lists.js';
-import { refreshAll } from '../live.js';
 import { addressOf } from '../router.js';
 import { Pages, useAll } from '../search.js';
 import { Action, Asks, Empty, Head, Section, State, Table, Time } from '../ui.js';
@@ -44,7 +43,6 @@ function Form() {
   const send = async () => {
     const { total } = await post('/event-log/sends', given(order));
     setEvents(null);
-    refreshAll();
     return `${count(total, 'event')} will be sent.`;
   };
   const names = (data?.data ?? []).map(({ destination }) => destination);
@@ -124,7 +122,6 @@ function Cancel({ id, state }) {
   if (state !== 'sending') return null;
   const cancel = async () => {
     await post(addressOf('/event-log/sends/{send}/cancel', { send: id }));
-    refreshAll();
     return 'Cancelled. What is queued is still delivered.';
   };
   return html`<${Asks} kind="danger" run=${cancel} title="Cancel the send?" confirm="Cancel it"

@@ -1,7 +1,7 @@
 import { post } from '../api.js';
 import { Attempts } from '../attempts.js';
 import { html } from '../html.js';
-import { refreshAll, useData } from '../live.js';
+import { useData } from '../live.js';
 import { addressOf, useAddress } from '../router.js';
 import { Rest, useRows } from '../search.js';
 import { Action, Empty, Facts, Head, Section, State, Table, Time } from '../ui.js';
@@ -70,7 +70,6 @@ function Deliveries({ rows, may, onDone }) {
     ({ id, destination }) =>
     async () => {
       const { resent } = await post('/messages/resend', { ids: [id] });
-      refreshAll();
       onDone();
       return resent === 1 ? `Queued again for ${destination}.` : `${destination} has a newer change already.`;
     };

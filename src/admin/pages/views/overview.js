@@ -2,7 +2,7 @@ import { post } from '../api.js';
 import { number } from '../format.js';
 import { html } from '../html.js';
 import { CONCERNS } from '../lists.js';
-import { refreshAll, useData } from '../live.js';
+import { useData } from '../live.js';
 import { addressOf } from '../router.js';
 import { useRows } from '../search.js';
 import { Trends } from '../trends.js';
@@ -129,7 +129,6 @@ function Need({ need, alert, may }) {
   const said = firstLine(message);
   const resume = async () => {
     await post(addressOf('/endpoints/{endpoint}/resume', { endpoint: subject }));
-    refreshAll();
     return `${destination} is posted to again within seconds.`;
   };
   return html`<li class=${tone}>

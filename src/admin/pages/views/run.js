@@ -1,7 +1,7 @@
 import { post } from '../api.js';
 import { count, duration, number } from '../format.js';
 import { html } from '../html.js';
-import { fetchRows, refreshAll, useData } from '../live.js';
+import { fetchRows, useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
 import { Pages } from '../search.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Section, State, Table, Time, Waiting } from '../ui.js';
@@ -196,7 +196,6 @@ export function Decision({ run: id, may, reason }) {
   /** @param {string} verb @param {string} said */
   const decide = (verb, said) => async () => {
     await post(addressOf('/runs/{run}/{verb}', { run: id, verb }));
-    refreshAll();
     return said;
   };
   return html`<div class="panel warn decision">
