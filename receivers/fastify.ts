@@ -4,7 +4,7 @@ import fp from 'fastify-plugin';
 import type { Kind } from './bodies.ts';
 import { systemClock } from './clock.ts';
 import { type Core, createCore } from './core/core.ts';
-import { createDeadlines } from './core/deadlines.ts';
+import { createDeadlines, DEADLINE } from './core/deadlines.ts';
 import { checkOptionNames } from './core/option-names.ts';
 import { type Reply, refusal, tooLarge, unreadable } from './core/reply.ts';
 import type { VerifiedFields } from './core/request.ts';
@@ -115,7 +115,7 @@ function arrivalOf(request: FastifyRequest, clock: Pick<ReceiverClock, 'now'>): 
 function keepRawBody(
   scope: FastifyInstance,
   bodyLimit: number,
-  { deadline = 4500, clock = systemClock }: DeadlineOptions,
+  { deadline = DEADLINE, clock = systemClock }: DeadlineOptions,
 ) {
   if (scope.hasRequestDecorator(marker)) return;
   scope.decorateRequest(marker, null);

@@ -1,5 +1,5 @@
 import { systemClock } from './clock.ts';
-import { createDeadlines } from './core/deadlines.ts';
+import { createDeadlines, DEADLINE } from './core/deadlines.ts';
 import { checkOptionNames } from './core/option-names.ts';
 import type { Reply } from './core/reply.ts';
 import type { Log, VerifyOptions } from './options.ts';
@@ -52,7 +52,7 @@ export function createVerifyAndParse(
 ): (request: Request) => Promise<VerifiedRequest | RefusedRequest> {
   if (!isObject(options)) throw new TypeError('give the options: { secret }');
   checkOptionNames(options);
-  const { deadline = 4500, clock = systemClock } = options;
+  const { deadline = DEADLINE, clock = systemClock } = options;
   const log = logOf(options);
   const verifier = new Verifier(options, nodeSignatures);
   const reads = createDeadlines(clock);

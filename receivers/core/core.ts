@@ -9,7 +9,7 @@ import { deletedBy, type Inbox, memoryStore } from '../store.ts';
 import type { Signatures } from '../verify/signatures.ts';
 import { Verifier } from '../verify/verifier.ts';
 import { BatchRun, batchReply } from './batch.ts';
-import { createDeadlines } from './deadlines.ts';
+import { createDeadlines, DEADLINE } from './deadlines.ts';
 import { checkHandlers } from './handler-names.ts';
 import { InboxWorker } from './inbox.ts';
 import { Job, WaitingRequest } from './job.ts';
@@ -36,7 +36,7 @@ export type Core = ReturnType<typeof createCore>;
  */
 export function createCore(options: CoreOptions, signatures: Signatures, hasOwnTimers = false) {
   checkOptions(options);
-  const { on, name = '', test = false, deadline = 4500, drain = 10_000, clock = systemClock } = options;
+  const { on, name = '', test = false, deadline = DEADLINE, drain = 10_000, clock = systemClock } = options;
   const { store = memoryStore({ now: clock.now }), stuckAfter = 15 * 60_000, concurrency = 16 } = options;
   const reads = createDeadlines(clock, !hasOwnTimers);
   const waits = createDeadlines(clock, !hasOwnTimers);

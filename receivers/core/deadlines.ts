@@ -1,6 +1,9 @@
 import type { ReceiverClock } from '../options.ts';
 import { Linked, LinkedList } from './linked.ts';
 
+/** Milliseconds that a request may take, unless the options say otherwise. */
+export const DEADLINE = 4_500;
+
 /** An entry of deadlines. */
 export abstract class Timed extends Linked {
   /** Milliseconds since 1970. */

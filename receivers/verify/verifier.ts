@@ -1,5 +1,6 @@
 import { systemClock, within } from '../clock.ts';
 import { type Awaitable, after } from '../core/after.ts';
+import { DEADLINE } from '../core/deadlines.ts';
 import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedType } from '../core/reply.ts';
 import type { Log, ReceiverClock, RequestHead, SecretOption, VerifyOptions } from '../options.ts';
 import { checkNumber } from '../parse/numbers.ts';
@@ -231,7 +232,7 @@ export class Verifier {
     try {
       // Bound, so that the secret function may destructure its argument.
       const head = { url: request.url, header: (name: string) => request.header(name) };
-      const { deadline = 4500 } = this.#options;
+      const { deadline = DEADLINE } = this.#options;
       const found = await within(this.#clock, deadline, Promise.resolve(lookUp(head)), () => {
         throw new Error('the secret was not found in time');
       });
