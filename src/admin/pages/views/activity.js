@@ -27,7 +27,7 @@ const COLUMNS = [
   { title: 'When', cell: ({ at }) => html`<${Time} at=${at} />` },
   { title: 'Who', cell: ({ who }) => who },
   { title: 'What', cell: ({ action }) => html`<code>${action}</code>` },
-  { title: 'To what', wide: true, cell: ({ target }) => target ?? '' },
+  { title: 'To what', wide: true, cell: ({ target }) => target ?? '–' },
   {
     title: 'Outcome',
     cell: ({ outcome }) =>

@@ -119,7 +119,7 @@ const columnsFor = (operates) => [
 
 /** @param {{ id: string, state: string }} send */
 function Cancel({ id, state }) {
-  if (state !== 'sending') return null;
+  if (state !== 'sending') return '–';
   const cancel = async () => {
     await post(addressOf('/event-log/sends/{send}/cancel', { send: id }));
     return 'Cancelled. What is queued is still delivered.';
