@@ -2,8 +2,8 @@
  * How long answers of the management API take over a large store: `--deliveries` waiting (a million unless given), as many dead letters
  * as a tenth of them, `--attempts` in the log (ten million), and an audience of `--members` (a million), on SQLite with DuckDB and on
  * Postgres. `--estate` takes 50 destinations, 40 audiences, 600,000 attempts and 25,000 letters instead. Each route is asked `--times`
- * times (60), in turn; what counts is p95 in milliseconds, which is to stay under 100. `paint` is the first paint of a view in Chromium
- * that has no file of the pages yet, `shown` the time until its data is there, p95 of ten; `paint` is to stay under 300.
+ * times (60), in turn; what counts is p95 in milliseconds, which is to stay under 100. `paint` is the first paint of the slowest view in
+ * Chromium that has no file of the pages yet, `shown` the time until its data is there, p95 of ten; `paint` is to stay under 300.
  */
 import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
@@ -119,7 +119,7 @@ const FIRST_PAINT = `performance.getEntriesByName('first-contentful-paint')[0]?.
 async function paints(address: string): Promise<Figures> {
   if (withoutBrowser) return {};
   const browser = await launchBrowser();
-  const figures: Figures = {};
+  let figures = { paint: 0, shown: 0 };
   for (const { path, title } of PAGES) {
     if (title === undefined) continue;
     const [painted, shown]: [number[], number[]] = [[], []];
@@ -136,8 +136,8 @@ async function paints(address: string): Promise<Figures> {
       }
       await context.close();
     }
-    figures[`paint ${path}`] = p95(painted);
-    figures[`shown ${path}`] = p95(shown);
+    say(`${path} paints in ${Math.round(p95(painted))} ms and shows its data in ${Math.round(p95(shown))}`);
+    figures = { paint: Math.max(figures.paint, p95(painted)), shown: Math.max(figures.shown, p95(shown)) };
   }
   await browser.close();
   return figures;

@@ -41,7 +41,8 @@ t.test('each question has an answer on the pages, in three clicks at most', asyn
 t.test('the pages have what is to be pressed', async (t) => {
   const folder = join(import.meta.dirname, '../../src/admin/pages');
   const modules = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'));
-  const pages = modules.map((name) => readFileSync(join(folder, name), 'utf8')).join('\n');
+  const texts = modules.map((name) => readFileSync(join(folder, name), 'utf8')).join('\n');
+  const pages = texts.replaceAll(/(?<=>)\s+|\s+(?=<)/g, '');
   // Names on the pages begin with a capital: buttons, fields, sections. Audiences, runs and endpoints have names of their own.
   const words = rows
     .flatMap((row) => row.pages.split(/ → |, or |, then |: /))

@@ -14,10 +14,10 @@ export default function Events({ may }) {
   const verify = async () => setVerified(await post('/event-log/verify'));
   const hasFiles = (live.data?.files ?? 0) > 0 && may.includes('operate');
   return html`<${Head} title="Events"
-        about=${html`<span>
+        about=${html`<p>
           Events of people, kept so that audiences can be computed from
           them, and <a href="/events/sends">sent to a destination</a> later.
-        </span>`}>
+        </p>`}>
       ${hasFiles && html`<${Action} run=${verify}>Verify every file<//>`}
     <//>
     ${verified && html`<${Verified} ...${verified} />`}
