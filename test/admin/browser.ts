@@ -81,7 +81,7 @@ const validator = new HtmlValidate({
       'doctype-style': 'off',
       'void-style': 'off',
     },
-    ...{ 'no-trailing-whitespace': 'off', 'no-implicit-button-type': 'error' },
+    'no-trailing-whitespace': 'off',
     // On phones tables are drawn as cards, which takes their roles from them.
     'no-redundant-role': 'off',
     // Titles have names of people.

@@ -63,7 +63,7 @@ function useNow() {
 }
 
 /** A text whose direction is its own: names may be Arabic. @param {Children} shown */
-export const isolated = (shown) => (typeof shown === 'string' ? html`<bdi>${shown}</bdi>` : shown);
+const isolated = (shown) => (typeof shown === 'string' ? html`<bdi>${shown}</bdi>` : shown);
 
 /** A time, and with `ago` its distance. @param {{ at: string | number | null | undefined, ago?: boolean }} props */
 export function Time({ at, ago = true }) {
