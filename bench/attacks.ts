@@ -23,7 +23,7 @@ import { startProxy } from '../test/deploy/proxies.ts';
 import { needs } from '../test/helpers/installed.ts';
 import type { Counts, Target } from './attacks/attacker.ts';
 import { ATTACKS } from './attacks/table.ts';
-import { compare, DEPLOYED, type Figures, peakMemoryMb, startPart } from './harness.ts';
+import { compare, DEPLOYED, type Figures, insist, peakMemoryMb, startPart } from './harness.ts';
 
 const SETUPS = ['bare', 'nginx', 'caddy'] as const;
 /** The largest allowed value of each figure. */
@@ -173,11 +173,4 @@ const names = ['none', ...Object.keys(ATTACKS), 'all'];
 const contenders = setups.flatMap((setup) =>
   names.map((name) => [`${setup} ${name}`, () => run(setup, name)] as const),
 );
-const rows = await compare({ name: 'attacks', contenders: Object.fromEntries(contenders) });
-for (const [contender, figures] of rows) {
-  for (const [figure, limit] of Object.entries(LIMITS)) {
-    if ((figures[figure] ?? 0) <= limit) continue;
-    console.error(`${contender}: ${figure} is ${figures[figure]}, the limit is ${limit}`);
-    process.exitCode = 1;
-  }
-}
+insist(await compare({ name: 'attacks', contenders: Object.fromEntries(contenders) }), () => LIMITS);

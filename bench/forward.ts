@@ -147,8 +147,7 @@ function add(conditions: Conditions): void {
   }
 }
 
-for (const kb of sizes) add({ kb });
-add({ kb: usualSize, isSecure: true });
+for (const isSecure of [false, true]) for (const kb of sizes) add({ kb, isSecure });
 
 contenders[`rollcall ${usual} at 20 %`] = () => run('rollcall', none, { kb: usualSize, rate: 0.2 * capacity });
 contenders[`service ${usual}`] = () => run('service', none, { kb: usualSize });

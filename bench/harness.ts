@@ -131,6 +131,17 @@ export async function compare({ name, contenders, ratios = {} }: Comparison): Pr
   return rows;
 }
 
+/** Reports figures beyond their limits. With any, the benchmark ends with 1. */
+export function insist(rows: ReadonlyMap<string, Figures>, limitsOf: (contender: string) => Figures | undefined): void {
+  for (const [contender, figures] of rows) {
+    for (const [figure, limit] of Object.entries(limitsOf(contender) ?? {})) {
+      if ((figures[figure] ?? 0) <= limit) continue;
+      console.error(`${contender}: ${figure} is ${figures[figure]}, the limit is ${limit}`);
+      process.exitCode = 1;
+    }
+  }
+}
+
 /** The machine in one line, for `bench/RESULTS.md`. */
 export function machine(): string {
   const gigabytes = Math.round(totalmem() / 2 ** 30);

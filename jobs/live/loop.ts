@@ -18,7 +18,7 @@ import { CLEARED, Upkeep, type UpkeepParts } from './upkeep.ts';
  *
  * - run: as long as this process leads. A round handles new events, persons who are due by time alone, days that the log
  *   has dropped, and members of SQL audiences that definitions refer to (`takeNamed`). It waits 50 ms after a step, 100 ms
- *   after none.
+ *   after none, and up to 500 ms once nothing has happened for some seconds.
  * - run with background work: the same, and after each round a part of a sweep or of building a successor state. Once that
  *   work is done, the run ends and the loop of `BackgroundWork.next` continues.
  * - catchUp and takeOver: a successor reads as far as the serving loop, then replaces it in one step.
@@ -47,8 +47,10 @@ export interface LiveStepReport {
   readonly lag: number;
 }
 
-/** Milliseconds between two reads of the log. */
+/** Milliseconds between two reads of the log. Each read without news lengthens the next wait by a tenth. */
 const LOOK_EVERY = 100;
+const LONGEST_LOOK = 500;
+const SLOWER = 1.1;
 /** Milliseconds between two steps: events that arrive in between share the next one's cost. */
 const STEP_EVERY = 50;
 /** After this many events at once, more are probably waiting. */
@@ -122,6 +124,7 @@ export class Loop {
   async run(background: BackgroundWork | null, isOnce = false): Promise<void> {
     const { clock, signal } = this.parts;
     await this.load();
+    let pause = LOOK_EVERY;
     for (;;) {
       signal.throwIfAborted();
       const startedAt = clock.monotonic();
@@ -131,8 +134,9 @@ export class Loop {
       const hasNamed = await this.takeNamed();
       const work = (await background?.round(this)) ?? 'waits';
       if (work === 'done') return;
+      pause = stepped || hasNamed || background ? LOOK_EVERY : Math.min(pause * SLOWER, LONGEST_LOOK);
       if (isMore || hasNamed || work === 'goes on') continue;
-      const left = (stepped ? STEP_EVERY : LOOK_EVERY) - (clock.monotonic() - startedAt);
+      const left = (stepped ? STEP_EVERY : pause) - (clock.monotonic() - startedAt);
       const wait = Math.min(left, next - clock.now());
       if (wait > 0) await clock.sleep(wait, signal);
     }
@@ -164,7 +168,7 @@ export class Loop {
   takeNamed(): Promise<boolean> {
     return this.orAgain(false, async () => {
       const { store, clock, log, signal } = this.parts;
-      if (clock.monotonic() - this.namedAt < ASK_AGAIN) return false;
+      if (this.named.isEmpty || clock.monotonic() - this.namedAt < ASK_AGAIN) return false;
       const { settled } = await store.deletions(null);
       const news = await this.named.next().catch((error) => {
         signal.throwIfAborted();

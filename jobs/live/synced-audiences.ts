@@ -57,6 +57,11 @@ export class Named {
     this.keys = [...keys];
   }
 
+  /** True if no definition refers to one. */
+  get isEmpty(): boolean {
+    return this.keys.length === 0;
+  }
+
   /** True once all of them have been imported. */
   get isKnown(): boolean {
     return this.keys.every((key) => (this.versions?.get(key) ?? BEGUN) !== BEGUN);
@@ -70,7 +75,7 @@ export class Named {
   /** The next memberships to import, if any. */
   async next(): Promise<NamedNews | null> {
     const { store, clock } = this.parts;
-    if (this.keys.length === 0) return null;
+    if (this.isEmpty) return null;
     this.versions ??= new Map((await store.live.namedAudiences(this.state)).map(({ key, version }) => [key, version]));
     if (!this.running) {
       if (clock.monotonic() - this.lookedAt < LOOK_EVERY) return null;

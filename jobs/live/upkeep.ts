@@ -73,16 +73,15 @@ export class Upkeep {
     const { silent, computations } = this.place;
     const audiences = await this.audiences();
     await this.findRetired(audiences);
-    for (const { key } of audiences.filter(({ hold }) => hold !== null && hold !== REJECTED)) {
+    const onHold = audiences.filter(({ key, hold }) => hold !== null && hold !== REJECTED && !silent.has(key));
+    for (const { key } of onHold) {
       if (signal.aborted) return;
-      if (silent.has(key)) continue;
       const isPaused = computations.get(key)?.computation.paused;
       const waiting = await store.runs({ key, states: ['held'], limit: 1 });
       if (!isPaused && waiting.length === 0) await settle(key);
     }
-    const held = new Set(
-      (await this.audiences()).flatMap(({ key, hold }) => (hold === null && !silent.has(key) ? [] : key)),
-    );
+    const now = onHold.length === 0 ? audiences : await this.audiences();
+    const held = new Set(now.flatMap(({ key, hold }) => (hold === null && !silent.has(key) ? [] : key)));
     for (const key of this.onHold) if (!held.has(key)) this.flush.add(key);
     this.onHold = held;
   }

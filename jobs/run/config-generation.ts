@@ -28,9 +28,17 @@ export function createGenerations({ store, config, log }: GenerationOptions): Ge
   /** Hash of the configuration that was registered last. */
   let taken: string | null = null;
   const told = new Set<string>();
+  // Each run asks twice, and the hashes cover each audience with each destination.
+  let known: { readonly config: SyncConfig; readonly hashes: Hashes } | null = null;
+
+  function current(): Hashes {
+    const now = config();
+    if (known?.config !== now) known = { config: now, hashes: hashesOf(now) };
+    return known.hashes;
+  }
 
   async function take(): Promise<void> {
-    const hash = configurationHash(config());
+    const { hash } = current();
     await store.takeGeneration(hash);
     taken = hash;
     told.clear();
@@ -39,11 +47,10 @@ export function createGenerations({ store, config, log }: GenerationOptions): Ge
   return {
     take,
     async check(key, fence) {
-      const current = config();
-      const configuration = configurationHash(current);
+      const { hash, definitions } = current();
       // A one-off command registers its configuration only when it runs something.
-      if (taken !== configuration) await take();
-      const candidate = { key, configuration, definition: fingerprint(key, current) };
+      if (taken !== hash) await take();
+      const candidate = { key, configuration: hash, definition: definitions.get(key) ?? 'gone' };
       const { admitted, generation, lastGeneration } = await store.admit(candidate, fence);
       if (admitted) return;
       const message = `${key}: a newer configuration ran it last (generation ${lastGeneration}, this process has ${generation}), with another definition. This process leaves it alone until it is restarted or reloaded.`;
@@ -54,10 +61,16 @@ export function createGenerations({ store, config, log }: GenerationOptions): Ge
   };
 }
 
-/** A hash of everything that affects what a sync of the audience does, and when; `gone` if it isn't configured. */
-function fingerprint(key: string, config: SyncConfig): string {
-  const computation = computations(config).find((candidate) => candidate.key === key);
-  return computation ? definitionOf(computation, config) : 'gone';
+interface Hashes {
+  /** Of the configuration. Covers only what syncs use: processes may differ in addresses, secrets and files. */
+  readonly hash: string;
+  /** By key, of everything that affects what a sync of the audience does, and when. */
+  readonly definitions: ReadonlyMap<string, string>;
+}
+
+function hashesOf(config: SyncConfig): Hashes {
+  const definitions = new Map(computations(config).map((each) => [each.key, definitionOf(each, config)]));
+  return { hash: digest([...definitions.values()].toSorted()), definitions };
 }
 
 /** Leaves out `paused`: processes that each run some of the audiences have the same configuration. */
@@ -78,15 +91,6 @@ function definitionOf(computation: Computation, config: SyncConfig): string {
     connected,
     ...(live ? [live] : []),
   ]);
-}
-
-/** Covers only what syncs use: processes may differ in addresses, secrets and files. */
-function configurationHash(config: SyncConfig): string {
-  return digest(
-    computations(config)
-      .map((computation) => definitionOf(computation, config))
-      .toSorted(),
-  );
 }
 
 const digest = (value: unknown) => createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 32);

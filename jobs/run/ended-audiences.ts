@@ -9,8 +9,9 @@ type EndedParts = Pick<RunContext, 'store' | 'config' | 'subject'>;
 /** The end that a destination must be sent again because messages about the audience died; null if none did. */
 export async function endedFor(context: EndedParts, record: AudienceRecord, destination: string): Promise<Debt | null> {
   const { store, config, subject } = context;
-  const isReached = reachedBy(subject.source, config().destinations).some(({ name }) => name === destination);
-  if (record.endedAt === null || !isReached || !(await areBack(context))(destination)) return null;
+  if (record.endedAt === null) return null;
+  const named = config().destinations.filter(({ name }) => name === destination);
+  if (reachedBy(subject.source, named).length === 0 || !(await areBack(context))(destination)) return null;
   const filter = { destination, conflictPrefix: conflictPrefix(record.key), limit: 1 };
   const letters = (await store.deadLetters(filter)).filter(({ reason }) => reason !== 'queue_full');
   if (letters.length === 0) return null;

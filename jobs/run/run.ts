@@ -103,20 +103,23 @@ async function isServed(context: RunPlace, { tick }: SyncOrder): Promise<boolean
  */
 async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only?: Debt['action']): Promise<boolean> {
   const { store, subject, config } = context;
-  for (const { name } of config().destinations) {
+  const owing = async () => {
     const record = await store.audience(subject.key);
-    if (!record) return true;
-    const { destinations } = config();
-    const debt =
-      debtsOf(record, subject.source, destinations, await store.historySince()).find(
-        (each) => each.destination === name,
-      ) ?? (await endedFor(context, record, name));
+    const since = await store.historySince();
+    return record && { record, debts: debtsOf(record, subject.source, config().destinations, since) };
+  };
+  let owed = await owing();
+  for (const { name } of config().destinations) {
+    if (!owed) return true;
+    const { record, debts } = owed;
+    const debt = debts.find(({ destination }) => destination === name) ?? (await endedFor(context, record, name));
     if (!debt || (only !== undefined && debt.action !== only)) continue;
     // A destination that left a run because it took nothing gets everything only once it takes messages again.
     if (debt.isReturn && !(await areBack(context))(name)) continue;
     const run = await stageRun(context, { action: debt.action, asOf: record.endedAt ?? asOf, debt }, record);
     onRun(run.state === 'held' ? run : await finishRun(context, run, onRun));
     if (run.state === 'held') return false;
+    owed = await owing();
   }
   await forgetEnded(context);
   return true;

@@ -389,8 +389,11 @@ export class Worker {
 
   /** Finds deliveries that other processes accepted or released, and endpoints that a person resumed. */
   private async poll(): Promise<void> {
-    await this.states.refresh((state) => this.turns.queue(state.destination)?.hear(state));
-    const backlogs = await this.options.store.backlog();
+    // At once, so that an idle process is woken once for both.
+    const [backlogs] = await Promise.all([
+      this.options.store.backlog(),
+      this.states.refresh((state) => this.turns.queue(state.destination)?.hear(state)),
+    ]);
     for (const { destination, pending } of backlogs) {
       const queue = this.turns.queue(destination);
       if (!queue || pending === this.pendingSeen.get(destination)) continue;
