@@ -15,7 +15,16 @@ import { Authority } from '../test/deliver/helpers/certificates.ts';
 import { freePort } from '../test/helpers/free-port.ts';
 import { startPostgres } from '../test/helpers/postgres.ts';
 import { sizes, usualSize } from './bodies.ts';
-import { before, type Contender, compare, countCpu, type Figures, peakMemoryMb, startPart } from './harness.ts';
+import {
+  before,
+  type Contender,
+  compare,
+  countCpu,
+  DEPLOYED,
+  type Figures,
+  peakMemoryMb,
+  startPart,
+} from './harness.ts';
 
 const { values } = parseArgs({ strict: false, options: { count: { type: 'string' } } });
 const all = Number(values['count'] ?? 120_000);
@@ -101,7 +110,7 @@ async function run(
     extra: service.extra,
   };
   const file = new URL('forward/driver.ts', from ?? import.meta.url);
-  const driver = await startPart(file, [name, JSON.stringify(orders)]);
+  const driver = await startPart(file, [name, JSON.stringify(orders)], DEPLOYED);
   const page = isWatched ? await startPart(PAGE, [String(driver.ready)]) : null;
   try {
     const cpu = countCpu(service.pid === null ? [driver.pid] : [driver.pid, service.pid]);

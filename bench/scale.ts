@@ -21,7 +21,7 @@ const ON_THEIR_WAY = 4_000;
 /** Messages per second of the steady rate. */
 const STEADY = 4_000;
 /** Messages of each process before those that count: by then its code is compiled, and its heap has its size. */
-const WARM_UP = 20_000;
+const WARM_UP = 60_000;
 const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4GB', 'autovacuum_naptime = 5s']);
 
 /** Syncs of the disk that the server has asked for, and transactions that it has committed. */

@@ -29,11 +29,13 @@ export function createGenerations({ store, config, log }: GenerationOptions): Ge
   let taken: string | null = null;
   const told = new Set<string>();
   // Each run asks twice, and the hashes cover each audience with each destination.
-  let known: { readonly config: SyncConfig; readonly hashes: Hashes } | null = null;
+  let known: { readonly of: readonly unknown[]; readonly hashes: Hashes } | null = null;
 
   function current(): Hashes {
-    const now = config();
-    if (known?.config !== now) known = { config: now, hashes: hashesOf(now) };
+    const { audiences, traits, destinations, engines } = config();
+    const of = [audiences, traits, destinations, engines];
+    if (!of.every((part, place) => part === known?.of[place])) known = null;
+    known ??= { of, hashes: hashesOf(config()) };
     return known.hashes;
   }
 

@@ -6,9 +6,9 @@
 -- Rows are not updated in place (their state is in every index), so there is nothing to gain from a fillfactor.
 -- No statement's plan depends on statistics: it is made for an index. Taking them every few seconds, of a queue that is another
 -- one by then, cost more than a tenth of the database's CPU, and each time every connection planned its statements anew.
--- Bodies stay in their rows up to a page: out of line, one of 2.5 KB would be two more rows with entries in another index.
+-- Bodies stay in their rows as long as two rows fit on a page: out of line, one of 2.5 KB is two more rows and index entries.
 ALTER TABLE rollcall.delivery SET (
-  toast_tuple_target = 8160,
+  toast_tuple_target = 4080,
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
   autovacuum_vacuum_cost_delay = 2, autovacuum_vacuum_cost_limit = 200,
   autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000000
