@@ -288,10 +288,11 @@ const contenders: Record<string, () => Promise<Figures>> = {
       async (first, again) => {
         await load(first, { count: PEOPLE, size: 1_000, message: visit });
         await until(async () => (await first.audiences()).every(isComputed));
-        const startedAt = performance.now();
         const service = await again();
+        const startedAt = performance.now();
         await until(async () => (await service.audiences()).every(isComputed));
-        return { readySeconds: (performance.now() - startedAt) / 1_000, memoryMb: peakMemoryMb(service.pid) };
+        const readySeconds = service.readySeconds + (performance.now() - startedAt) / 1_000;
+        return { readySeconds, memoryMb: peakMemoryMb(service.pid) };
       },
     ),
 };
