@@ -280,6 +280,31 @@ export const planCases: readonly EngineCase[] = [
   },
 
   {
+    name: 'columns with the same values under other names, or of other types, are changed',
+    async run(open) {
+      const { engine, spelling, leavesOut } = await spelled(open);
+      if (leavesOut.includes('columns')) return;
+      const [a, one, two] = ['a', '1', '2'].map((text) => spelling.text(`'${text}'`));
+      const ask = (names: readonly string[], x: unknown, y: unknown) =>
+        ({ with: { names, areSent: true }, sql: `select ${a} as user_id, ${x} as x, ${y} as y` }) as const;
+      await settle(engine, ask(['x', 'y'], one, two));
+      const swapped = ask(['y', 'x'], two, one);
+      const { plan, changed } = await engine.stage(request({ toVersion: 2, ...swapped }));
+      assert.equal(changed, 1);
+      assert.deepEqual(told(await engine.changes(plan, 0, 10)), [['a', { x: '2', y: '1' }]]);
+      await engine.discard(plan);
+      for (const [x, is] of [
+        [one, 0],
+        ['1', spelling.hasTypes ? 1 : 0],
+      ] as const) {
+        const typed = await engine.stage(request({ toVersion: 2, ...ask(['x', 'y'], x, two) }));
+        assert.equal(typed.changed, is, String(x));
+        await engine.discard(typed.plan);
+      }
+    },
+  },
+
+  {
     name: 'a column that the SQL does not return fails the run, and its type is described',
     async run(open) {
       const { engine, spelling, leavesOut } = await spelled(open);

@@ -98,7 +98,7 @@ function namedSql(type: keyof typeof DIALECTS, audience: DefinitionOf, schema?: 
       const column = { name: 'value', ...valueType(value, type) };
       const field = { key, value: sql.traitValue(column) ?? 'NULL', ...sql.jsonType(column) };
       const id = idText('user_id', allowPlaceholders, sql);
-      const fresh = freshValues(valueQuery(value, DIALECTS[type]), id, [field], 'trait', sql);
+      const fresh = freshValues(valueQuery(value, DIALECTS[type]), id, [field], sql);
       return foldedValues(fresh, 'trait', sql);
     },
   };

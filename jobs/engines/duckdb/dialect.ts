@@ -27,10 +27,12 @@ export const duckdbDialect: SqlDialect = {
     `SELECT CAST(row_number() OVER () AS integer) AS n, * FROM (SELECT * FROM (${rows}) AS unordered ORDER BY user_id NULLS LAST) AS ordered`,
   isIncomplete: ({ message }) => INCOMPLETE.test(message),
   binary: '',
+  place: 'rowid',
   prefix: (id) => id,
   opaque: '',
-  keep(table, query, hasPlaces) {
-    const columns = hasPlaces ? [...PLAN, 'place bigint USING COMPRESSION uncompressed'] : PLAN;
+  hash: (values, seed) => `CAST(hash(${[...values, seed].join(', ')}) >> 1 AS bigint)`,
+  keep(table, query, more) {
+    const columns = [...PLAN, ...more.map((column) => `${column} bigint USING COMPRESSION uncompressed`)];
     return [`CREATE TABLE ${table} (${columns.join(', ')})`, `INSERT INTO ${table} ${query}`];
   },
 };

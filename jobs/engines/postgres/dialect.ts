@@ -38,9 +38,14 @@ export const postgresDialect: SqlDialect = {
     `SELECT CAST(row_number() OVER (ORDER BY user_id COLLATE "C") AS integer) AS n, unordered.* FROM (${rows}) AS unordered`,
   isIncomplete: (error) => INCOMPLETE.has(String((error as { code?: unknown }).code)),
   binary: ' COLLATE "C"',
+  place: 'ctid',
   // An index entry has room for 2,700 bytes at most.
   prefix: (id) => `left(${id}, 64)`,
   opaque: ' OFFSET 0',
+  hash: (values, seed) =>
+    values
+      .map((value, n) => `coalesce(hashtextextended(CAST(${value} AS text) COLLATE "C", ${seed + n}), ${seed + n})`)
+      .join(' # '),
   keep: (table, query) => [`CREATE TABLE ${table} AS ${query}`],
 };
 

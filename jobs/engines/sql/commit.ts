@@ -2,7 +2,15 @@ import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { Staged } from '../port.ts';
 import { hasPlaces, literal } from './plan-query.ts';
 import type { SqlDatabase, SqlSession } from './session.ts';
-import { createSnapshotTables, holdPlans, readSnapshot, readStaged, type SqlTables, tablesOf } from './tables.ts';
+import {
+  createSnapshotTables,
+  hasHash,
+  holdPlans,
+  readSnapshot,
+  readStaged,
+  type SqlTables,
+  tablesOf,
+} from './tables.ts';
 
 /**
  * Moves the snapshot to the plan's version.
@@ -39,11 +47,13 @@ function snapshotRow({ key, fromVersion }: Staged): string {
 
 /** Adds and removes members; resolves to the growth of the membership. */
 async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<number> {
-  if (staged.total + (staged.silent ?? 0) === 0) return 0;
   const tables = tablesOf(session);
   const members = tables.members(staged.key);
+  const hash = await prepareHashes(session, members, tables.plan(staged.plan));
+  if (staged.total + (staged.silent ?? 0) === 0) return 0;
   const leavers = tables.leavers(staged.key);
-  const rows = (condition: string) => `FROM ${tables.plan(staged.plan)} WHERE user_id IS NOT NULL AND ${condition}`;
+  const rows = (condition: string) =>
+    `FROM ${tables.plan(staged.plan)} WHERE user_id IS NOT NULL AND n >= 0 AND ${condition}`;
   let growth = 0;
   if (staged.before > 0) {
     await remember(session, staged);
@@ -51,11 +61,22 @@ async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<numb
   }
   const order = hasPlaces(staged.action, staged.fromVersion) ? ' ORDER BY place' : '';
   growth += await session.run(
-    `INSERT INTO ${members} SELECT user_id, value, ${staged.toVersion} ${rows(begunStates(tables, staged))}${order}`,
+    `INSERT INTO ${members} (user_id, value, since${hash}) SELECT user_id, value, ${staged.toVersion}${hash} ${rows(begunStates(tables, staged))}${order}`,
   );
   await session.run(`DELETE FROM ${leavers} WHERE user_id IN (SELECT user_id ${rows('now AND NOT was')})`);
   await session.run(`INSERT INTO ${leavers} SELECT user_id, ${staged.toVersion} ${rows('was AND NOT now')}`);
   return growth;
+}
+
+/** Gives members the hashes that they lack. Resolves to the column of a plan that has hashes, for a list. */
+async function prepareHashes(session: SqlSession, members: string, plan: string): Promise<'' | ', hash'> {
+  if (!(await hasHash(session, plan))) return '';
+  if (!(await hasHash(session, members))) await session.run(`ALTER TABLE ${members} ADD COLUMN hash bigint`);
+  await session.run(
+    `UPDATE ${members} AS members SET hash = planned.hash FROM ${plan} AS planned
+     WHERE planned.n < 0 AND planned.user_id = members.user_id`,
+  );
+  return ', hash';
 }
 
 /** Adds the states of members that end now to the history. */
@@ -70,13 +91,13 @@ async function remember(session: SqlSession, staged: Staged): Promise<void> {
 /** The old states of members who leave or get another value. */
 function endedStates(tables: SqlTables, { key, plan }: Staged): string {
   return `FROM ${tables.members(key)} AS ended JOIN ${tables.plan(plan)} AS planned ON planned.user_id = ended.user_id
-    WHERE planned.was AND (NOT planned.now OR planned.value IS DISTINCT FROM ended.value)`;
+    WHERE planned.n >= 0 AND planned.was AND (NOT planned.now OR planned.value IS DISTINCT FROM ended.value)`;
 }
 
 /** The users of those. Only a resync has unchanged members, which it takes the snapshot to recognize. */
 function endedUsers(tables: SqlTables, staged: Staged): string {
   if (staged.action === 'resync') return `SELECT ended.user_id ${endedStates(tables, staged)}`;
-  return `SELECT user_id FROM ${tables.plan(staged.plan)} WHERE user_id IS NOT NULL AND was`;
+  return `SELECT user_id FROM ${tables.plan(staged.plan)} WHERE n >= 0 AND user_id IS NOT NULL AND was`;
 }
 
 /** A condition for the plan's rows that are new in the snapshot. A resync also has unchanged ones. */

@@ -1,12 +1,22 @@
+import { createHash } from 'node:crypto';
 import { latestKnown } from '../freshness.ts';
 import { columnsByUse, untellable, valueKeys } from '../plan/columns.ts';
 import type { Definition, TraitColumn } from '../port.ts';
-import { type Column, freshAudience, freshValues, idText, newestValue, type SqlDialect } from './plan-query.ts';
+import {
+  type Column,
+  type Fresh,
+  freshAudience,
+  freshValues,
+  idText,
+  jsonOf,
+  name,
+  newestValue,
+  type SqlDialect,
+} from './plan-query.ts';
 
 /** The rows of a definition, once its columns are known. */
 export interface Described {
-  /** A query of (id), ids as they are, and their values if there are any. */
-  readonly fresh: string;
+  readonly fresh: Fresh;
   readonly traits: readonly TraitColumn[];
   /** Columns of an audience that nothing names. */
   readonly unnamed?: readonly string[];
@@ -33,13 +43,41 @@ export function describe(
     return { fresh: freshAudience(statement, id), traits: [], newest, ...unnamed };
   }
   const keys = valueKeys(definition, values);
-  const fields = values.map((column, place) => {
-    const value = dialect.traitValue(column);
-    if (value === null) throw untellable(column);
-    return { key: keys[place] ?? column.name, value, ...dialect.jsonType(column) };
+  const fieldsOf = (columns: readonly Column[]) =>
+    columns.map((column, place) => {
+      const value = dialect.traitValue(column);
+      if (value === null) throw untellable(values[place] ?? column);
+      return { key: keys[place] ?? column.name, value, ...dialect.jsonType(column) };
+    });
+  const fields = fieldsOf(values);
+  const trait = () => ({
+    rows: `SELECT *, ${dialect.hash(['value'], 0)} AS hash FROM (${freshValues(statement, id, fields, dialect)}) AS trait`,
+    columns: ['value'],
+    value: 'value',
+    mayRepeat: true,
   });
+  /** The same columns under other names, or of other types, have another hash. */
+  const columnsAsTheyAre = () => {
+    const carried = values.map((column, place) => ({ ...column, name: `column${place}` }));
+    const value = jsonOf(fieldsOf(carried), dialect);
+    const seed = createHash('sha256')
+      .update(JSON.stringify([carried, value]))
+      .digest()
+      .readUIntBE(0, 6);
+    const hash = dialect.hash(
+      fields.map((field) => field.value),
+      seed,
+    );
+    const named = values.map((column, place) => `${name(column.name)} AS ${carried[place]?.name}`);
+    return {
+      rows: `SELECT ${id} AS id, ${hash} AS hash, ${named.join(', ')} FROM (\n${statement}\n) AS definition`,
+      columns: carried.map((column) => column.name),
+      value,
+      mayRepeat: false,
+    };
+  };
   return {
-    fresh: freshValues(statement, id, fields, kind, dialect),
+    fresh: kind === 'trait' ? trait() : columnsAsTheyAre(),
     traits: fields.map(({ key, type, isList }) => ({ key, type, isList })),
     newest,
     ...unnamed,

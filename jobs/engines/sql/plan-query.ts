@@ -33,6 +33,8 @@ export interface SqlDialect {
   isSame(one: string, other: string): string;
   jsonType(type: ValueType): Omit<TraitColumn, 'key'>;
   jsonObject(fields: readonly JsonField[]): string;
+  /** A bigint that tells arguments of `jsonObject` from others. It may be another one in another version of the database. */
+  hash(values: readonly string[], seed: number): string;
   isIdType(type: string): boolean;
   /** A query for the names of a statement's columns, if a subquery renames those that are named alike; null if not. */
   writtenNames(statement: string): string | null;
@@ -42,6 +44,8 @@ export interface SqlDialect {
   isIncomplete(error: Error): boolean;
   /** Makes text compare by its bytes, whatever its collation. */
   readonly binary: string;
+  /** What tells the rows of a table apart. */
+  readonly place: string;
   /** The beginning of an id that members are indexed by; the whole id if there is no index. */
   prefix(id: string): string;
   /**
@@ -49,12 +53,27 @@ export interface SqlDialect {
    * and sort them all.
    */
   readonly opaque: string;
-  /** Statements that make the table of a plan and fill it with the rows of its query. */
-  keep(table: string, query: string, hasPlaces: boolean): readonly string[];
+  /**
+   * Statements that make the table of a plan and fill it with the rows of its query.
+   *
+   * @param more - columns of type bigint behind those of all plans
+   */
+  keep(table: string, query: string, more: readonly string[]): readonly string[];
+}
+
+/** The rows of a definition. */
+export interface Fresh {
+  /** A query of (id), ids as they are, or of (id, hash) and columns. */
+  readonly rows: string;
+  readonly columns: readonly string[];
+  /** The value, made of these columns. */
+  readonly value: string;
+  /** True if a member's known value is looked for among further rows of that user. */
+  readonly mayRepeat: boolean;
 }
 
 export interface KeyTables {
-  /** (user_id, value, since); null while there is no snapshot. */
+  /** (user_id, value, since), and (hash, place) if there are values; null while there is no snapshot. */
   readonly members: string | null;
   /** (user_id, since): users who left and have not returned. */
   readonly leavers: string | null;
@@ -65,7 +84,8 @@ export interface KeyTables {
 /** From here on, fifteen digits round to a number that JSON readers take for infinity. */
 export const DOUBLE_LIMIT = '1.797693134862315e308';
 
-export const NO_ROWS = '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since WHERE false)';
+export const NO_ROWS =
+  '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since, NULL::bigint AS hash WHERE false)';
 
 export function name(text: string): string {
   return `"${text.replaceAll('"', '""')}"`;
@@ -92,18 +112,25 @@ export function hasPlaces(action: Action, fromVersion: number): boolean {
   return fromVersion === 0 && (action === 'sync' || action === 'resync');
 }
 
+/** True if the rows of a plan have the hashes of their values. */
+export const hasHashes = (request: StageRequest) =>
+  hasValues(request) && (request.action === 'sync' || request.action === 'resync');
+
 /**
- * The query of a plan: (n, user_id, value, was, now, rows), and `place` for a first one. Unchanged users are folded
- * into one row without an id, and so are rows without a usable id. One pass over the data then gives the changes and
- * all counts. Members whose columns change without a message have the position 0, after which no page begins.
+ * The query of a plan: (n, user_id, value, was, now, rows), with `hash` if there are hashes, and `place` for a first
+ * one. Unchanged users are folded into one row without an id, and so are rows without a usable id. One pass over the
+ * data then gives the changes and all counts. Members whose columns change without a message have the position 0, after
+ * which no page begins. Those who only lack their hash in the snapshot have the position -1.
  */
-export function planQuery(request: StageRequest, fresh: string, tables: KeyTables, dialect: SqlDialect): string {
+export function planQuery(request: StageRequest, fresh: Fresh, tables: KeyTables, dialect: SqlDialect): string {
   const isFirst =
     tables.members === null && !request.known && (request.action === 'sync' || request.action === 'resync');
   if (isFirst) return firstRows(request, fresh, dialect);
   const rows = dialect.numbered(planRows(request, fresh, tables, dialect));
-  if (!isSilent(request)) return rows;
-  return `SELECT CASE WHEN was AND now THEN 0 ELSE n END AS n, user_id, value, was, now, rows FROM (${rows}) AS numbered`;
+  if (!hasHashes(request)) return rows;
+  const silent = isSilent(request) ? 'WHEN was AND now THEN 0 ' : '';
+  return `SELECT CASE WHEN lacks_hash THEN -1 ${silent}ELSE n END AS n, user_id, value, was, now, rows, hash
+    FROM (${rows}) AS numbered`;
 }
 
 /** True if members whose columns alone have changed get no message. */
@@ -112,23 +139,24 @@ export const isSilent = ({ action, with: columns }: StageRequest) => action === 
 export const hasValues = ({ kind, with: columns }: StageRequest) => kind === 'trait' || columns !== undefined;
 
 /** Without a snapshot there is nothing to compare with. Constant columns are added after sorting. */
-function firstRows(request: StageRequest, fresh: string, dialect: SqlDialect): string {
-  const source = `SELECT *, row_number() OVER () AS place FROM (${fresh}) AS fresh`;
-  const [value, users] = hasValues(request)
+function firstRows(request: StageRequest, { rows, value }: Fresh, dialect: SqlDialect): string {
+  const placed = (columns: string) => `SELECT ${columns}, row_number() OVER () AS place FROM (${rows}) AS fresh`;
+  const [columns, users] = hasValues(request)
     ? [
-        'value',
-        `SELECT id AS user_id, value, rows, place FROM (${foldedValues(source, request.kind, dialect, 'place')}) AS folded`,
+        ['value', 'hash, place'],
+        `SELECT id AS user_id, value, hash, rows, place
+           FROM (${foldedValues(placed(`id, hash, ${value} AS value`), request.kind, dialect, true)}) AS folded`,
       ]
     : [
-        'NULL::varchar',
+        ['NULL::varchar', 'place'],
         `SELECT id AS user_id, count(*) AS rows, min(place) AS place
-           FROM (SELECT ${usable('id', dialect)} AS id, place FROM (${source}) AS placed) AS cleaned GROUP BY id`,
+           FROM (SELECT ${usable('id', dialect)} AS id, place FROM (${placed('id')}) AS placed) AS cleaned GROUP BY id`,
       ];
-  return `SELECT n, user_id, ${value} AS value, FALSE AS was, user_id IS NOT NULL AS now, rows, place
+  return `SELECT n, user_id, ${columns[0]} AS value, FALSE AS was, user_id IS NOT NULL AS now, rows, ${columns[1]}
     FROM (${dialect.numbered(users)}) AS users`;
 }
 
-function planRows(request: StageRequest, fresh: string, tables: KeyTables, dialect: SqlDialect): string {
+function planRows(request: StageRequest, fresh: Fresh, tables: KeyTables, dialect: SqlDialect): string {
   const now = tables.members ?? NO_ROWS;
   const members = request.known ? membersAt(request.known.version, request, tables, dialect) : now;
   const leavers = tables.leavers ?? NO_ROWS;
@@ -147,7 +175,7 @@ function planRows(request: StageRequest, fresh: string, tables: KeyTables, diale
     case 'resync':
       return `WITH difference AS (${difference(request, fresh, members, dialect)})
         SELECT * FROM difference
-        UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1 FROM ${leavers} AS leavers
+        UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1${hasValues(request) ? ', NULL, FALSE' : ''} FROM ${leavers} AS leavers
           WHERE NOT EXISTS (SELECT 1 FROM difference WHERE difference.user_id = leavers.user_id)`;
     case 'sync':
       return difference(request, fresh, members, dialect);
@@ -158,10 +186,10 @@ type Known = NonNullable<StageRequest['known']>;
 
 /** The members in a past version, as the table of members. */
 function membersAt(version: number, { key }: StageRequest, tables: KeyTables, { binary }: SqlDialect): string {
-  const past = `SELECT user_id${binary} AS user_id, value, since FROM ${tables.history}
+  const past = `SELECT user_id${binary} AS user_id, value, since, NULL::bigint AS hash, user_id AS place FROM ${tables.history}
     WHERE key = ${literal(key)} AND since <= ${version} AND until > ${version}`;
   if (tables.members === null) return `(${past})`;
-  return `(SELECT user_id, value, since FROM ${tables.members} WHERE since <= ${version} UNION ALL ${past})`;
+  return `(SELECT user_id, value, since, hash, user_id AS place FROM ${tables.members} AS present WHERE since <= ${version} UNION ALL ${past})`;
 }
 
 /**
@@ -179,19 +207,19 @@ function sinceKnown(
 ): string {
   const { members, history } = tables;
   const isEnd = request.action !== 'backfill';
-  const current = hasValues(request) ? 'user_id AS id, value' : 'user_id AS id';
+  const current = hasValues(request) ? 'user_id AS id, value, hash' : 'user_id AS id';
   const value = request.kind === 'audience' ? 'value' : 'NULL::varchar';
+  const ofValues = request.with?.areSent === false ? 'NOT (was AND now)' : 'NOT lacks_hash';
+  const isSent = hasValues(request) ? ofValues : 'TRUE';
   const changes = difference(
     { ...request, action: 'sync' },
-    `SELECT ${current} FROM ${members} AS members`,
+    { rows: `SELECT ${current} FROM ${members} AS members`, columns: ['value'], value: 'value', mayRepeat: false },
     before,
     dialect,
   );
   const lacking = isEnd
     ? `SELECT user_id, ${value} AS value, TRUE AS was, FALSE AS now, 1 AS rows FROM ${before} AS members`
-    : request.with?.areSent === false
-      ? `SELECT * FROM (${changes}) AS changes WHERE NOT (was AND now)`
-      : changes;
+    : `SELECT user_id, value, was, now, rows FROM (${changes}) AS changes WHERE ${isSent}`;
   if (upTo === version) return lacking;
   const within = (edge: string) => `${edge} > ${version} AND ${edge} <= ${upTo}`;
   const touched = `SELECT user_id FROM ${members} AS members WHERE ${within('since')}
@@ -205,10 +233,10 @@ function sinceKnown(
       WHERE NOT EXISTS (SELECT 1 FROM lacking WHERE lacking.user_id = touched.user_id)`;
 }
 
-function difference(request: StageRequest, fresh: string, members: string, dialect: SqlDialect): string {
+function difference(request: StageRequest, fresh: Fresh, members: string, dialect: SqlDialect): string {
   return hasValues(request)
     ? valueDifference(request, fresh, members, dialect)
-    : audienceDifference(request, fresh, members, dialect);
+    : audienceDifference(request, fresh.rows, members, dialect);
 }
 
 /**
@@ -230,81 +258,110 @@ function audienceDifference({ action }: StageRequest, fresh: string, members: st
 }
 
 /**
- * The same with values. Rows that have the known value are folded first, so the greatest value of a user, which counts,
- * is looked up for the few who have others. A user who leaves a trait has no value, one who leaves an audience has the
- * last known columns.
+ * The same with values, which are only made and compared where the hash differs from the member's. Of several rows of a
+ * user the greatest value counts, also if another row has the known hash. A user who leaves a trait has no value, one
+ * who leaves an audience has the last known columns.
  */
-function valueDifference({ action, kind }: StageRequest, fresh: string, members: string, dialect: SqlDialect): string {
+function valueDifference(
+  { action, kind }: StageRequest,
+  { rows, columns, value, mayRepeat }: Fresh,
+  members: string,
+  dialect: SqlDialect,
+): string {
   const { binary, opaque, isSame } = dialect;
-  // A CASE compares further only where the texts differ.
-  const same = (value: string, known: string) =>
-    action === 'resync'
-      ? 'FALSE'
-      : `CASE WHEN ${value} IS NOT DISTINCT FROM ${known} THEN TRUE ELSE ${isSame(value, known)} END`;
-  const hasValue = kind === 'trait' ? ' AND (value IS NOT NULL OR id IS NULL)' : '';
-  const greatest =
-    action === 'resync'
-      ? 'SELECT * FROM moved'
-      : `SELECT moved.id, CASE WHEN most.id IS NULL THEN moved.value ELSE most.value END AS value, known, was, found, rows
-          FROM moved LEFT JOIN (
-            SELECT id, max(value${binary}) AS value FROM fresh
-            WHERE id IN (SELECT id FROM moved WHERE was AND found) GROUP BY id
-          ) AS most ON most.id = moved.id`;
-  return `WITH fresh AS MATERIALIZED (${fresh}),
-    moved AS MATERIALIZED (
-      SELECT id, max(CASE WHEN id IS NOT NULL THEN value END${binary}) AS value,
-        max(CASE WHEN id IS NOT NULL THEN known END${binary}) AS known, was, found, count(*) AS rows
+  const isResync = action === 'resync';
+  const same = isResync
+    ? 'FALSE'
+    : `CASE WHEN value IS NOT DISTINCT FROM known THEN TRUE ELSE ${isSame('value', 'known')} END`;
+  // A condition for all would be computed of all rows, before they are folded.
+  const [hasValue, isSaid] =
+    kind === 'trait' ? [' AND (value IS NOT NULL OR id IS NULL)', ' WHERE was OR now OR id IS NULL'] : ['', ''];
+  const repeated = mayRepeat
+    ? `SELECT DISTINCT place FROM joined WHERE id IS NULL AND was
+        AND place IN (SELECT place FROM moved WHERE id IS NOT NULL AND was AND found)`
+    : 'SELECT place FROM moved WHERE FALSE';
+  return `WITH joined AS ${mayRepeat ? '' : 'NOT '}MATERIALIZED (
+      SELECT CASE WHEN moved THEN id END AS id, CASE WHEN moved AND found AND id IS NOT NULL THEN ${value} END AS value,
+        CASE WHEN moved THEN hash END AS hash, was, found, place
       FROM (
-        SELECT CASE WHEN members.user_id IS NULL THEN ${usable('fresh.id', dialect)} WHEN fresh.id IS NULL THEN members.user_id
-            WHEN ${same('fresh.value', 'members.value')} THEN NULL ELSE fresh.id END AS id,
-          fresh.value AS value, members.value AS known, members.user_id IS NOT NULL AS was, fresh.id IS NOT NULL AS found
-        FROM fresh FULL JOIN ${members} AS members ON fresh.id = members.user_id${opaque}
-      ) AS joined
-      GROUP BY id, was, found
+        SELECT CASE WHEN members.user_id IS NULL THEN ${usable('fresh.id', dialect)} ELSE members.user_id END AS id,
+          members.user_id IS NOT NULL AS was, fresh.id IS NOT NULL AS found, members.place,
+          ${isResync ? 'TRUE' : 'coalesce(fresh.hash <> members.hash, TRUE)'} AS moved,
+          ${['hash', ...columns].map((column) => `fresh.${column}`).join(', ')}
+        FROM (${rows}) AS fresh FULL JOIN ${members} AS members ON fresh.id = members.user_id${opaque}
+      ) AS compared
+    ),
+    moved AS MATERIALIZED (
+      SELECT id, ${greatest(kind, dialect)} AS value, ${ONE_HASH}, was, found, min(place) AS place, count(*) AS rows
+      FROM joined GROUP BY id, was, found
+    ),
+    known AS (
+      SELECT place, value FROM ${members} AS members
+      WHERE place IN (SELECT place FROM moved WHERE id IS NOT NULL AND was${isResync ? ' AND NOT found' : ''})
+    ),
+    repeated AS (${repeated}),
+    told AS (
+      SELECT *, found AND (was OR id IS NOT NULL)${hasValue} AS now
+      FROM (
+        SELECT moved.id, known.value AS known, was, found, rows,
+          CASE WHEN repeated.place IS NULL THEN moved.value ELSE greatest(moved.value${binary}, known.value${binary}) END AS value,
+          CASE WHEN repeated.place IS NULL THEN moved.hash END AS hash
+        FROM moved LEFT JOIN known ON known.place = moved.place LEFT JOIN repeated ON repeated.place = moved.place
+      ) AS greatest
     )
-    SELECT CASE WHEN was AND now AND ${same('value', 'known')} THEN NULL ELSE id END AS user_id,
-      CASE WHEN now THEN value ELSE ${kind === 'trait' ? 'NULL' : 'known'} END AS value, was, now, rows
-    FROM (SELECT *, found AND (was OR id IS NOT NULL)${hasValue} AS now FROM (${greatest}) AS greatest) AS told
-    WHERE was OR now OR id IS NULL`;
+    SELECT CASE WHEN lacks_hash OR NOT stays THEN id END AS user_id,
+      CASE WHEN now THEN value ELSE ${kind === 'trait' ? 'NULL' : 'known'} END AS value, was, now, rows, hash, lacks_hash
+    FROM (
+      SELECT *, stays AND id IS NOT NULL AND hash IS NOT NULL AS lacks_hash
+      FROM (SELECT *, CASE WHEN was AND now THEN coalesce(${same}, FALSE) ELSE FALSE END AS stays FROM told) AS compared
+    ) AS hashed${isSaid}`;
 }
 
+/** The hash of a user's rows; null if their values differ. */
+const ONE_HASH = 'CASE WHEN min(hash) = max(hash) THEN min(hash) END AS hash';
+
 /** An audience's definition as (id), unusable ones too. @param id - as `idText` */
-export function freshAudience(statement: string, id: string): string {
-  return `SELECT ${id} AS id FROM (\n${statement}\n) AS definition`;
+export function freshAudience(statement: string, id: string): Fresh {
+  return {
+    rows: `SELECT ${id} AS id FROM (\n${statement}\n) AS definition`,
+    columns: [],
+    value: 'NULL',
+    mayRepeat: false,
+  };
+}
+
+const IS_LONG = `bit_length(value) > ${8 * LONGEST_VALUE} AND length(value) > ${LONGEST_VALUE}`;
+
+/** The JSON of a row; null if all of its fields are. */
+export function jsonOf(fields: readonly JsonField[], dialect: SqlDialect): string {
+  const nothing = fields.map(({ value }) => `${value} IS NULL`).join(' AND ');
+  return `CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END`;
 }
 
 /**
- * A definition with values as (id, value), unusable ids too. A trait's row whose value is too long counts as one
- * without an id; an audience's member is one without columns then.
+ * A trait's definition as (id, value), unusable ids too. A row whose value is too long counts as one without an id.
  *
  * @param id - as `idText`
  */
-export function freshValues(
-  statement: string,
-  id: string,
-  fields: readonly JsonField[],
-  kind: ComputedKind,
-  dialect: SqlDialect,
-): string {
-  const nothing = fields.map(({ value }) => `${value} IS NULL`).join(' AND ');
-  const short = (column: string) =>
-    `CASE WHEN bit_length(value) > ${8 * LONGEST_VALUE} AND length(value) > ${LONGEST_VALUE} THEN NULL ELSE ${column} END AS ${column}`;
-  return `SELECT ${kind === 'trait' ? `${short('id')}, value` : `id, ${short('value')}`}
-    FROM (
-      SELECT ${id} AS id, CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END AS value
-      FROM (\n${statement}\n) AS definition
-    ) AS described`;
+export function freshValues(statement: string, id: string, fields: readonly JsonField[], dialect: SqlDialect): string {
+  return `SELECT CASE WHEN ${IS_LONG} THEN NULL ELSE id END AS id, value
+    FROM (SELECT ${id} AS id, ${jsonOf(fields, dialect)} AS value FROM (\n${statement}\n) AS definition) AS described`;
+}
+/** Of several rows of a user the greatest value counts, so that reruns agree. An audience leaves out long columns. */
+function greatest(kind: ComputedKind, { binary }: SqlDialect): string {
+  return kind === 'trait' ? `max(value${binary})` : `max(CASE WHEN ${IS_LONG} THEN NULL ELSE value END${binary})`;
 }
 
 /**
- * The rows of `freshValues`, folded by user: (id, value, rows), and `place` if they have it. Of several rows the
- * greatest value counts, so that reruns agree.
+ * The rows of `freshValues`, folded by user: (id, value, rows).
+ *
+ * @param hasPlace - true if they have `place` and `hash`, and the result too
  */
-export function foldedValues(fresh: string, kind: ComputedKind, dialect: SqlDialect, place = ''): string {
-  const greatest = `max(value${dialect.binary})`;
-  const having = kind === 'trait' ? ` HAVING id IS NULL OR ${greatest} IS NOT NULL` : '';
-  return `SELECT id, ${greatest} AS value, count(*) AS rows${place && `, min(${place}) AS ${place}`}
-    FROM (SELECT ${usable('id', dialect)} AS id, value${place && `, ${place}`} FROM (${fresh}) AS fresh) AS cleaned
+export function foldedValues(fresh: string, kind: ComputedKind, dialect: SqlDialect, hasPlace = false): string {
+  const value = greatest(kind, dialect);
+  const having = kind === 'trait' ? ` HAVING id IS NULL OR ${value} IS NOT NULL` : '';
+  return `SELECT id, ${value} AS value, count(*) AS rows${hasPlace ? `, ${ONE_HASH}, min(place) AS place` : ''}
+    FROM (SELECT ${usable('id', dialect)} AS id, value${hasPlace ? ', hash, place' : ''} FROM (${fresh}) AS fresh) AS cleaned
     GROUP BY id${having}`;
 }
 

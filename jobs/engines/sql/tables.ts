@@ -134,6 +134,12 @@ async function hasTable(session: SqlSession, table: string): Promise<boolean> {
   return tables.length > 0;
 }
 
+/** False for tables of members and plans from before values had hashes. */
+export async function hasHash(session: SqlSession, table: string): Promise<boolean> {
+  const columns = await session.columns(`SELECT * FROM ${table} LIMIT 0`);
+  return columns.some(({ name }) => name === 'hash');
+}
+
 export async function hasHistory(database: SqlDatabase): Promise<boolean> {
   return isPrepared(database);
 }
@@ -182,7 +188,7 @@ export async function createSnapshotTables({ session, dialect }: SqlDatabase, ke
   await dropSnapshotTables(session, key);
   const id = `user_id varchar${dialect.binary} NOT NULL`;
   const { members, leavers } = tablesOf(session);
-  await session.run(`CREATE TABLE ${members(key)} (${id}, value varchar, since bigint NOT NULL)`);
+  await session.run(`CREATE TABLE ${members(key)} (${id}, value varchar, since bigint NOT NULL, hash bigint)`);
   await session.run(`CREATE TABLE ${leavers(key)} (${id}, since bigint NOT NULL)`);
 }
 

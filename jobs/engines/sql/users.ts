@@ -87,7 +87,7 @@ async function lookupPlan(
   const staged = await readStaged(database, plan);
   if (!staged) return new Map();
   const rows = await session.rows(
-    `SELECT user_id, now, value, ${staged.toVersion} FROM ${tablesOf(session).plan(plan)} WHERE ${ASKED}`,
+    `SELECT user_id, now, value, ${staged.toVersion} FROM ${tablesOf(session).plan(plan)} WHERE n >= 0 AND ${ASKED}`,
     users,
   );
   return new Map(rows.map(toStanding));

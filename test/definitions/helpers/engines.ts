@@ -126,8 +126,8 @@ export async function resultOf(
   // An audience's rows are counted by its plan.
   const folded =
     kind === 'trait'
-      ? foldedValues(fresh, kind, dialect)
-      : `SELECT id, NULL AS value, count(*) AS rows FROM (${fresh}) AS ids GROUP BY id`;
+      ? foldedValues(fresh.rows, kind, dialect)
+      : `SELECT id, NULL AS value, count(*) AS rows FROM (${fresh.rows}) AS ids GROUP BY id`;
   const rows = await session.rows(`SELECT id, value, rows FROM (${folded}) AS fresh`);
   const isTooLong = (value: unknown) => String(value).length > 250_000;
   const wrong = rows.filter(([id, value, count]) => (id === null ? !isTooLong(value) : Number(count) !== 1));
