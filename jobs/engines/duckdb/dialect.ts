@@ -30,6 +30,8 @@ export const duckdbDialect: SqlDialect = {
   place: 'rowid',
   prefix: (id) => id,
   opaque: '',
+  // `hash` would be faster, and another one in another version of DuckDB.
+  idHash: (id) => `md5_number_lower(${id})`,
   hash: (values, seed) => `CAST(hash(${[...values, seed].join(', ')}) >> 1 AS bigint)`,
   keep(table, query, more) {
     const columns = [...PLAN, ...more.map((column) => `${column} bigint USING COMPRESSION uncompressed`)];

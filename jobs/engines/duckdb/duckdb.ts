@@ -10,7 +10,7 @@ import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { cancelledBy, type SqlSession } from '../sql/session.ts';
 import { readStatement } from '../sql/statement.ts';
-import { createRegistry, isComplete } from '../sql/tables.ts';
+import { addIdHashes, createRegistry, isComplete, tablesOf } from '../sql/tables.ts';
 import { CONFINED, confine } from './confined.ts';
 import { duckdbDialect } from './dialect.ts';
 import { emptyFile } from './empty-files.ts';
@@ -80,9 +80,12 @@ export async function openDuckdb(
   });
   const session = { ...(readOnly ? cancelledBy(signal, opened) : opened), schema: config.schema };
   const shared = config.path !== ':memory:';
+  const history = (table: string) => [addIdHashes(table)];
   // DuckDB fails all but one of the sessions that create a table at once. A separate lock doesn't wait for other work.
   if (shared && !readOnly && !(await isComplete(session))) {
-    await withLock(`${config.path}: tables`, 'exclusive', () => createRegistry(session));
+    await withLock(`${config.path}: tables`, 'exclusive', () =>
+      createRegistry(session, history(tablesOf(session).history)),
+    );
   }
   const engine = createSqlEngine({
     ...(eventLog && !confined ? { events: eventsOf(session, eventLog) } : {}),
@@ -90,7 +93,7 @@ export async function openDuckdb(
     session,
     writable: !readOnly,
     emptySource: (error, sql) => emptyFile(session, error, sql),
-    tuned: { plan: () => [], members: () => [], history: () => [] },
+    tuned: { plan: () => [], members: () => [], history },
     scrub: (tables) => scrubFile(session, clock, tables),
   });
   const confineTo = async (own: SqlSession, sql: string, asOf: number, known: readonly string[]) => {

@@ -10,6 +10,7 @@ import {
   readStaged,
   type SqlTables,
   tablesOf,
+  withIdHashes,
 } from './tables.ts';
 
 /**
@@ -34,7 +35,8 @@ export async function commitPlan(database: SqlDatabase, plan: string): Promise<v
     await session.run(`INSERT INTO ${tables.snapshots} VALUES (${literal(key)}, 0, 0)`);
     await createSnapshotTables(database, key);
   }
-  const growth = await applyPlan(database, staged);
+  const written = [tables.members(key), tables.leavers(key), tables.history];
+  const growth = await withIdHashes(database, written, () => applyPlan(database, staged));
   const set = `version = ${toVersion}, members = members + ${growth}`;
   const updated = await session.run(`UPDATE ${tables.snapshots} SET ${set} WHERE ${snapshotRow(staged)}`);
   if (updated !== 1) throw moved(staged);
@@ -64,7 +66,9 @@ async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<numb
     `INSERT INTO ${members} (user_id, value, since${hash}) SELECT user_id, value, ${staged.toVersion}${hash} ${rows(begunStates(tables, staged))}${order}`,
   );
   await session.run(`DELETE FROM ${leavers} WHERE user_id IN (SELECT user_id ${rows('now AND NOT was')})`);
-  await session.run(`INSERT INTO ${leavers} SELECT user_id, ${staged.toVersion} ${rows('was AND NOT now')}`);
+  await session.run(
+    `INSERT INTO ${leavers} (user_id, since) SELECT user_id, ${staged.toVersion} ${rows('was AND NOT now')}`,
+  );
   return growth;
 }
 
@@ -83,7 +87,7 @@ async function prepareHashes(session: SqlSession, members: string, plan: string)
 async function remember(session: SqlSession, staged: Staged): Promise<void> {
   const { key, toVersion, plan } = staged;
   const tables = tablesOf(session);
-  await session.run(`INSERT INTO ${tables.history}
+  await session.run(`INSERT INTO ${tables.history} (key, user_id, value, since, until, ended_at)
     SELECT ${literal(key)}, ended.user_id, ended.value, ended.since, ${toVersion},
       (SELECT leased_at FROM ${tables.plans} WHERE plan = ${literal(plan)}) ${endedStates(tables, staged)}`);
 }

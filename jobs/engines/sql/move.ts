@@ -1,7 +1,7 @@
 import type { MovableSnapshot } from '../port.ts';
 import { literal } from './plan-query.ts';
 import { type SqlDatabase, type SqlSession, transaction } from './session.ts';
-import { createSnapshotTables, dropPlan, dropSnapshot, readSnapshot, tablesOf } from './tables.ts';
+import { createSnapshotTables, dropPlan, dropSnapshot, readSnapshot, tablesOf, withIdHashes } from './tables.ts';
 import { type RowColumn, TextRows } from './texts.ts';
 
 const ID: RowColumn = { name: 'user_id', type: 'varchar' };
@@ -52,11 +52,13 @@ export function writeMoved(database: SqlDatabase, key: string, moved: MovableSna
     await removeKey(session, key);
     await createSnapshotTables(database, key);
     const tables = partsOf(session, key);
-    for await (const { part, columns } of moved.parts) {
-      const rows = new TextRows(session, tables[part], PARTS[part]);
-      rows.add(columns, columns[0]?.length ?? 0);
-      await rows.write();
-    }
+    await withIdHashes(database, Object.values(tables), async () => {
+      for await (const { part, columns } of moved.parts) {
+        const rows = new TextRows(session, tables[part], PARTS[part]);
+        rows.add(columns, columns[0]?.length ?? 0);
+        await rows.write();
+      }
+    });
     await session.run(
       `INSERT INTO ${tablesOf(session).snapshots} VALUES (${literal(key)}, ${moved.version}, ${moved.members})`,
     );

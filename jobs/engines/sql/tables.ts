@@ -192,6 +192,25 @@ export async function createSnapshotTables({ session, dialect }: SqlDatabase, ke
   await session.run(`CREATE TABLE ${leavers(key)} (${id}, since bigint NOT NULL)`);
 }
 
+/** The column of ids' hashes, for a database without an index of ids. */
+export const ID_HASH = 'id_hash';
+
+export const addIdHashes = (table: string) => `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${ID_HASH} ubigint`;
+
+/** Adds rows to tables and hashes their ids. Tables from before there were hashes get the column: DuckDB adds none to changed ones. */
+export async function withIdHashes<T>(
+  { session, dialect }: SqlDatabase,
+  tables: readonly string[],
+  add: () => Promise<T>,
+): Promise<T> {
+  const hash = dialect.idHash('user_id');
+  if (hash === null) return add();
+  for (const table of tables) await session.run(addIdHashes(table));
+  const added = await add();
+  for (const table of tables) await session.run(`UPDATE ${table} SET ${ID_HASH} = ${hash} WHERE ${ID_HASH} IS NULL`);
+  return added;
+}
+
 export async function dropSnapshot(session: SqlSession, key: string): Promise<void> {
   await session.run(`DELETE FROM ${tablesOf(session).snapshots} WHERE key = ${literal(key)}`);
   await dropSnapshotTables(session, key);

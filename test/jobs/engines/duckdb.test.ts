@@ -6,6 +6,7 @@ import { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import t, { type Test } from 'tap';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
+import { tablesOf } from '../../../jobs/engines/sql/tables.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { type EngineFixture, engineContract, request, settle, told, usersSql } from '../../contract/engine.ts';
 import { liesInOrder } from '../../contract/first-order.ts';
@@ -31,6 +32,43 @@ t.test('creates the tables of a file once for many first sessions', async (t) =>
   const engines = await Promise.all(Array.from({ length: 8 }, () => reopen()));
   await Promise.all(engines.map((engine, n) => settle(engine, { key: `k${n}`, sql: usersSql('a') })));
   t.same(await engines[0]?.snapshot('k7'), { version: 1, members: 1 });
+});
+
+t.test('keeps a hash of each id, also in tables that lack them', async (t) => {
+  const folder = t.testdir({});
+  const path = join(folder, 'audiences.duckdb');
+  const config = { type: 'duckdb', path, memoryLimit: null, threads: 1 } as const;
+  const [{ members, leavers, history }, key] = [tablesOf({}), 'club'];
+  const tables = [members(key), leavers(key), history];
+  const inFile = async (...statements: readonly string[]) => {
+    const instance = await DuckDBInstance.create(path);
+    const connection = await instance.connect();
+    const rows = await Promise.all(statements.map(async (sql) => (await connection.run(sql)).getRowsJS()));
+    connection.closeSync();
+    instance.closeSync();
+    return rows.map(([row]) => row);
+  };
+  const sync = async (...users: readonly string[]) => {
+    const engine = await openDuckdb(config, { folder, clock });
+    await settle(engine, { key, sql: usersSql(...users) });
+    await engine.close();
+  };
+  const right = tables.map(
+    (table) =>
+      `SELECT count(*) > 0, count(*) FILTER (WHERE id_hash IS DISTINCT FROM md5_number_lower(user_id)) FROM ${table}`,
+  );
+  const allRight = tables.map(() => [true, 0n]);
+  await sync('a', 'b');
+  await sync('b', 'c');
+  t.same(await inFile(...right), allRight);
+  await inFile(...tables.map((table) => `ALTER TABLE ${table} DROP COLUMN id_hash`));
+  const engine = await openDuckdb(config, { folder, clock, readOnly: true });
+  const found = async (user: string) => (await engine.everywhere?.([key], user))?.get(key);
+  t.match(await found('a'), { standing: { present: false, since: 2 }, past: [{ since: 1, until: 2 }] });
+  t.match(await found('c'), { standing: { present: true, since: 2 }, past: [] });
+  await engine.close();
+  await sync('c', 'd');
+  t.same(await inFile(...right), allRight);
 });
 
 t.test('opens a file while another session closes it', async (t) => {
