@@ -67,6 +67,8 @@ export interface OpenEngines {
   /** Opens an engine for a short task of the process, such as a deletion, in a slot that no reader takes. */
   aside: WithEngine;
   look: ReadEngine;
+  /** As `look`, for work that reads snapshots only. A file stays open for a moment, for the next one. */
+  lookUp: ReadEngine;
   /** As `look`, for queries that may take as long as a run. */
   plan: ReadEngine<Place>;
   /**
@@ -97,6 +99,13 @@ export interface OpenEnginesOptions {
   readonly signal: AbortSignal;
 }
 
+interface OpenSettings {
+  /** Milliseconds that a statement may take. */
+  readonly timeout?: number | undefined;
+  /** True if a file may stay open for the next such use. */
+  readonly stays?: boolean;
+}
+
 export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
   const { config, store, clock, log, onWait, signal: stopping, openEngine = openConfigured } = options;
   const known = new Map<string, Slots>();
@@ -112,16 +121,16 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
     return found;
   }
 
-  function fileUse(isPatient: boolean): FileUse {
+  function fileUse(isPatient: boolean, stays: boolean): FileUse {
     if (onWait) return { sharesReading: true, patience: PATIENCE.command, onWait };
     const patience = isPatient ? PATIENCE.writer : PATIENCE.reader;
-    return { sharesReading: false, patience, onWait: (message) => log.info({ event: 'engine_wait' }, message) };
+    return { sharesReading: false, patience, stays, onWait: (message) => log.info({ event: 'engine_wait' }, message) };
   }
 
-  async function open(place: Place, readOnly: boolean, signal: AbortSignal, timeout?: number): Promise<Engine> {
+  async function open(place: Place, readOnly: boolean, signal: AbortSignal, more: OpenSettings = {}): Promise<Engine> {
     const { engine: name } = place;
     if (name === LIVE_ENGINE) return liveEngine({ store, config, clock });
-    const { engine, type } = await openAnyones(place, readOnly, signal, timeout);
+    const { engine, type } = await openAnyones(place, readOnly, signal, more);
     if (place.confined) return hidingValues(engine, config().hiddenValues ?? NOTHING);
     try {
       await refuseForeign(store, engine, { name, type, readOnly });
@@ -136,7 +145,7 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
     { engine: name, reads, confined }: Place,
     readOnly: boolean,
     signal: AbortSignal,
-    timeout?: number,
+    { timeout, stays = false }: OpenSettings = {},
   ) {
     const engine = configured(name, config());
     const read = reads === undefined ? undefined : configured(reads, config());
@@ -145,7 +154,7 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
       throw new RollcallError('engine_unreachable', message);
     }
     const secret = confined ? { confined: secretFiles(config()) } : {};
-    const access = { readOnly, signal, timeout, file: fileUse(!readOnly), reads: read, ...secret };
+    const access = { readOnly, signal, timeout, file: fileUse(!readOnly, stays), reads: read, ...secret };
     const log = eventLogFor(engine, config(), store);
     return {
       engine: await openEngine(engine, { folder: config().folder, clock, ...access, ...log }),
@@ -159,21 +168,23 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
     readOnly: boolean,
     signal: AbortSignal,
     work: (engine: Engine) => Promise<T>,
+    settings: OpenSettings = {},
   ): Promise<T> {
     return slots(kind, place.engine).during(signal, async () => {
-      const engine = await open(place, readOnly, signal);
+      const engine = await open(place, readOnly, signal, settings);
       return work(engine).finally(() => engine.close());
     });
   }
 
   const reading =
-    (kind: 'look' | 'plan'): ReadEngine<Place> =>
+    (kind: 'look' | 'plan', settings: OpenSettings = {}): ReadEngine<Place> =>
     (place, work, signal) => {
       const until = signal ? AbortSignal.any([signal, stopping]) : stopping;
-      return inSlot(kind, place, true, until, (engine) => work(engine, until));
+      return inSlot(kind, place, true, until, (engine) => work(engine, until), settings);
     };
   const lookAt = reading('look');
   const look: ReadEngine = (engine, work, signal) => lookAt({ engine }, work, signal);
+  const findIn = reading('look', { stays: true });
 
   return {
     async enter({ engine, reads }, signal) {
@@ -190,9 +201,10 @@ export function createOpenEngines(options: OpenEnginesOptions): OpenEngines {
         leave();
       };
     },
-    open: async (place, signal, timeout) => open(place, false, signal, timeout),
+    open: async (place, signal, timeout) => open(place, false, signal, { timeout }),
     aside: (engine, readOnly, work) => inSlot('own', { engine }, readOnly, stopping, work),
     look,
+    lookUp: (engine, work, signal) => findIn({ engine }, work, signal),
     plan: reading('plan'),
     owned: (name, readOnly, work) =>
       slots('own', name)

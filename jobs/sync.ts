@@ -142,7 +142,16 @@ export function createSync(options: SyncOptions): Sync {
     retire: async (key, { now } = {}) => orders.order(await subjects.findWhereItLies(key), { action: 'retire', now }),
     approve: orders.approve,
     reject: orders.reject,
-    ...createQueries({ store, clock, config, log, subjects, look: engines.look, ordered: orders.waiting }),
+    ...createQueries({
+      store,
+      clock,
+      config,
+      log,
+      subjects,
+      look: engines.look,
+      lookUp: engines.lookUp,
+      ordered: orders.waiting,
+    }),
     orphans: subjects.orphans,
     ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>

@@ -23,6 +23,8 @@ export interface Subjects {
   find(key: string): Promise<Subject>;
   /** As `find`, but with the engine that has the snapshot, if that is another one and still configured. */
   findWhereItLies(key: string): Promise<Subject>;
+  /** All configured subjects, then orphans, each with the engine that has its snapshot, without definitions. */
+  everyone(): Promise<readonly Subject[]>;
   /** The audience that a new one was renamed from: no longer configured, with the same definition. */
   formerSelf(subject: Subject): Promise<Subject | null>;
   /** Audiences that destinations may have but are no longer configured, except retired ones. */
@@ -89,6 +91,15 @@ export function createSubjects(
       const engine = (await store.audience(key))?.engine;
       return engine !== undefined && hasEngine(engine, config()) ? { ...subject, engine } : subject;
     },
+    async everyone() {
+      const places = new Map((await store.audiences()).map(({ key, engine }) => [key, engine]));
+      const own = computations(config()).map((each) => ({ ...each, definition: null, engine: homeOf(each, config()) }));
+      return [...own, ...(await orphans()).map(orphan)].map(({ key, kind, source, engine, definition }) => {
+        const place = places.get(key);
+        const lies = place !== undefined && hasEngine(place, config()) ? place : engine;
+        return { key, kind, source, engine: lies, definition };
+      });
+    },
     async formerSelf({ key, definition }) {
       const own = await store.audience(key);
       if (own && !isFirst(own)) return null;
@@ -115,15 +126,21 @@ function unknownAudience(keys: readonly string[], known: readonly string[]): Rol
   return new RollcallError('unknown_audience', nothingNamed('audience or trait', keys, known));
 }
 
+const snapshotsOf = (engine: string, { engines }: SyncConfig) =>
+  Object.hasOwn(engines, engine) ? engines[engine]?.snapshots : undefined;
+
+const homeOf = ({ live, engine }: Computation, config: SyncConfig) =>
+  live ? LIVE_ENGINE : (snapshotsOf(engine, config) ?? engine);
+
 export function configured(computation: Computation, config: SyncConfig): Subject {
   const { key, kind, engine, source, allowPlaceholders, guard, expect, timeout } = computation;
   const { with: columns, sendsColumns = false } = kind === 'audience' ? computation : {};
   const sql = definitionSql(computation, config);
   const hashes = { hash: definitionHash(computation), contentHash: contentHash(computation, config) };
-  const snapshots = Object.hasOwn(config.engines, engine) ? config.engines[engine]?.snapshots : undefined;
+  const snapshots = snapshotsOf(engine, config);
   return {
     ...{ key, kind },
-    engine: computation.live ? LIVE_ENGINE : (snapshots ?? engine),
+    engine: homeOf(computation, config),
     ...(snapshots === undefined ? {} : { reads: engine }),
     source,
     definition: {

@@ -54,8 +54,7 @@ export async function tellPerson(
 ): Promise<Person> {
   const { store, config, subjects, look } = parts;
   const configured = new Map(computations(config()).map((each) => [each.key, each]));
-  const orphans = (await subjects.orphans()).map(({ key }) => key);
-  const all = await Promise.all([...configured.keys(), ...orphans].map((key) => subjects.findWhereItLies(key)));
+  const all = await subjects.everyone();
   const shared = await recordsOf(store, user);
   const failures: Person['failures'][number][] = [];
   const ofEngine = async ([name, theirs]: readonly [string, readonly Subject[]]): Promise<

@@ -12,7 +12,7 @@ import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds 
 import type { JobLog, Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
 import type { Orders } from '../schedule/orders.ts';
-import { absenceOf, askedIds } from './absence.ts';
+import { askedIds, conditionsOf } from './absence.ts';
 import { type AudienceStatus, audienceStatuses } from './audience-status.ts';
 import { type Person, tellPerson } from './person.ts';
 import { type DestinationStanding, destinationStandings } from './standings.ts';
@@ -61,10 +61,11 @@ interface QueriesOptions {
   readonly log: JobLog;
   readonly subjects: Subjects;
   readonly look: ReadEngine;
+  readonly lookUp: ReadEngine;
   readonly ordered: Orders['waiting'];
 }
 
-export function createQueries({ store, clock, config, log, subjects, look, ordered }: QueriesOptions): Queries {
+export function createQueries({ store, clock, config, log, subjects, look, lookUp, ordered }: QueriesOptions): Queries {
   const parts = { store, config, subjects };
   return {
     audiences: async () => audienceStatuses({ store, clock, config, log, ordered }, await subjects.orphans()),
@@ -109,7 +110,8 @@ export function createQueries({ store, clock, config, log, subjects, look, order
       const found = await askedIds(look, name, compileNames(type), MOST_NAMES, asked);
       return [...found].map(readName);
     },
-    person: (user, { at, signal } = {}) => tellPerson({ store, config, subjects, look }, user, at ?? null, signal),
+    person: (user, { at, signal } = {}) =>
+      tellPerson({ store, config, subjects, look: lookUp }, user, at ?? null, signal),
     async why(key, user, { at, signal } = {}) {
       const asOf = at ?? null;
       const subject = await subjects.findWhereItLies(key).catch(async (error) => {
@@ -122,8 +124,8 @@ export function createQueries({ store, clock, config, log, subjects, look, order
         const story = await look(subject.engine, tell, signal);
         const about = { key, user, asOf: asOf ?? clock.now(), signal };
         const steps = await stepsOf(config(), look, about);
-        if (story.member !== false) return { ...story, steps };
-        return { ...story, steps, absence: await absenceOf(config(), look, about) };
+        const { conditions = [], absence = null } = (await conditionsOf(config(), look, about)) ?? {};
+        return { ...story, steps, conditions, absence: story.member === false ? absence : null };
       }
       const names = enginesWithSnapshots(config());
       return withEngines(names, look, signal, (engines) => tellPast(store, engines, key, user, asOf));

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { MAX_ID_BYTES } from '../../../src/message-types.ts';
 import { literal, name, type SqlDialect, type ValueType, whiteSpace } from '../sql/plan-query.ts';
 import { isSame, toldValue } from './values.ts';
@@ -31,7 +32,10 @@ export const duckdbDialect: SqlDialect = {
   prefix: (id) => id,
   opaque: '',
   // `hash` would be faster, and another one in another version of DuckDB.
-  idHash: (id) => `md5_number_lower(${id})`,
+  idHash: {
+    sql: (id) => `md5_number_lower(${id})`,
+    of: (id) => hash('md5', id, 'buffer').readBigUInt64LE(8),
+  },
   hash: (values, seed) => `CAST(hash(${[...values, seed].join(', ')}) >> 1 AS bigint)`,
   keep(table, query, more) {
     const columns = [...PLAN, ...more.map((column) => `${column} bigint USING COMPRESSION uncompressed`)];

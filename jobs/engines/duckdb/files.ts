@@ -11,6 +11,8 @@ import type { Clock } from '../../../src/kernel/clock.ts';
 import { RollcallError } from '../../../src/kernel/errors.ts';
 
 const LOCK_RETRY = 200;
+/** Milliseconds that a file stays open unused, and in a row, before other processes get their chance. */
+const STAYS = { unused: 1_000, most: 10_000 } as const;
 
 /** Rules by which a process shares its engines' files with other processes. */
 export interface FileUse {
@@ -21,6 +23,8 @@ export interface FileUse {
   readonly sharesReading: boolean;
   /** Milliseconds to wait until another process closes the file. */
   readonly patience: number;
+  /** Set if the file may stay open for the next such use: opening it takes longer than finding a person. */
+  readonly stays?: boolean;
   /** Called once if it has to wait. */
   readonly onWait?: (message: string) => void;
 }
@@ -47,7 +51,10 @@ interface Shared {
   readonly readOnly: boolean;
   readonly settings: DuckdbSettings;
   readonly database: Promise<AttachedDatabase>;
+  readonly since: number;
   sessions: number;
+  /** Closes a file that stays open, of which no session is left. */
+  endStay: (() => Promise<void>) | null;
   /** Resolves once the last session has released it. */
   closed: Promise<void> | null;
 }
@@ -73,17 +80,20 @@ export async function holdFile(options: OpenFileOptions): Promise<HeldFile> {
 }
 
 /** Resolves to the reason if others have it open. */
-async function tryToHold({ path, readOnly, settings, setup }: OpenFileOptions): Promise<HeldFile | string> {
+async function tryToHold(options: OpenFileOptions): Promise<HeldFile | string> {
+  const { path, readOnly, settings, stays = false } = options;
   try {
-    if (path === ':memory:') return await share(path, begin(path, readOnly, settings, setup));
+    if (path === ':memory:') return await share(options, begin(options));
+    // Work that reads other files has to read them anew.
+    if (!stays || !isRecent(files.get(path), options)) await files.get(path)?.endStay?.();
     while (files.get(path)?.closed) await files.get(path)?.closed;
     const open = files.get(path);
     // A session that only reads may use a file that others write to.
     const fits = !open || ((readOnly || !open.readOnly) && differingSettings(open.settings, settings).length === 0);
     if (!fits) return 'it is open here with other settings';
-    const shared = open ?? begin(path, readOnly, settings, setup);
+    const shared = open ?? begin(options);
     files.set(path, shared);
-    return await share(path, shared);
+    return await share(options, shared);
   } catch (error) {
     if (error instanceof RollcallError) throw error;
     const message = error instanceof Error ? error.message : String(error);
@@ -93,22 +103,37 @@ async function tryToHold({ path, readOnly, settings, setup }: OpenFileOptions): 
   }
 }
 
-function begin(path: string, readOnly: boolean, settings: DuckdbSettings, setup?: Setup): Shared {
+function begin({ path, readOnly, settings, setup, clock }: OpenFileOptions): Shared {
   const database = attachDatabase({ path, name: databaseName(path), readOnly }, settings, setup);
-  return { readOnly, settings, database, sessions: 0, closed: null };
+  return { readOnly, settings, database, since: clock.monotonic(), sessions: 0, endStay: null, closed: null };
 }
 
-async function share(path: string, shared: Shared): Promise<HeldFile> {
+const isRecent = (shared: Shared | undefined, { settings, clock }: OpenFileOptions) =>
+  shared !== undefined &&
+  clock.monotonic() - shared.since < STAYS.most &&
+  differingSettings(shared.settings, settings).length === 0;
+
+async function share(options: OpenFileOptions, shared: Shared): Promise<HeldFile> {
+  const { path, stays, clock, signal } = options;
   shared.sessions += 1;
+  shared.endStay = null;
   let isHere = true;
   /** Ends a session. The last one closes the file. */
   const leave = async (close: () => Promise<void>) => {
     shared.sessions -= 1;
     if (shared.sessions > 0) return;
-    shared.closed = close().finally(() => {
-      if (files.get(path) === shared) files.delete(path);
-    });
-    await shared.closed;
+    const end = async () => {
+      shared.endStay = null;
+      shared.closed = close().finally(() => {
+        if (files.get(path) === shared) files.delete(path);
+      });
+      await shared.closed;
+    };
+    if (!stays || !isRecent(shared, options)) return end();
+    shared.endStay = end;
+    const endIdle = () => shared.endStay === end && void end();
+    clock.after(STAYS.unused, endIdle);
+    signal?.addEventListener('abort', endIdle, { once: true });
   };
   try {
     const database = await shared.database;

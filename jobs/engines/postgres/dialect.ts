@@ -42,7 +42,7 @@ export const postgresDialect: SqlDialect = {
   // An index entry has room for 2,700 bytes at most.
   prefix: (id) => `left(${id}, 64)`,
   opaque: ' OFFSET 0',
-  idHash: () => null,
+  idHash: null,
   hash: (values, seed) =>
     values
       .map((value, n) => `coalesce(hashtextextended(CAST(${value} AS text) COLLATE "C", ${seed + n}), ${seed + n})`)

@@ -53,8 +53,11 @@ export interface SqlDialect {
    * and sort them all.
    */
   readonly opaque: string;
-  /** A hash of an id that never changes. A column of them is scanned ten times faster than ids; null if ids are indexed. */
-  idHash(id: string): string | null;
+  /**
+   * A hash of ids that never changes, as an expression and of one id. A column of them is scanned ten times faster than
+   * ids. Null if ids are indexed.
+   */
+  readonly idHash: { readonly sql: (id: string) => string; readonly of: (id: string) => bigint } | null;
   /**
    * Statements that make the table of a plan and fill it with the rows of its query.
    *

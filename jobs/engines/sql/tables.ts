@@ -125,7 +125,11 @@ async function hasRegistry(session: SqlSession): Promise<boolean> {
 }
 
 /** False for a registry from before snapshots belonged to a store. */
-export const isComplete = (session: SqlSession) => hasTable(session, OWNER);
+export async function isComplete(session: SqlSession): Promise<boolean> {
+  const isThere = await hasTable(session, OWNER);
+  if (isThere) found.add(session);
+  return isThere;
+}
 
 async function hasTable(session: SqlSession, table: string): Promise<boolean> {
   const tables = await session.rows(
@@ -203,8 +207,8 @@ export async function withIdHashes<T>(
   tables: readonly string[],
   add: () => Promise<T>,
 ): Promise<T> {
-  const hash = dialect.idHash('user_id');
-  if (hash === null) return add();
+  if (dialect.idHash === null) return add();
+  const hash = dialect.idHash.sql('user_id');
   for (const table of tables) await session.run(addIdHashes(table));
   const added = await add();
   for (const table of tables) await session.run(`UPDATE ${table} SET ${ID_HASH} = ${hash} WHERE ${ID_HASH} IS NULL`);

@@ -39,14 +39,6 @@ async function lookupSnapshot(
 /** Snapshots that one query reads. */
 const AT_ONCE = 100;
 
-const ASKED_ONE = '($1::varchar[])[1]';
-
-/** As a constant: a database that had to compute it would read every id. */
-async function hashOf({ session, dialect }: SqlDatabase, user: string): Promise<string | null> {
-  const hash = dialect.idHash(ASKED_ONE);
-  return hash === null ? null : String((await session.rows(`SELECT ${hash}`, [user]))[0]?.[0]);
-}
-
 /** A user in all of these snapshots: a few queries, since each costs more than it reads. */
 export async function lookupEverywhere(
   database: SqlDatabase,
@@ -71,11 +63,13 @@ export async function lookupEverywhere(
     const past = `SELECT key, value, since, until FROM ${tables.history} WHERE ${condition} ORDER BY until, since`;
     return { found, past: await session.rows(past, [user]) };
   };
-  const isUser = `user_id = ${ASKED_ONE}`;
-  const hash = await hashOf(database, user);
+  const isUser = 'user_id = ($1::varchar[])[1]';
+  const hash = database.dialect.idHash?.of(user);
   // Tables that no run has written to since there are hashes lack them.
   const { found, past } =
-    hash === null ? await read(isUser) : await read(`${ID_HASH} = ${hash} AND ${isUser}`).catch(() => read(isUser));
+    hash === undefined
+      ? await read(isUser)
+      : await read(`${ID_HASH} = ${hash} AND ${isUser}`).catch(() => read(isUser));
   const standings = new Map(found.map(toStanding));
   const intervals = Map.groupBy(past, ([key]) => String(key));
   return new Map(
