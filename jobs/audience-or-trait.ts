@@ -6,7 +6,10 @@ export type Computation = AudienceConfig | TraitConfig;
 
 export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'traits' | 'destinations'> &
   Partial<
-    Pick<Config, 'changedAt' | 'recordRetention' | 'eventLog' | 'store' | 'hiddenValues' | 'admin' | 'sourceFiles'>
+    Pick<
+      Config,
+      'changedAt' | 'recordRetention' | 'eventLog' | 'store' | 'hiddenValues' | 'admin' | 'sourceFiles' | 'written'
+    >
   >;
 
 export function computations(config: SyncConfig): readonly Computation[] {

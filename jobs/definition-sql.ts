@@ -6,10 +6,11 @@ import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig, withLiveTraits } from './audience-or-trait.ts';
 import { readModel } from './engines/dbt/models.ts';
+import type { AskedPerson } from './engines/definitions/absence.ts';
 import {
   type ConfiguredDefinition,
   compile,
-  compileAbsence,
+  compileAsked,
   compileColumns,
   compileCounted,
   compileSteps,
@@ -69,15 +70,15 @@ export function countedDefinitionOf(computation: Computation, config: Defined): 
   return { ...counted, funnel: { ...funnel, sql: withColumns(funnel.sql, computation, dialect) } };
 }
 
-/** The SQL that shows which parts of an audience's condition hold for a user. */
-export function absenceSql(
-  computation: Computation & { readonly when?: Condition | null },
+/** A short definition of an audience, taken apart to ask what is true of one user. */
+export function askedPersonOf(
+  computation: Computation & { readonly when: Condition },
   user: string,
   config: Defined,
-): string {
-  const when = withLiveTraits(computation.when ?? { all: [] }, config);
+): AskedPerson {
   const { dialect, schema } = dialectOf(computation, config);
-  return compileAbsence(user, when, dialect, (key) => definitionOf(audienceOf(key, config), config), schema);
+  const audience = (key: string) => definitionOf(audienceOf(key, config), config);
+  return compileAsked(user, withLiveTraits(computation.when, config), dialect, audience, schema);
 }
 
 /** The SQL that finds a user's messages that may be steps of these sequences. */

@@ -11,6 +11,7 @@ export type { AcceptChanges, JobLog, Progress } from './run/run-context.ts';
 export { EMPTY_AT_FIRST, isEmptyAtFirst } from './run/run-log.ts';
 export type { SyncOptions, SyncReport } from './run/runner.ts';
 export { createSync, type PlanTime, type Sync, type SyncTime } from './sync.ts';
+export type { ConditionAnswer } from './view/absence.ts';
 export type { AudienceStatus, Todo } from './view/audience-status.ts';
 export type { Person, PersonMembership } from './view/person.ts';
 export type { FunnelStep, Owed, SyncPlan } from './view/plan.ts';

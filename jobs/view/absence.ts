@@ -1,9 +1,11 @@
-import { conjunctsOf, nameOf } from '../../src/definition/conditions.ts';
+import { conditionSentences } from '../../src/config/sentences.ts';
+import { holds, isInSplit, nameOf } from '../../src/definition/conditions.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { computations, type SyncConfig } from '../audience-or-trait.ts';
-import { absenceSql, withModels } from '../definition-sql.ts';
-import { FORMER, HOLDS, SEEN } from '../engines/definitions/absence.ts';
-import type { Engine } from '../engines/port.ts';
+import { askedPersonOf, withModels } from '../definition-sql.ts';
+import { FORMER, SEEN } from '../engines/definitions/absence.ts';
+import { type Evidence, readEvidence } from '../engines/definitions/evidence.ts';
+import type { Engine, Preview, StageRequest } from '../engines/port.ts';
 import type { ReadEngine } from '../open-engines.ts';
 
 /** The reason why somebody is not in an audience with a short definition. */
@@ -16,6 +18,14 @@ export interface Absence {
   readonly failing: readonly string[];
 }
 
+/** A condition of a short definition, and what is true of somebody. */
+export interface ConditionAnswer extends Evidence {
+  readonly condition: string;
+  /** The condition in words; null if its variables don't allow it. */
+  readonly says: string | null;
+  readonly passes: boolean;
+}
+
 /** Milliseconds that the query may take. */
 const PATIENCE = 10_000;
 
@@ -26,38 +36,79 @@ export interface AskedUser {
   readonly signal: AbortSignal | undefined;
 }
 
+/** The preview of a query that no audience has. */
+function previewed(
+  look: ReadEngine,
+  name: string,
+  asked: Pick<StageRequest, 'sql' | 'funnel' | 'allowPlaceholders'>,
+  most: number,
+  { key, asOf, signal }: AskedUser,
+): Promise<Preview> {
+  const preview = (engine: Engine, until: AbortSignal) => {
+    // No audience has this key: all rows are new.
+    const request = { key: `why:${key}`, plan: 'why', kind: 'audience', action: 'sync', asOf, ...asked } as const;
+    const given = { ...request, toVersion: 1, leavers: false, leasedAt: 0 };
+    return engine.preview({ ...given, signal: AbortSignal.any([until, AbortSignal.timeout(PATIENCE)]) }, most);
+  };
+  return look(name, preview, signal);
+}
+
 /** Asks an engine for ids, at most so many. */
 export async function askedIds(
   look: ReadEngine,
   name: string,
   sql: string,
   most: number,
-  { key, asOf, signal }: AskedUser,
+  asked: AskedUser,
 ): Promise<ReadonlySet<string>> {
-  const preview = async (engine: Engine, until: AbortSignal) => {
-    // No audience has this key: all rows are new.
-    const request = { key: `why:${key}`, plan: 'why', kind: 'audience', action: 'sync', sql, asOf } as const;
-    const given = { ...request, toVersion: 1, leavers: false, leasedAt: 0 };
-    const ends = AbortSignal.any([until, AbortSignal.timeout(PATIENCE)]);
-    return new Set((await engine.preview({ ...given, signal: ends }, most)).sample.userIds);
-  };
-  return look(name, preview, signal);
+  return new Set((await previewed(look, name, { sql }, most, asked)).sample.userIds);
 }
 
-/** Null if its SQL says nothing about the reason, or its engine does not answer. */
-export async function absenceOf(config: SyncConfig, look: ReadEngine, asked: AskedUser): Promise<Absence | null> {
+/** The answers of a short definition. Null if its SQL says nothing about them, or its engine does not answer. */
+export async function conditionsOf(
+  config: SyncConfig,
+  look: ReadEngine,
+  asked: AskedUser,
+): Promise<{ readonly conditions: readonly ConditionAnswer[]; readonly absence: Absence } | null> {
   const { key, user } = asked;
   const computation = computations(config).find((each) => each.key === key);
   if (computation?.kind !== 'audience' || !computation.when) return null;
-  const parts = conjunctsOf(computation.when, 'when');
+  const { when } = computation;
   try {
-    const sql = absenceSql(computation, user, await withModels(config, computation));
-    const found = await askedIds(look, computation.engine, sql, parts.length + 2, asked);
-    const former = [...found].find((each) => each.startsWith(FORMER));
-    if (former !== undefined) return { reason: 'former', user: former.slice(FORMER.length), failing: [] };
-    if (!found.has(SEEN)) return { reason: 'unknown', user: null, failing: [] };
-    const failing = parts.filter((_, place) => !found.has(`${HOLDS}${place}`));
-    return { reason: 'condition', user: null, failing: failing.map(({ path, part }) => `${path} (${nameOf(part)})`) };
+    const { funnel, facts, conditions } = askedPersonOf(
+      { ...computation, when },
+      user,
+      await withModels(config, computation),
+    );
+    const given = { sql: funnel.sql, funnel, allowPlaceholders: true };
+    const preview = await previewed(look, computation.engine, given, 1, asked);
+    const evidence = new Map(
+      (readEvidence(preview.evidence ?? []).get(user) ?? []).map((each) => [each.path, each] as const),
+    );
+    const sentences = conditionSentences(config.written?.get(key));
+    const isTrue = (place: number) => {
+      const fact = facts[place];
+      return fact?.kind === 'split' ? isInSplit(fact.split, user) : (preview.funnel?.[place] ?? 0) > 0;
+    };
+    const answers = conditions.map(({ path, part, formula, isRequired }) => ({
+      ...{ path, times: 'performed' in part ? 0 : null, last: null, value: null, ...evidence.get(path) },
+      ...{ condition: nameOf(part), says: sentences.get(path) ?? null, passes: holds(formula, isTrue), isRequired },
+    }));
+    const failing = answers.filter(({ isRequired, passes }) => isRequired && !passes);
+    const former = evidence.get(FORMER)?.value ?? null;
+    return {
+      conditions: answers.map(({ isRequired, ...answer }) => answer),
+      absence:
+        former !== null
+          ? { reason: 'former', user: String(JSON.parse(former)), failing: [] }
+          : evidence.has(SEEN)
+            ? {
+                reason: 'condition',
+                user: null,
+                failing: failing.map(({ path, condition }) => `${path} (${condition})`),
+              }
+            : { reason: 'unknown', user: null, failing: [] },
+    };
   } catch (error) {
     if (error instanceof RollcallError || (error instanceof Error && error.name === 'TimeoutError')) return null;
     throw error;

@@ -2,7 +2,16 @@ import memoize from 'lodash/memoize.js';
 import { type Annotations, aboutOf } from '../../src/about.ts';
 import type { Config } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kernel/clock.ts';
-import type { AudiencePause, AudienceRecord, Records, Run, RunState, Store } from '../../src/store/port.ts';
+import {
+  type AudiencePause,
+  type AudienceRecord,
+  type Records,
+  type Run,
+  type RunState,
+  STEP_LENGTH,
+  type Store,
+  stepOf,
+} from '../../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
 import { liveSources } from '../live/definitions.ts';
 import { type LiveStatus, liveStatuses } from '../live/status.ts';
@@ -32,7 +41,7 @@ export interface AudienceStatus extends Annotations {
   readonly state: 'ok' | 'new' | 'held' | 'failed' | 'unfinished' | 'paused' | 'orphaned';
   /** Members after the last run that was done; null before the first. */
   readonly members: number | null;
-  /** Members after each of the last runs that were done, oldest first. */
+  /** Members after each of the last runs that were done, or at the end of the last hours if it is live, oldest first. */
   readonly trend: readonly number[];
   readonly lastRun: Run | null;
   /** An order that waits for its turn in this process, behind other runs. */
@@ -79,9 +88,10 @@ export async function audienceStatuses(
 ): Promise<readonly AudienceStatus[]> {
   const { changedAt = null } = parts.config();
   const configured = computations(parts.config());
-  const [paused, live, runs] = await Promise.all([
+  const [paused, live, sizes, runs] = await Promise.all([
     parts.store.pausedAudiences(),
     liveStatusesOf(parts),
+    liveSizes(parts, configured),
     recentRuns(
       parts.store,
       [...configured, ...orphans].map(({ key }) => key),
@@ -98,7 +108,8 @@ export async function audienceStatuses(
     ...configured.map((computation) => {
       const pause = pauses.get(computation.key) ?? null;
       const asItIs = { ...computation, paused: computation.paused || pause !== null };
-      return statusOf(schedules, computation, asItIs, runsOf(computation), pause, live);
+      const status = statusOf(schedules, computation, asItIs, runsOf(computation), pause, live);
+      return status.live ? { ...status, trend: sizes.get(computation.key) ?? [] } : status;
     }),
     ...orphans.map((record) => statusOf(schedules, record, null, runsOf(record), null, null)),
   ];
@@ -107,6 +118,16 @@ export async function audienceStatuses(
 async function liveStatusesOf({ store, clock, config }: StatusParts) {
   const sources = new Set(liveSources(config()));
   return sources.size === 0 ? null : liveStatuses(store, sources, clock.now());
+}
+
+/** Sizes of live audiences, which change between runs. */
+function liveSizes({ store, clock }: StatusParts, configured: readonly Computation[]) {
+  const since = stepOf(clock.now() - (TREND - 1) * STEP_LENGTH.hour, 'hour');
+  return store.sizes(
+    configured.flatMap(({ key, live }) => (live ? key : [])),
+    'hour',
+    since,
+  );
 }
 
 interface Schedules extends Pick<StatusParts, 'clock' | 'ordered'>, Pick<Config, 'changedAt'> {

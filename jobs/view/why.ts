@@ -6,7 +6,7 @@ import { liveRun } from '../live/definitions.ts';
 import { changesMembership } from '../run/run-changes.ts';
 import type { Subject } from '../run/run-context.ts';
 import { missing } from '../run/snapshot-version.ts';
-import type { Absence } from './absence.ts';
+import type { Absence, ConditionAnswer } from './absence.ts';
 import type { StepTaken } from './steps.ts';
 
 const RECENT = 1_000;
@@ -28,6 +28,8 @@ export interface Story {
   readonly changes: readonly StoryChange[];
   /** Why the user is not in it; null for members, and where nothing is known. */
   readonly absence?: Absence | null;
+  /** The conditions of a short definition, as far as its engine answers. */
+  readonly conditions?: readonly ConditionAnswer[];
   /** The steps of the sequences in its definition, as far as the user came. */
   readonly steps?: readonly StepTaken[];
   /** Runs of this audience that are not done, whose changes are still to come. */

@@ -1,5 +1,6 @@
 import type {
   AudienceStatus,
+  ConditionAnswer,
   DestinationStanding,
   Person,
   StepTaken,
@@ -142,6 +143,7 @@ export function storyLine({
   since,
   changes,
   absence = null,
+  conditions = [],
   steps = [],
   unfinished,
   attempts,
@@ -155,6 +157,7 @@ export function storyLine({
     since: since && runLine(since),
     changes: changes.map(changeLine),
     absence,
+    conditions: conditions.map(conditionLine),
     steps: steps.map(stepLine),
     unfinished: unfinished.map(runLine),
     attempts: attempts.map(attemptLine),
@@ -180,6 +183,12 @@ export function standingLine({ since, ...standing }: DestinationStanding, backlo
   const { pending = 0, dead = 0 } = backlogs.find(({ destination }) => destination === standing.destination) ?? {};
   return { ...standing, since: isoOrNull(since), pending, dead };
 }
+
+const conditionLine = ({ last, value, ...condition }: ConditionAnswer) => ({
+  ...condition,
+  last: isoOrNull(last),
+  value: parsed(value),
+});
 
 const stepLine = ({ event, until, ...step }: StepTaken) => ({
   ...step,

@@ -197,6 +197,18 @@ export function conjunctsOf(
   return part.all.flatMap((each, index) => conjunctsOf(each, `${path}.all[${index}]`));
 }
 
+/** The conditions that must all hold, each followed by those in it that contain no others. */
+export function conditionsIn(
+  when: Condition,
+): readonly { readonly path: string; readonly part: Condition; readonly isRequired: boolean }[] {
+  return conjunctsOf(when, 'when').flatMap(({ path, part }) => [
+    { path, part, isRequired: true },
+    ...singlesIn(part, [])
+      .filter((inner) => inner.path.length > 0)
+      .map((inner) => ({ path: path + pathOf(inner.path), part: inner.single, isRequired: false })),
+  ]);
+}
+
 /** Keys of the audiences that a condition refers to. */
 export function audiencesIn(condition: Condition): readonly string[] {
   return singlesIn(condition, []).flatMap(({ single }) => meaningOf(single).audiences(single));

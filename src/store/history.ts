@@ -97,5 +97,7 @@ export interface HistoryRecords {
     since: number,
     names?: readonly string[],
   ): Promise<readonly HistorySum[]>;
+  /** Members of these audiences at the end of each step from `since` on, oldest first. */
+  sizes(names: readonly string[], step: HistoryStep, since: number): Promise<ReadonlyMap<string, readonly number[]>>;
   pruneHistory(now: number, limit: number): Promise<number>;
 }

@@ -1,11 +1,11 @@
-import { type Condition, conjunctsOf } from '../../../src/definition/conditions.ts';
+import type { Condition } from '../../../src/definition/conditions.ts';
 import type { Sequence, TraitValue } from '../../../src/definition/definition.ts';
 import { duckdbDialect } from '../duckdb/dialect.ts';
 import { postgresDialect } from '../postgres/dialect.ts';
 import { foldedValues, freshValues, idText, name, type SqlDialect } from '../sql/plan-query.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { committed } from '../sql/tables.ts';
-import { absenceQuery } from './absence.ts';
+import { type AskedPerson, askedPerson } from './absence.ts';
 import { latestTrait } from './activity.ts';
 import { conditionQuery } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
@@ -104,14 +104,13 @@ function namedSql(type: keyof typeof DIALECTS, audience: DefinitionOf, schema?: 
   };
 }
 
-/** The SQL of `absenceQuery` for the parts of a condition that must all hold. */
-export function compileAbsence(
+/** A short definition of an audience, taken apart to ask what is true of one user. */
+export function compileAsked(
   user: string,
   when: Condition,
   type: keyof typeof DIALECTS,
   audience: DefinitionOf,
   schema?: string,
-): string {
-  const parts = conjunctsOf(when, '').map(({ part }) => part);
-  return absenceQuery(user, parts, namedSql(type, audience, schema), DIALECTS[type]);
+): AskedPerson {
+  return askedPerson(user, when, namedSql(type, audience, schema), DIALECTS[type]);
 }

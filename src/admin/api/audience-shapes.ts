@@ -23,7 +23,9 @@ export const audience = z.object({
   source: z.string(),
   state: z.enum(['ok', 'new', 'held', 'failed', 'unfinished', 'paused', 'orphaned']),
   members: z.int().nullable().describe('After the last run that was done; null before the first.'),
-  trend: z.array(z.int()).describe('Members after each of the last runs, oldest first.'),
+  trend: z
+    .array(z.int())
+    .describe('Members after each of the last runs, or in each of the last hours of a live one, oldest first.'),
   lastRun: z
     .object({
       run: z.string(),
@@ -79,6 +81,7 @@ export const definition = z.object({
   text: z.string().describe('As it is written, without values of variables.'),
   yaml: z.string().describe('The whole item, in the same way.'),
   version: z.string().describe('As `definitionHash` of runs.'),
+  sentence: z.string().nullable().describe('A short definition in words; null for SQL and models of dbt.'),
 });
 
 export const standing = z.object({
@@ -160,6 +163,19 @@ export const story = z.looseObject({
     .object({ reason: z.string(), user: z.string().nullable(), failing: z.array(z.string()) })
     .nullable()
     .describe('Why the user is not in it, for a short definition.'),
+  conditions: z
+    .array(
+      z.object({
+        path: z.string(),
+        condition: z.string(),
+        says: z.string().nullable().describe('The condition in words; null where its variables do not allow it.'),
+        passes: z.boolean(),
+        times: z.int().nullable().describe('How often they did it, in its window.'),
+        last: time.nullable(),
+        value: z.unknown().describe('Their trait or computed value.'),
+      }),
+    )
+    .describe('Of a short definition: each condition, and what the log knows of the user.'),
   changes: z.array(storyChange),
   unfinished: z.array(z.unknown()),
   attempts: z.array(z.unknown()),

@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import { definitionHash } from '../../../jobs/index.ts';
 import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts';
+import { writtenSentence } from '../../config/sentences.ts';
 import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
@@ -140,7 +141,9 @@ function definitionOf(key: string, config: Config): z.input<typeof definition> |
   const destinations = config.destinations
     .filter(({ sources, wants }) => sources.includes(source) && (wants?.audiences?.includes(key) ?? true))
     .map((destination) => destination.name);
-  const { language, text, section, item } = config.written.get(key) ?? NOT_WRITTEN;
+  const written = config.written.get(key) ?? NOT_WRITTEN;
+  const { language, text, section, item } = written;
   const yaml = toYaml({ [section]: [item] });
-  return { name, timezone, timeout, guard, destinations, language, text, yaml, version: definitionHash(found) };
+  const said = { version: definitionHash(found), sentence: writtenSentence(written) };
+  return { name, timezone, timeout, guard, destinations, language, text, yaml, ...said };
 }

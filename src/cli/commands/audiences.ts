@@ -28,7 +28,7 @@ States:
   paused      it does not run
   orphaned    no longer in the configuration, while destinations still have its members
 
-The trend is the size after each of the last runs.
+The trend is the size after each of the last runs, or in each of the last hours of a live one.
 
 With --json an audience is {"key","kind","engine","source","state","members","trend","lastRun","schedule","nextRunAt",
 "overdueSince","paused","live","todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}. paused

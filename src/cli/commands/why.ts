@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { StepTaken, Story, StoryChange, ToldDestination } from '../../../jobs/index.ts';
+import type { ConditionAnswer, StepTaken, Story, StoryChange, ToldDestination } from '../../../jobs/index.ts';
 import { storyLine } from '../../admin/lines.ts';
 import type { CliContext } from '../context.ts';
 import { hint, instantOption } from '../options.ts';
@@ -21,13 +21,15 @@ It shows each change of that user in that audience, and the run that made it wit
 each destination it shows the attempt that reached it, or else the last attempt or the dead letter. It works for
 retired audiences too. Runs and changes are kept for runs.keep, attempts for attempts.keep.
 
-For a short definition it names the parts that do not hold, and the message of each step of a sequence. It also says if
-the log does not know the user, or knows the user under another id.
+For a short definition it shows each condition: whether it holds, and how often the user did it or the value that the
+user has. It also shows the message of each step of a sequence, and says if the log does not know the user, or knows the
+user under another id.
 
-With --json it is {"key","user","asOf","member","value","since","changes","absence","steps","unfinished","attempts",
-"deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a step is
-{"path","condition","event","until","isOver"}; a change is {"change","reason","changedAt","at","run","action",
-"definitionHash","cause","event","audience","value","told"}. change is entered, left, changed or "sent again"; reason
+With --json it is {"key","user","asOf","member","value","since","changes","absence","conditions","steps","unfinished",
+"attempts","deadLetters"}; absence is {"reason","user","failing"} or null, its reason condition, unknown or former; a
+condition is {"path","condition","says","passes","times","last","value"}, where says is null if its variables are no
+text; a step is {"path","condition","event","until","isOver"}; a change is {"change","reason","changedAt","at","run",
+"action","definitionHash","cause","event","audience","value","told"}. change is entered, left, changed or "sent again"; reason
 and changedAt are what receivers are sent (docs/wire.md). cause is what changed a live audience, also if a run sent it:
 {"messageId"}, {"time"}, {"audience"}, {"computed"} or {"deletion":true}; null if everybody was computed again. event is
 the {"messageId","type","event","timestamp"} of the message, or null; audience is the key of the one by SQL whose sync
@@ -55,6 +57,7 @@ function describe(story: Story, options: WhyOptions, terminal: Terminal): string
   const lines = [
     standing(story, terminal),
     ...absent(story),
+    ...(story.conditions ?? []).map((condition) => conditionText(condition, terminal)),
     ...(story.steps ?? []).map((step) => stepText(step, terminal)),
     ...story.changes.flatMap((change) => changeText(change, terminal)),
   ];
@@ -83,6 +86,18 @@ function absent({ absence, key, user }: Story): readonly string[] {
   if (reason === 'former') return [`${user} is a former id of ${current}: rollcall why ${key} ${current}`];
   if (failing.length === 0) return ['The whole condition holds: the next sync adds the user.'];
   return [`Of the condition, this does not hold: ${failing.join(', ')}.`];
+}
+
+function conditionText(
+  { path, condition, says, passes, times, last, value }: ConditionAnswer,
+  terminal: Terminal,
+): string {
+  const found = [
+    ...(times === null ? [] : [times === 1 ? 'once' : `${times} times`]),
+    ...(last === null ? [] : [`last ${timeIn(terminal, last)}`]),
+    ...(value === null ? [] : [`the value is ${value}`]),
+  ].join(', ');
+  return inLine(`  ${path}: ${says ?? condition}: ${passes ? 'yes' : 'no'}${found === '' ? '' : ` (${found})`}`);
 }
 
 function stepText({ path, condition, event, until, isOver }: StepTaken, terminal: Terminal): string {

@@ -92,6 +92,21 @@ export async function historySums(
   return found.map(([name, ...sums]) => ({ name, ...totalsOf(sums) }));
 }
 
+export async function sizes(
+  { rows }: Session,
+  names: readonly string[],
+  step: HistoryStep,
+  since: number,
+): Promise<ReadonlyMap<string, readonly number[]>> {
+  if (names.length === 0) return new Map();
+  const found = await rows<[name: string, members: number]>(sql`SELECT name, members FROM rollcall.rollup
+    WHERE subject = ${subjectCode({ subject: 'audience' })} AND step = ${HISTORY_STEPS.indexOf(step)} AND at >= ${since}
+      AND name IN (${join(names.map(named), ', ')}) AND members IS NOT NULL
+    ORDER BY at`);
+  const byName = Map.groupBy(found, ([name]) => name);
+  return new Map([...byName].map(([name, all]) => [name, all.map(([, members]) => members)]));
+}
+
 const named = (name: string) => sql`${plain(name)}`;
 
 function totalsOf(sums: readonly (number | null)[]): Pick<HistorySum, 'counts' | 'took'> {

@@ -19,7 +19,7 @@ import { deletedSince, deletions, excluded, setUnlogged, suppress } from './dele
 import { discardPage, discards, saveDiscards } from './discards.ts';
 import { backlog, endpoints, markEndpoint, oldestUntried } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
-import { addHistory, history, historySums, pruneHistory } from './history.ts';
+import { addHistory, history, historySums, pruneHistory, sizes } from './history.ts';
 import { boundDelivered } from './kept-messages.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
 import { deadLetterPage, deadLetters, hasUndelivered } from './letters.ts';
@@ -67,7 +67,7 @@ export const RECORDS = {
   ...{ saveDiscards, discards, discardPage, forgetTexts },
   ...{ owners, publish, rosters, orphans, countOrphans },
   ...{ lastSuccesses, oldestUntried },
-  ...{ addHistory, history, historySums, pruneHistory },
+  ...{ addHistory, history, historySums, sizes, pruneHistory },
   ...{ beginAudit, endAudit, audits, pruneAudits },
   ...{ spendPass, isSpent },
   ...{ alerts, currentAlerts, saveAlerts, pruneAlerts },
@@ -91,6 +91,7 @@ export const READING_RECORDS: ReadonlySet<string> = new Set<keyof Records>([
     'endpoints',
     'history',
     'historySums',
+    'sizes',
     'isSpent',
     'lastSuccesses',
     'message',
