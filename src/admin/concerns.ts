@@ -4,7 +4,7 @@ import type { AlertRules } from '../config/config.ts';
 import type { Destination } from '../destination.ts';
 import { withoutName } from '../kernel/without-name.ts';
 import { type Backlog, type HistorySum, type OldestUntried, STEP_LENGTH, type Store, stepOf } from '../store/port.ts';
-import { type EndpointStatus, statusesOf } from './endpoints.ts';
+import { type EndpointStatus, failing, statusesOf } from './endpoints.ts';
 
 interface ConcernParts {
   readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'oldestUntried' | 'historySums'>;
@@ -41,13 +41,29 @@ export async function standingOf(parts: ConcernParts): Promise<ServiceStanding> 
     parts.audiences(),
   ]);
   const endpoints = statusesOf(store, destinations, states, backlogs);
-  const look = { endpoints, backlogs, oldest, passed, audiences, rules, now, logTrouble, before };
+  const failed = await failedRequests(store, endpoints);
+  const look = { endpoints, failed, backlogs, oldest, passed, audiences, rules, now, logTrouble, before };
   const concerns = CONCERNS.flatMap((kind) => RULE_CHECKS[kind](look).map((about) => ({ kind, ...about })));
   return { concerns, endpoints, backlogs, audiences };
 }
 
+/** The most dead endpoints whose requests are counted: each takes a query. */
+const COUNTED = 20;
+
+/** Requests that dead endpoints have not taken since about their death, by endpoint. */
+async function failedRequests(store: ConcernParts['store'], endpoints: readonly EndpointStatus[]) {
+  const dead = endpoints.filter(({ state, since }) => state === 'dead' && since !== null).slice(0, COUNTED);
+  const sums = await Promise.all(
+    dead.map(({ endpoint, since }) =>
+      store.historySums('endpoint', 'minute', stepOf(Date.parse(since ?? ''), 'minute'), [endpoint]),
+    ),
+  );
+  return new Map(sums.flat().map(({ name, counts }) => [name, counts.retried + counts.dead]));
+}
+
 /** Facts that the rules are judged by, read at one moment. */
 interface Look extends Omit<ServiceStanding, 'concerns'> {
+  readonly failed: ReadonlyMap<string, number>;
   readonly oldest: readonly OldestUntried[];
   readonly passed: readonly HistorySum[];
   readonly rules: AlertRules;
@@ -59,7 +75,11 @@ type About = Omit<Concern, 'kind'>;
 
 const RULE_CHECKS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]>> = {
   endpointDead: (look) =>
-    endpointsIn('dead', look, ({ destination, url, cause }) => `${destination} ${failing(cause)} at ${url}.`),
+    endpointsIn('dead', look, (status) => {
+      const failed = look.failed.get(status.endpoint) ?? 0;
+      const count = failed === 0 ? '' : ` ${failed === 1 ? 'One request has' : `${failed} requests have`} failed.`;
+      return `${status.destination} ${failing(status)}.${count}`;
+    }),
   endpointRefusing: (look) =>
     endpointsIn(
       'refusing',
@@ -110,12 +130,6 @@ const RULE_CHECKS: Readonly<Record<ConcernKind, (look: Look) => readonly About[]
       return [{ ...ofAudience(key, lastRun), message }];
     }),
 };
-
-/** Describes a dead endpoint: most do not answer, some answer with an error. */
-function failing(cause: string | null): string {
-  if (cause?.startsWith('status_')) return `answers ${cause.slice('status_'.length)} to everything`;
-  return cause === null ? 'does not answer' : `does not answer (${cause})`;
-}
 
 function endpointsIn(
   wanted: EndpointStatus['state'],
@@ -195,8 +209,8 @@ function sizeConcern(
   former: Concern | undefined,
 ): readonly About[] {
   const size = trend.at(-1);
-  if (size === undefined || lastRun === null) return [];
-  if (live === null && trend.length <= LEAST_KNOWN && trend.every((each) => each === 0)) {
+  if (size === undefined || lastRun === null || live !== null) return [];
+  if (trend.length <= LEAST_KNOWN && trend.every((each) => each === 0)) {
     const since = former?.since ?? new Date(lastRun.startedAt).toISOString();
     const message = `${key} has found nobody since its first sync: its engine may not see the data.`;
     return [{ subject: key, audience: key, run: lastRun.id, since, message }];

@@ -12,6 +12,8 @@ export interface EndpointStatus {
   readonly since: string | null;
   /** For a dead one: what its last request failed with when it died, such as `status_500` or `ECONNREFUSED`. */
   readonly cause: string | null;
+  /** The beginning of its answer then. */
+  readonly answer: string | null;
   readonly pending: number;
   /** Dead letters, including those held out. */
   readonly dead: number;
@@ -45,7 +47,7 @@ export function statusesOf(
         endpoint: id,
         url: shownUrl(endpoint),
         state: enabled ? whyClosed(state) : 'disabled',
-        cause: enabled && whyClosed(state) === 'dead' ? (state.deadCause ?? null) : null,
+        ...(enabled && whyClosed(state) === 'dead' ? deathOf(state) : { cause: null, answer: null }),
         since: since === null ? null : new Date(store.time.toWall(since)).toISOString(),
         pending: backlog?.pending ?? 0,
         dead: backlog?.dead ?? 0,
@@ -53,6 +55,15 @@ export function statusesOf(
       } as const;
     }),
   );
+}
+
+const deathOf = ({ deadCause = null, deadAnswer = null }: EndpointState) => ({ cause: deadCause, answer: deadAnswer });
+
+/** Describes a dead endpoint: most do not answer, some answer with an error. */
+export function failing({ cause, url, answer }: Pick<EndpointStatus, 'cause' | 'url' | 'answer'>): string {
+  if (!cause?.startsWith('status_')) return `does not answer${cause === null ? '' : ` (${cause})`} at ${url}`;
+  const said = answer === null ? '' : `: ${answer.replace(/\.$/, '')}`;
+  return `answers ${cause.slice('status_'.length)} to everything at ${url}${said}`;
 }
 
 /** An endpoint that was to be resumed. `resumed` is false if it was open already. */

@@ -8,6 +8,8 @@ export interface EndpointState {
   readonly deadSince: number | null;
   /** What its last request failed with when it died, such as `status_500` or `ECONNREFUSED`. */
   readonly deadCause?: string | null;
+  /** The beginning of its answer to that request. */
+  readonly deadAnswer?: string | null;
   /** Set while the endpoint refuses everything, and until all that it refused is requeued. */
   readonly refusal?: Refusal | null;
 }

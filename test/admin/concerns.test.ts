@@ -15,6 +15,8 @@ const NOW = Date.parse('2026-03-01T12:00:00Z');
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
+const NONE = Object.fromEntries(HISTORY_COUNTS.map((name) => [name, 0])) as HistorySum['counts'];
+
 interface Given {
   readonly top?: string;
   readonly endpoints?: readonly EndpointState[];
@@ -108,9 +110,20 @@ t.test('reports a slow backlog only for destinations with an open endpoint', asy
   t.same(await concerns({ oldest, top: 'alerts: { rules: { backlogOld: { olderThan: 1h } } }' }), []);
   const dead = { endpoint: id, destination: name, pausedAt: null, deadSince: NOW - HOUR };
   t.match(await concerns({ oldest, endpoints: [dead] }), [{ kind: 'endpointDead' }], 'that says it all');
-  const messageOf = async (deadCause: string) => (await concerns({ endpoints: [{ ...dead, deadCause }] }))[0]?.message;
-  t.match(await messageOf('status_500'), / answers 500 to everything at http/);
-  t.match(await messageOf('ECONNREFUSED'), / does not answer \(ECONNREFUSED\) at http/);
+  const messageOf = async (deadCause: string, deadAnswer: string | null = null, failed = 0) => {
+    const counts = { ...NONE, retried: failed };
+    const passed = [{ name: id, took: [], counts }];
+    return (await concerns({ endpoints: [{ ...dead, deadCause, deadAnswer }], passed }))[0]?.message;
+  };
+  t.match(await messageOf('status_500'), / answers 500 to everything at http\S+\.$/);
+  t.match(
+    await messageOf('status_500', 'Database is locked.', 67),
+    / answers 500 to everything at http\S+: Database is locked\. 67 requests have failed\.$/,
+  );
+  t.match(
+    await messageOf('ECONNREFUSED', null, 1),
+    / does not answer \(ECONNREFUSED\) at http\S+\. One request has failed\.$/,
+  );
 });
 
 t.test('reports dead letters from a number on, and overdue runs unless they need something else', async (t) => {
@@ -128,8 +141,7 @@ t.test('reports dead letters from a number on, and overdue runs unless they need
 });
 
 t.test('reports a source of which many messages are discarded', async (t) => {
-  const none = Object.fromEntries(HISTORY_COUNTS.map((name) => [name, 0])) as HistorySum['counts'];
-  const shop = (counts: Partial<HistorySum['counts']>) => [{ name: 'shop', counts: { ...none, ...counts }, took: [] }];
+  const shop = (counts: Partial<HistorySum['counts']>) => [{ name: 'shop', counts: { ...NONE, ...counts }, took: [] }];
   t.match(await concerns({ passed: shop({ accepted: 80, discarded: 20 }) }), [
     {
       kind: 'sourceDiscards',

@@ -19,6 +19,7 @@ const endpoint = z.object({
     .string()
     .nullable()
     .describe('Of a dead one: what its last request failed with when it died, such as `status_500` or `ECONNREFUSED`.'),
+  answer: z.string().nullable().describe('The beginning of its answer then; null if it did not answer.'),
   pending: z.int().describe('Deliveries of its destination neither delivered nor dead.'),
   dead: z.int().describe('Dead letters of its destination, those held out included.'),
   heldOut: z.int().describe('Dead letters `queue_full`, which are queued again automatically.'),

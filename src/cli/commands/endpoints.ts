@@ -1,6 +1,12 @@
 import { type Command, Option } from 'commander';
 import { destinationStatuses, isGone } from '../../admin/destinations.ts';
-import { type EndpointStatus, endpointStatuses, pauseEndpoints, resumeEndpoints } from '../../admin/endpoints.ts';
+import {
+  type EndpointStatus,
+  endpointStatuses,
+  failing,
+  pauseEndpoints,
+  resumeEndpoints,
+} from '../../admin/endpoints.ts';
 import { attemptLine } from '../../admin/lines.ts';
 import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
@@ -10,7 +16,7 @@ import { noteUnsent } from '../note-unsent.ts';
 import { hint, instantOption, wholeNumber } from '../options.ts';
 import { stateColours } from '../output/state-colours.ts';
 import { table } from '../output/table.ts';
-import { count, note, print, printJson, type Terminal } from '../output/terminal.ts';
+import { count, inLine, note, print, printJson, type Terminal } from '../output/terminal.ts';
 import { printLines } from '../output/write-lines.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
@@ -118,7 +124,11 @@ async function list(options: AppCommandOptions, { terminal }: CliContext): Promi
     const [dead, refusing, paused] = (['dead', 'refusing', 'paused'] as const).map((wanted) =>
       statuses.find(({ state }) => state === wanted),
     );
-    if (dead) note(terminal, `Why one is dead: ${hint(options, `attempts --endpoint ${dead.endpoint} -n 1`)}`);
+    if (dead)
+      note(
+        terminal,
+        `${dead.destination} ${inLine(failing(dead))}. Its requests: ${hint(options, `attempts --endpoint ${dead.endpoint}`)}`,
+      );
     if (refusing)
       note(
         terminal,

@@ -27,7 +27,7 @@ export class Outlet {
   /** True if the last attempt found a certificate or an address that is not allowed; null before the first attempt. */
   private isUntrusted: boolean | null = null;
   private readonly clock: Clock;
-  private deadCause: string | null = null;
+  private death: Pick<EndpointState, 'deadCause' | 'deadAnswer'> = {};
   private isResting = false;
   /** Resolvers of waiting attempts; true if a place was taken for them. */
   private readonly queue: ((hasPlace: boolean) => void)[] = [];
@@ -45,9 +45,8 @@ export class Outlet {
 
   stateIn(destination: string): EndpointState {
     const { pausedAt, deadSince } = this.window;
-    const { deadCause } = this;
-    const dead = deadSince === null || deadCause === null ? { deadSince } : { deadSince, deadCause };
-    return { endpoint: this.id, destination, pausedAt, ...dead, refusal: this.refusals.state };
+    const death = deadSince === null ? {} : this.death;
+    return { endpoint: this.id, destination, pausedAt, deadSince, ...death, refusal: this.refusals.state };
   }
 
   /** True if it may be closed because of its certificate or address. */
@@ -101,7 +100,7 @@ export class Outlet {
    *
    * @param begun - the window's count of attempts when this one began
    */
-  leave(exchange: Exchange, begun: number, { id, tries }: Claim): boolean {
+  leave(exchange: Exchange, begun: number, { id, tries, type }: Claim): boolean {
     const { window, clock, refusals } = this;
     const { pausedAt, deadSince } = window;
     const { state } = refusals;
@@ -115,7 +114,8 @@ export class Outlet {
       if (failure === null) window.succeeded(exchange.ms);
       else window.failed(begun, failure, tries > 0, this.moment, clock.random());
     }
-    if (window.deadSince !== deadSince) this.deadCause = exchange.error;
+    if (window.deadSince !== deadSince)
+      this.death = { deadCause: exchange.error, deadAnswer: type === 'delete' ? null : beginningOf(exchange.response) };
     if (exchange.status === 410) window.pause(clock.now());
     if (!window.open) this.wakeAll();
     this.handOn();
@@ -148,8 +148,8 @@ export class Outlet {
   }
 
   /** Applies a state found by another process or set by a person. */
-  hear({ pausedAt, deadSince, deadCause = null, refusal = null }: EndpointState): void {
-    this.deadCause = deadCause;
+  hear({ pausedAt, deadSince, deadCause = null, deadAnswer = null, refusal = null }: EndpointState): void {
+    this.death = { deadCause, deadAnswer };
     const { window, clock } = this;
     if (pausedAt === null && window.pausedAt !== null) window.resume();
     else if (pausedAt !== null && window.pausedAt === null) window.pause(pausedAt);
@@ -213,3 +213,14 @@ function failureOf({ outcome, status, error }: Exchange): EndpointFailure | null
 
 /** Failure causes of established connections. */
 export const BROKEN: ReadonlySet<string> = new Set(['timeout', 'UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+
+/** The most characters of an answer that are kept with an endpoint's state. */
+const ANSWER = 200;
+
+function beginningOf(response: string | null): string | null {
+  const text = (response ?? '')
+    .slice(0, 4 * ANSWER)
+    .replaceAll(/[\p{C}\s]+/gu, ' ')
+    .trim();
+  return text === '' ? null : text.slice(0, ANSWER).toWellFormed();
+}

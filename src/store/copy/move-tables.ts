@@ -112,7 +112,7 @@ const RECORDS: readonly Table[] = [
   {
     name: 'endpoint',
     columns: {
-      text: ['endpoint', 'destination', 'dead_cause'],
+      text: ['endpoint', 'destination', 'dead_cause', 'dead_answer'],
       time: ['paused_at', 'dead_since', 'refusing_since', 'refused_from', 'taken_at'],
     },
   },

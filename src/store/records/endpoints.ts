@@ -7,29 +7,32 @@ const TIMES = ['paused_at', 'dead_since', 'refusing_since', 'refused_from', 'tak
 
 export async function endpoints({ rows, time }: Session): Promise<EndpointState[]> {
   const times = TIMES.map((column) => time.read(raw(column)));
-  const found = await rows<[string, string, string | null, ...(number | null)[]]>(
-    sql`SELECT endpoint, destination, dead_cause, ${join(times, ', ')} FROM rollcall.endpoint`,
+  const found = await rows<[string, string, string | null, string | null, ...(number | null)[]]>(
+    sql`SELECT endpoint, destination, dead_cause, dead_answer, ${join(times, ', ')} FROM rollcall.endpoint`,
   );
-  return found.map(([endpoint, destination, deadCause, paused = null, dead = null, ...refusal]) => ({
+  return found.map(([endpoint, destination, deadCause, deadAnswer, paused = null, dead = null, ...refusal]) => ({
     endpoint,
     destination,
     pausedAt: paused,
     deadSince: dead,
     ...(deadCause === null ? {} : { deadCause }),
+    ...(deadAnswer === null ? {} : { deadAnswer }),
     ...refusalOf(...refusal),
   }));
 }
 
 export async function markEndpoint({ run, time }: Session, state: EndpointState): Promise<void> {
-  const { endpoint, destination, pausedAt, deadSince, deadCause = null, refusal } = state;
+  const { endpoint, destination, pausedAt, deadSince, deadCause = null, deadAnswer = null, refusal } = state;
   if (isOrdinary(state)) {
     await run(sql`DELETE FROM rollcall.endpoint WHERE endpoint = ${endpoint}`);
     return;
   }
   const times = [pausedAt, deadSince, refusal?.since ?? null, refusal?.from ?? null, refusal?.takenAt ?? null];
-  const changed = ['destination', 'dead_cause', ...TIMES].map((column) => `${column} = excluded.${column}`).join(', ');
-  await run(sql`INSERT INTO rollcall.endpoint (endpoint, destination, dead_cause, ${raw(TIMES.join(', '))})
-    VALUES (${endpoint}, ${destination}, ${deadCause}, ${join(
+  const changed = ['destination', 'dead_cause', 'dead_answer', ...TIMES]
+    .map((column) => `${column} = excluded.${column}`)
+    .join(', ');
+  await run(sql`INSERT INTO rollcall.endpoint (endpoint, destination, dead_cause, dead_answer, ${raw(TIMES.join(', '))})
+    VALUES (${endpoint}, ${destination}, ${deadCause}, ${deadAnswer}, ${join(
       times.map((at) => time.at(at)),
       ', ',
     )})

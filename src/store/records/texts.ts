@@ -7,7 +7,7 @@ import { namesAny } from './traces.ts';
 /** The field of a record whose text quotes errors. Others have names of ours, which an id may equal. */
 const QUOTING = { run: ['reason'], alert: ['about', 'message'] } as const;
 
-/** Removes users from texts of runs and alerts, where errors of engines and endpoints are quoted, and from samples. */
+/** Removes users from texts that quote engines and endpoints, and from samples. */
 export async function forgetTexts(
   session: Session,
   users: readonly string[],
@@ -15,6 +15,9 @@ export async function forgetTexts(
 ): Promise<void> {
   await forgetDiscards(session, users, sources);
   await session.transaction(async (session) => {
+    await session.run(
+      sql`UPDATE rollcall.endpoint SET dead_answer = NULL WHERE ${namesAny(session, raw('dead_answer'), users)}`,
+    );
     for (const [name, path] of Object.entries(QUOTING)) {
       const table = raw(`rollcall.${name}`);
       const naming = await session.rows<[string, string]>(

@@ -239,6 +239,8 @@ CREATE TABLE rollcall.endpoint (
   dead_since bigint,
   -- What its last request failed with when it died: status_500, ECONNREFUSED, …
   dead_cause text,
+  -- The beginning of that answer.
+  dead_answer text,
   -- It refuses everything: since when; what it refused from when on is to be sent again; when it took one again.
   refusing_since bigint,
   refused_from bigint,

@@ -217,6 +217,8 @@ CREATE TABLE endpoint (
   dead_since INTEGER,
   -- What its last request failed with when it died: status_500, ECONNREFUSED, …
   dead_cause TEXT,
+  -- The beginning of that answer.
+  dead_answer TEXT,
   -- It refuses everything: since when; what it refused from when on is to be sent again; when it took one again.
   refusing_since INTEGER,
   refused_from INTEGER,
