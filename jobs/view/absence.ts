@@ -2,7 +2,7 @@ import { conditionSentences } from '../../src/config/sentences.ts';
 import { holds, isInSplit, nameOf } from '../../src/definition/conditions.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import { computations, type SyncConfig } from '../audience-or-trait.ts';
-import { askedPersonOf, withModels } from '../definition-sql.ts';
+import { askedPersonOf, definitionSql, withModels } from '../definition-sql.ts';
 import { FORMER, SEEN } from '../engines/definitions/absence.ts';
 import { type Evidence, readEvidence } from '../engines/definitions/evidence.ts';
 import type { Engine, Preview, StageRequest } from '../engines/port.ts';
@@ -75,12 +75,10 @@ export async function conditionsOf(
   if (computation?.kind !== 'audience' || !computation.when) return null;
   const { when } = computation;
   try {
-    const { funnel, facts, conditions } = askedPersonOf(
-      { ...computation, when },
-      user,
-      await withModels(config, computation),
-    );
-    const given = { sql: funnel.sql, funnel, allowPlaceholders: true };
+    const filled = await withModels(config, computation);
+    const { funnel, facts, conditions } = askedPersonOf({ ...computation, when }, user, filled);
+    // The SQL is not run, but names the views of the log.
+    const given = { sql: definitionSql(computation, filled), funnel, allowPlaceholders: true };
     const preview = await previewed(look, computation.engine, given, 1, asked);
     const evidence = new Map(
       (readEvidence(preview.evidence ?? []).get(user) ?? []).map((each) => [each.path, each] as const),

@@ -1,5 +1,5 @@
-import { type Condition, conditionsIn } from '../definition/conditions.ts';
-import { sentenceOf, valueSentence } from '../definition/sentence.ts';
+import type { Condition } from '../definition/conditions.ts';
+import { sentenceOf, sentencesIn, valueSentence } from '../definition/sentence.ts';
 import type { WrittenDefinition } from './config.ts';
 import { value, when } from './definitions.ts';
 
@@ -19,5 +19,5 @@ export function writtenSentence(written: WrittenDefinition): string | null {
 /** The sentence of each condition, by path. */
 export function conditionSentences(written: WrittenDefinition | undefined): ReadonlyMap<string, string> {
   const condition = written ? writtenCondition(written) : null;
-  return new Map(condition ? conditionsIn(condition).map(({ path, part }) => [path, sentenceOf(part)]) : []);
+  return condition ? sentencesIn(condition) : new Map();
 }

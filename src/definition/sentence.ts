@@ -1,4 +1,4 @@
-import type { Condition } from './conditions.ts';
+import { type Condition, conditionsIn } from './conditions.ts';
 import type { Activity, Sequence, TraitValue } from './definition.ts';
 import { OPERATORS, type OperatorName, referenceOf, type Test } from './operators.ts';
 import type { FieldPlace, KeyPath } from './places.ts';
@@ -10,7 +10,7 @@ export function sentenceOf(condition: Condition): string {
   if ('not' in condition) return `not: ${sentenceOf(condition.not)}`;
   if ('performed' in condition) return performed(condition.performed, condition.least, condition.most);
   if ('firstTime' in condition) return did(condition.firstTime, ' for the first time');
-  if ('sequence' in condition) return steps(condition.sequence);
+  if ('sequence' in condition) return steps(condition.sequence).join(', then ');
   if ('trait' in condition) return `trait ${dotted(condition.trait)} ${tests(condition.tests)}`;
   if ('inAudience' in condition) return `is in ${condition.inAudience}`;
   if ('split' in condition) {
@@ -19,6 +19,18 @@ export function sentenceOf(condition: Condition): string {
   }
   const { key, column } = condition.computed;
   return `computed ${key === column ? key : dotted([key, column])} ${tests(condition.tests)}`;
+}
+
+/** The sentences of conditions and of the steps of sequences, by path. */
+export function sentencesIn(when: Condition): ReadonlyMap<string, string> {
+  return new Map(
+    conditionsIn(when).flatMap(({ path, part }) => [
+      [path, sentenceOf(part)] as const,
+      ...('sequence' in part
+        ? steps(part.sequence).map((said, step) => [`${path}.sequence[${step}]`, said] as const)
+        : []),
+    ]),
+  );
 }
 
 /** The value of a trait in words, such as `sum of properties.total of Order Completed in the last 90 days`. */
@@ -63,12 +75,12 @@ function when({ within, until, since, where }: Activity): string {
   return `${window}${from}${filters.length > 0 ? ` where ${filters.join(' and ')}` : ''}`;
 }
 
-function steps({ steps: all, not }: Sequence): string {
+function steps({ steps: all, not }: Sequence): readonly string[] {
   const said = all.map(
     ({ activity, atLeast, atMost }, place) => `${did(activity)}${place === 0 ? '' : gap(atLeast, atMost)}`,
   );
   if (not !== null) said.push(`never ${did(not.activity)} within ${span(not.atMost)}`);
-  return said.join(', then ');
+  return said;
 }
 
 /** The time since the step before. */

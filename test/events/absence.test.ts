@@ -38,6 +38,27 @@ t.test('says which part of a condition fails for somebody, or that an id is unkn
     });
     t.same(await absent('annie'), { reason: 'former', user: 'ann', failing: [] }, key);
     t.same(await absent('nobody'), { reason: 'unknown', user: null, failing: [] }, key);
+    const answers = async (user: string) =>
+      (await app.sync.why(key, user)).conditions?.map(({ path, says, passes, times, value }) => [
+        ...[path, says, passes],
+        value ?? times,
+      ]);
+    t.same(await answers('ann'), [
+      ['when.all[0]', 'did Order', true, 1],
+      ['when.all[1].all[0]', 'trait plan is "pro"', true, '"pro"'],
+      ['when.all[1].all[1]', 'not: did Refund', true, null],
+      ['when.all[1].all[1].not', 'did Refund', false, 0],
+      ['when.all[2]', 'is in listed, or trait vip is true', true, null],
+      ['when.all[2].any[0]', 'is in listed', true, null],
+      ['when.all[2].any[1]', 'trait vip is true', false, null],
+    ]);
+    t.match(await answers("bob's"), [
+      { 2: true, 3: 1 },
+      { 2: false, 3: null },
+      { 2: false },
+      { 2: true, 3: 1 },
+      { 2: false },
+    ]);
   }
   t.equal((await app.sync.why('listed', 'nobody')).absence, null, 'SQL does not say');
 });

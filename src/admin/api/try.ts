@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { type Sync, TRIAL_PARTS, type Trial } from '../../../jobs/index.ts';
 import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts';
 import { ACTIVITY_KINDS } from '../../definition/definition.ts';
+import { sentencesIn } from '../../definition/sentence.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { toYaml } from '../../kernel/yaml.ts';
 import { configuredAudience } from './audiences.ts';
@@ -35,6 +36,9 @@ const trial = z.object({
   draft: z.unknown().describe('The item as it is written.'),
   yaml: z.string().nullable().describe('A file for `include`, to commit.'),
   sql: z.string().nullable().describe('`$now` is the time of the run.'),
+  sentences: z
+    .record(z.string(), z.string())
+    .describe('Each condition and step of a short definition in words, by path.'),
   failure: z
     .object({ code: z.string(), message: z.string() })
     .nullable()
@@ -128,6 +132,7 @@ const NOTHING = {
     yaml: null,
     sql: null,
     failure: null,
+    sentences: {},
   },
   ...{ people: null, difference: null, overlap: null, past: null, pastless: null },
 };
@@ -175,7 +180,9 @@ export function tryRoutes(routes: ApiRoutes, { sync, config, parseDraft }: TryPa
         throw new RollcallError('forbidden', message);
       }
       const tried = await sync.tryOut({ draft: computation, edits: edits ?? null, parts, signal });
-      return { ...NOTHING, ...read, key, kind, engine, ...trialLine(tried) };
+      const when = computation.kind === 'audience' ? computation.when : undefined;
+      const sentences = when ? Object.fromEntries(sentencesIn(when)) : {};
+      return { ...NOTHING, ...read, key, kind, engine, sentences, ...trialLine(tried) };
     },
   });
   reading(routes, '/try/names', {

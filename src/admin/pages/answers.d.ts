@@ -16,7 +16,9 @@ export interface components {
             service: string;
             version: string;
         };
-        "DELETE /session": { done: true; };
+        "DELETE /session": {
+            done: true;
+        };
         "GET /overview": {
             attention: {
                 kind: "endpointDead" | "endpointRefusing" | "endpointPaused" | "deadLetters" | "queueFull" | "backlogOld" | "sourceDiscards" | "runHeld" | "runFailed" | "runOverdue" | "unusualSize" | "eventLogStuck" | "audienceOrphaned";
@@ -31,7 +33,13 @@ export interface components {
             pending: number;
             dead: number;
             heldOut: number;
-            endpoints: { open: number; dead: number; refusing: number; paused: number; disabled: number; };
+            endpoints: {
+                open: number;
+                dead: number;
+                refusing: number;
+                paused: number;
+                disabled: number;
+            };
             audiences: number;
             destinations: number;
             sources: number;
@@ -69,16 +77,42 @@ export interface components {
                     code: string | null;
                     reason: string | null;
                 } | null;
-                ordered: { action: string; at: string; } | null;
+                ordered: {
+                    action: string;
+                    at: string;
+                } | null;
                 schedule: string | null;
                 nextRunAt: string | null;
-                paused: { since: string; by: string; } | null;
+                paused: {
+                    since: string;
+                    by: string;
+                } | null;
                 overdueSince: string | null;
-                live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
-                todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
+                live: {
+                    lag: number | null;
+                    progress: number | null;
+                    ids: number;
+                    due: number;
+                    hold: string | null;
+                } | null;
+                todo: ({
+                    do: "decide";
+                    run: string;
+                    reason: string;
+                } | {
+                    do: "repair";
+                    run: string;
+                    code: string;
+                    reason: string;
+                    since: string;
+                } | {
+                    do: "retire";
+                }) | null;
                 description?: string;
                 owner?: string;
-                labels?: { [key: string]: string; };
+                labels?: {
+                    [key: string]: string;
+                };
             }[];
             next: string | null;
         };
@@ -99,23 +133,57 @@ export interface components {
                 code: string | null;
                 reason: string | null;
             } | null;
-            ordered: { action: string; at: string; } | null;
+            ordered: {
+                action: string;
+                at: string;
+            } | null;
             schedule: string | null;
             nextRunAt: string | null;
-            paused: { since: string; by: string; } | null;
+            paused: {
+                since: string;
+                by: string;
+            } | null;
             overdueSince: string | null;
-            live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
-            todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
+            live: {
+                lag: number | null;
+                progress: number | null;
+                ids: number;
+                due: number;
+                hold: string | null;
+            } | null;
+            todo: ({
+                do: "decide";
+                run: string;
+                reason: string;
+            } | {
+                do: "repair";
+                run: string;
+                code: string;
+                reason: string;
+                since: string;
+            } | {
+                do: "retire";
+            }) | null;
             description?: string;
             owner?: string;
-            labels?: { [key: string]: string; };
+            labels?: {
+                [key: string]: string;
+            };
             definition: {
                 name: string;
                 timezone: string | null;
                 timeout: number;
                 guard: {
-                    maxExits: ({ count: number; } | { percent: number; }) | null;
-                    maxEntries: ({ count: number; } | { percent: number; }) | null;
+                    maxExits: ({
+                        count: number;
+                    } | {
+                        percent: number;
+                    }) | null;
+                    maxEntries: ({
+                        count: number;
+                    } | {
+                        percent: number;
+                    }) | null;
                     minMembers: number;
                     allowEmpty: boolean;
                 };
@@ -124,6 +192,7 @@ export interface components {
                 text: string;
                 yaml: string;
                 version: string;
+                sentence: string | null;
             } | null;
             destinations: {
                 key: string;
@@ -131,13 +200,21 @@ export interface components {
                 destination: string;
                 state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
                 since: string | null;
-                run: { id: string; action: string; sent: number; members: number; } | null;
+                run: {
+                    id: string;
+                    action: string;
+                    sent: number;
+                    members: number;
+                } | null;
                 pending: number;
                 dead: number;
             }[];
         };
         "GET /audiences/{key}/members": {
-            data: { userId: string; traits?: unknown; }[];
+            data: {
+                userId: string;
+                traits?: unknown;
+            }[];
             next: string | null;
         };
         "GET /audiences/{key}/why": {
@@ -146,19 +223,43 @@ export interface components {
             asOf: string | null;
             member: boolean | null;
             value: unknown;
-            absence: { reason: string; user: string | null; failing: string[]; } | null;
+            absence: {
+                reason: string;
+                user: string | null;
+                failing: string[];
+            } | null;
+            conditions: {
+                path: string;
+                condition: string;
+                says: string | null;
+                passes: boolean;
+                times: number | null;
+                last: string | null;
+                value: unknown;
+            }[];
             changes: ({
                 change: string;
                 reason: ("first_sync" | "entered" | "exited" | "changed" | "definition" | "resync" | "backfill" | "returning" | "withdrawn" | "retired" | "renamed") | null;
                 changedAt: string | null;
                 at: string | null;
                 run: string | null;
-                told: ({ destination: string; reached: boolean; attempt: unknown; deadLetter: unknown; } & { [key: string]: unknown; })[];
-            } & { [key: string]: unknown; })[];
+                told: ({
+                    destination: string;
+                    reached: boolean;
+                    attempt: unknown;
+                    deadLetter: unknown;
+                } & {
+                    [key: string]: unknown;
+                })[];
+            } & {
+                [key: string]: unknown;
+            })[];
             unfinished: unknown[];
             attempts: unknown[];
             deadLetters: unknown[];
-        } & { [key: string]: unknown; };
+        } & {
+            [key: string]: unknown;
+        };
         "GET /audiences/{key}/plan": {
             key: string;
             kind: "audience" | "trait";
@@ -189,9 +290,18 @@ export interface components {
             held: string | null;
             renamedFrom: string | null;
             retired: number;
-            paused: { since: string; by: string; } | null;
-            unfinished: { run: string; state: string; reason: string | null; }[];
-            reasons: { [key: string]: number; };
+            paused: {
+                since: string;
+                by: string;
+            } | null;
+            unfinished: {
+                run: string;
+                state: string;
+                reason: string | null;
+            }[];
+            reasons: {
+                [key: string]: number;
+            };
             unnamed: string[];
             sample: unknown[];
         };
@@ -217,13 +327,21 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: { [key: string]: number; };
+                reasons: {
+                    [key: string]: number;
+                };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            deliveries: {
+                total: number;
+                delivered: number;
+                superseded: number;
+                dead: number;
+                waiting: number;
+            } | null;
         };
         "POST /audiences/{key}/pause": {
             key: string;
@@ -242,23 +360,57 @@ export interface components {
                 code: string | null;
                 reason: string | null;
             } | null;
-            ordered: { action: string; at: string; } | null;
+            ordered: {
+                action: string;
+                at: string;
+            } | null;
             schedule: string | null;
             nextRunAt: string | null;
-            paused: { since: string; by: string; } | null;
+            paused: {
+                since: string;
+                by: string;
+            } | null;
             overdueSince: string | null;
-            live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
-            todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
+            live: {
+                lag: number | null;
+                progress: number | null;
+                ids: number;
+                due: number;
+                hold: string | null;
+            } | null;
+            todo: ({
+                do: "decide";
+                run: string;
+                reason: string;
+            } | {
+                do: "repair";
+                run: string;
+                code: string;
+                reason: string;
+                since: string;
+            } | {
+                do: "retire";
+            }) | null;
             description?: string;
             owner?: string;
-            labels?: { [key: string]: string; };
+            labels?: {
+                [key: string]: string;
+            };
             definition: {
                 name: string;
                 timezone: string | null;
                 timeout: number;
                 guard: {
-                    maxExits: ({ count: number; } | { percent: number; }) | null;
-                    maxEntries: ({ count: number; } | { percent: number; }) | null;
+                    maxExits: ({
+                        count: number;
+                    } | {
+                        percent: number;
+                    }) | null;
+                    maxEntries: ({
+                        count: number;
+                    } | {
+                        percent: number;
+                    }) | null;
                     minMembers: number;
                     allowEmpty: boolean;
                 };
@@ -267,6 +419,7 @@ export interface components {
                 text: string;
                 yaml: string;
                 version: string;
+                sentence: string | null;
             } | null;
             destinations: {
                 key: string;
@@ -274,7 +427,12 @@ export interface components {
                 destination: string;
                 state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
                 since: string | null;
-                run: { id: string; action: string; sent: number; members: number; } | null;
+                run: {
+                    id: string;
+                    action: string;
+                    sent: number;
+                    members: number;
+                } | null;
                 pending: number;
                 dead: number;
             }[];
@@ -296,23 +454,57 @@ export interface components {
                 code: string | null;
                 reason: string | null;
             } | null;
-            ordered: { action: string; at: string; } | null;
+            ordered: {
+                action: string;
+                at: string;
+            } | null;
             schedule: string | null;
             nextRunAt: string | null;
-            paused: { since: string; by: string; } | null;
+            paused: {
+                since: string;
+                by: string;
+            } | null;
             overdueSince: string | null;
-            live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
-            todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
+            live: {
+                lag: number | null;
+                progress: number | null;
+                ids: number;
+                due: number;
+                hold: string | null;
+            } | null;
+            todo: ({
+                do: "decide";
+                run: string;
+                reason: string;
+            } | {
+                do: "repair";
+                run: string;
+                code: string;
+                reason: string;
+                since: string;
+            } | {
+                do: "retire";
+            }) | null;
             description?: string;
             owner?: string;
-            labels?: { [key: string]: string; };
+            labels?: {
+                [key: string]: string;
+            };
             definition: {
                 name: string;
                 timezone: string | null;
                 timeout: number;
                 guard: {
-                    maxExits: ({ count: number; } | { percent: number; }) | null;
-                    maxEntries: ({ count: number; } | { percent: number; }) | null;
+                    maxExits: ({
+                        count: number;
+                    } | {
+                        percent: number;
+                    }) | null;
+                    maxEntries: ({
+                        count: number;
+                    } | {
+                        percent: number;
+                    }) | null;
                     minMembers: number;
                     allowEmpty: boolean;
                 };
@@ -321,6 +513,7 @@ export interface components {
                 text: string;
                 yaml: string;
                 version: string;
+                sentence: string | null;
             } | null;
             destinations: {
                 key: string;
@@ -328,7 +521,12 @@ export interface components {
                 destination: string;
                 state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
                 since: string | null;
-                run: { id: string; action: string; sent: number; members: number; } | null;
+                run: {
+                    id: string;
+                    action: string;
+                    sent: number;
+                    members: number;
+                } | null;
                 pending: number;
                 dead: number;
             }[];
@@ -355,13 +553,21 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: { [key: string]: number; };
+                reasons: {
+                    [key: string]: number;
+                };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            deliveries: {
+                total: number;
+                delivered: number;
+                superseded: number;
+                dead: number;
+                waiting: number;
+            } | null;
         };
         "POST /audiences/{key}/retire": {
             status: "ordered" | "done" | "undelivered";
@@ -385,13 +591,21 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: { [key: string]: number; };
+                reasons: {
+                    [key: string]: number;
+                };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            deliveries: {
+                total: number;
+                delivered: number;
+                superseded: number;
+                dead: number;
+                waiting: number;
+            } | null;
         };
         "GET /runs": {
             data: {
@@ -414,7 +628,9 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: { [key: string]: number; };
+                reasons: {
+                    [key: string]: number;
+                };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
@@ -442,15 +658,27 @@ export interface components {
             code: string | null;
             reason: string | null;
             changed: number;
-            reasons: { [key: string]: number; };
+            reasons: {
+                [key: string]: number;
+            };
             skipped: string[];
             before: number | null;
             definitionHash: string;
             asOf: string;
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
+            deliveries: {
+                total: number;
+                delivered: number;
+                superseded: number;
+                dead: number;
+                waiting: number;
+            };
         };
         "GET /runs/{run}/changes": {
-            data: { userId: string; change: "entered" | "exited" | "changed"; traits?: unknown; }[];
+            data: {
+                userId: string;
+                change: "entered" | "exited" | "changed";
+                traits?: unknown;
+            }[];
             next: string | null;
         };
         "POST /runs/{run}/approve": {
@@ -475,13 +703,21 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: { [key: string]: number; };
+                reasons: {
+                    [key: string]: number;
+                };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            deliveries: {
+                total: number;
+                delivered: number;
+                superseded: number;
+                dead: number;
+                waiting: number;
+            } | null;
         };
         "POST /runs/{run}/reject": {
             status: "ordered" | "done" | "undelivered";
@@ -505,13 +741,21 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: { [key: string]: number; };
+                reasons: {
+                    [key: string]: number;
+                };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            deliveries: {
+                total: number;
+                delivered: number;
+                superseded: number;
+                dead: number;
+                waiting: number;
+            } | null;
         };
         "GET /endpoints": {
             data: {
@@ -521,6 +765,7 @@ export interface components {
                 state: "open" | "dead" | "refusing" | "paused" | "disabled";
                 since: string | null;
                 cause: string | null;
+                answer: string | null;
                 pending: number;
                 dead: number;
                 heldOut: number;
@@ -534,10 +779,14 @@ export interface components {
             state: "open" | "dead" | "refusing" | "paused" | "disabled";
             since: string | null;
             cause: string | null;
+            answer: string | null;
             pending: number;
             dead: number;
             heldOut: number;
-            window: { size: number; inFlight: number; } | null;
+            window: {
+                size: number;
+                inFlight: number;
+            } | null;
         };
         "POST /endpoints/{endpoint}/resume": {
             destination: string;
@@ -546,6 +795,7 @@ export interface components {
             state: "open" | "dead" | "refusing" | "paused" | "disabled";
             since: string | null;
             cause: string | null;
+            answer: string | null;
             pending: number;
             dead: number;
             heldOut: number;
@@ -557,6 +807,7 @@ export interface components {
             state: "open" | "dead" | "refusing" | "paused" | "disabled";
             since: string | null;
             cause: string | null;
+            answer: string | null;
             pending: number;
             dead: number;
             heldOut: number;
@@ -574,7 +825,9 @@ export interface components {
                 removedAfter: number;
                 description?: string;
                 owner?: string;
-                labels?: { [key: string]: string; };
+                labels?: {
+                    [key: string]: string;
+                };
             }[];
             next: string | null;
         };
@@ -590,7 +843,9 @@ export interface components {
             removedAfter: number;
             description?: string;
             owner?: string;
-            labels?: { [key: string]: string; };
+            labels?: {
+                [key: string]: string;
+            };
             definition: {
                 sources: string[];
                 types: string[] | null;
@@ -607,12 +862,20 @@ export interface components {
                 destination: string;
                 state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
                 since: string | null;
-                run: { id: string; action: string; sent: number; members: number; } | null;
+                run: {
+                    id: string;
+                    action: string;
+                    sent: number;
+                    members: number;
+                } | null;
                 pending: number;
                 dead: number;
             }[];
         };
-        "POST /destinations/{destination}/drop": { dropped: number; more: boolean; };
+        "POST /destinations/{destination}/drop": {
+            dropped: number;
+            more: boolean;
+        };
         "POST /destinations/{destination}/test": {
             data: {
                 destination: string;
@@ -678,10 +941,16 @@ export interface components {
         "POST /dead-letters/replay": {
             replayed: number;
             superseded: number;
-            left: { reason: string; letters: number; }[];
+            left: {
+                reason: string;
+                letters: number;
+            }[];
             next: string | null;
         };
-        "POST /dead-letters/drop": { dropped: number; next: string | null; };
+        "POST /dead-letters/drop": {
+            dropped: number;
+            next: string | null;
+        };
         "GET /messages": {
             data: {
                 id: string;
@@ -728,7 +997,10 @@ export interface components {
                 response: string | null;
             }[];
         };
-        "POST /messages/resend": { resent: number; superseded: number; };
+        "POST /messages/resend": {
+            resent: number;
+            superseded: number;
+        };
         "GET /people/{user}": {
             user: string;
             asOf: string | null;
@@ -744,10 +1016,23 @@ export interface components {
                     changedAt: string | null;
                     at: string | null;
                     run: string | null;
-                    told: ({ destination: string; reached: boolean; attempt: unknown; deadLetter: unknown; } & { [key: string]: unknown; })[];
-                } & { [key: string]: unknown; }) | null;
+                    told: ({
+                        destination: string;
+                        reached: boolean;
+                        attempt: unknown;
+                        deadLetter: unknown;
+                    } & {
+                        [key: string]: unknown;
+                    })[];
+                } & {
+                    [key: string]: unknown;
+                }) | null;
             }[];
-            failures: { engine: string; code: string; message: string; }[];
+            failures: {
+                engine: string;
+                code: string;
+                message: string;
+            }[];
             deletion: {
                 suppressed: string[];
                 requests: {
@@ -759,15 +1044,31 @@ export interface components {
             };
         };
         "GET /sources": {
-            data: { id: string; enabled: boolean; ratePerSecond: number | null; destinations: string[]; }[];
+            data: {
+                id: string;
+                enabled: boolean;
+                ratePerSecond: number | null;
+                destinations: string[];
+            }[];
             next: string | null;
         };
         "GET /discards": {
-            data: { source: string; code: string; at: string; message: string; }[];
+            data: {
+                source: string;
+                code: string;
+                at: string;
+                message: string;
+            }[];
             next: string | null;
         };
         "GET /audit": {
-            data: { at: string; who: string; action: string; target: string | null; outcome: string | null; }[];
+            data: {
+                at: string;
+                who: string;
+                action: string;
+                target: string | null;
+                outcome: string | null;
+            }[];
             next: string | null;
         };
         "GET /deletions": {
@@ -780,7 +1081,12 @@ export interface components {
                 by: string | null;
                 createdAt: string;
                 finishedAt: string | null;
-                notices: { destination: string; notices: number; confirmed: number; confirmedAt: string | null; }[];
+                notices: {
+                    destination: string;
+                    notices: number;
+                    confirmed: number;
+                    confirmedAt: string | null;
+                }[];
             }[];
             next: string | null;
         };
@@ -793,7 +1099,12 @@ export interface components {
             by: string | null;
             createdAt: string;
             finishedAt: string | null;
-            notices: { destination: string; notices: number; confirmed: number; confirmedAt: string | null; }[];
+            notices: {
+                destination: string;
+                notices: number;
+                confirmed: number;
+                confirmedAt: string | null;
+            }[];
         };
         "GET /event-log": {
             kept: boolean;
@@ -806,9 +1117,14 @@ export interface components {
         };
         "POST /event-log/verify": {
             files: number;
-            faults: { file: string; fault: string; }[];
+            faults: {
+                file: string;
+                fault: string;
+            }[];
         };
-        "GET /event-log/count": { events: number; };
+        "GET /event-log/count": {
+            events: number;
+        };
         "GET /event-log/sends": {
             data: {
                 id: string;
@@ -821,7 +1137,13 @@ export interface components {
                 state: "sending" | "done" | "cancelled";
                 total: number;
                 sent: number;
-                deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
+                deliveries: {
+                    total: number;
+                    delivered: number;
+                    superseded: number;
+                    dead: number;
+                    waiting: number;
+                };
                 waitsFor: string | null;
                 startedAt: string;
                 finishedAt: string | null;
@@ -839,7 +1161,13 @@ export interface components {
             state: "sending" | "done" | "cancelled";
             total: number;
             sent: number;
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
+            deliveries: {
+                total: number;
+                delivered: number;
+                superseded: number;
+                dead: number;
+                waiting: number;
+            };
             waitsFor: string | null;
             startedAt: string;
             finishedAt: string | null;
@@ -855,7 +1183,13 @@ export interface components {
             state: "sending" | "done" | "cancelled";
             total: number;
             sent: number;
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
+            deliveries: {
+                total: number;
+                delivered: number;
+                superseded: number;
+                dead: number;
+                waiting: number;
+            };
             waitsFor: string | null;
             startedAt: string;
             finishedAt: string | null;
@@ -871,7 +1205,13 @@ export interface components {
             state: "sending" | "done" | "cancelled";
             total: number;
             sent: number;
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
+            deliveries: {
+                total: number;
+                delivered: number;
+                superseded: number;
+                dead: number;
+                waiting: number;
+            };
             waitsFor: string | null;
             startedAt: string;
             finishedAt: string | null;
@@ -924,26 +1264,52 @@ export interface components {
             next: string | null;
         };
         "POST /try": {
-            mistakes: { path: string; line: number | null; column: number | null; message: string; }[];
-            warnings: { path: string; line: number | null; column: number | null; message: string; }[];
+            mistakes: {
+                path: string;
+                line: number | null;
+                column: number | null;
+                message: string;
+            }[];
+            warnings: {
+                path: string;
+                line: number | null;
+                column: number | null;
+                message: string;
+            }[];
             key: string | null;
             kind: ("audience" | "trait") | null;
             engine: string | null;
             draft: unknown;
             yaml: string | null;
             sql: string | null;
-            failure: { code: string; message: string; } | null;
+            sentences: {
+                [key: string]: string;
+            };
+            failure: {
+                code: string;
+                message: string;
+            } | null;
             people: {
                 members: number;
                 invalid: number;
                 duplicates: number;
                 columns: string[];
                 unnamed: string[];
-                funnel: { path: string; condition: string; people: number | null; left: number | null; }[] | null;
+                funnel: {
+                    path: string;
+                    condition: string;
+                    people: number | null;
+                    left: number | null;
+                }[] | null;
                 sample: {
                     userId: string;
                     value: unknown;
-                    why: { path: string; times: number | null; last: string | null; value: unknown; }[];
+                    why: {
+                        path: string;
+                        times: number | null;
+                        last: string | null;
+                        value: unknown;
+                    }[];
                 }[];
             } | null;
             difference: {
@@ -953,20 +1319,41 @@ export interface components {
                 exited: number;
                 changed: number;
                 held: string | null;
-                sample: { userId: string; change: "entered" | "exited" | "changed"; }[];
+                sample: {
+                    userId: string;
+                    change: "entered" | "exited" | "changed";
+                }[];
             } | null;
-            overlap: { key: string; name: string; members: number | null; both: number | null; because: string | null; }[] | null;
-            past: { at: string; members: number; }[] | null;
+            overlap: {
+                key: string;
+                name: string;
+                members: number | null;
+                both: number | null;
+                because: string | null;
+            }[] | null;
+            past: {
+                at: string;
+                members: number;
+            }[] | null;
             pastless: string | null;
         };
         "GET /try/names": {
             sources: string[];
             engines: string[];
-            computed: { key: string; kind: "audience" | "trait"; }[];
-            events: { kind: "track" | "page" | "screen"; name: string; properties: string[]; }[];
+            computed: {
+                key: string;
+                kind: "audience" | "trait";
+            }[];
+            events: {
+                kind: "track" | "page" | "screen";
+                name: string;
+                properties: string[];
+            }[];
             traits: string[];
         };
-        "POST /config/reload": { done: true; };
+        "POST /config/reload": {
+            done: true;
+        };
     };
     responses: never;
     parameters: never;

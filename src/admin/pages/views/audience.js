@@ -315,11 +315,12 @@ function Members({ audience }) {
 
 /** @param {{ audience: Audience & { definition: {} } }} props */
 function Definition({ audience: { definition, source, engine, kind, ...about } }) {
-  const { name, timezone, timeout, guard, destinations, language, text, version } = definition;
+  const { name, timezone, timeout, guard, destinations, language, text, version, sentence } = definition;
   /** @param {{ percent: number } | { count: number } | null} threshold */
   const limit = (threshold) =>
     threshold === null ? 'any number' : 'percent' in threshold ? `${threshold.percent} %` : number(threshold.count);
   return html`<${Section} title="Definition">
+    ${sentence && html`<p>${sentence}</p>`}
     <pre tabindex="0" aria-label=${language === 'sql' ? 'SQL' : 'Definition'}>${text}</pre>
     <${Facts} items=${[
       ['Name', name],

@@ -10,7 +10,7 @@ import { Asks, Empty, Filters, Head, State, Table, Time } from '../ui.js';
 
 /** @typedef {import('../api.js').Row<'/dead-letters'>} Letter */
 
-const FILTERS = ['destination', 'source', 'reason', 'type', 'userId'];
+const FILTERS = ['destination', 'source', 'reason', 'type', 'userId', 'since', 'until'];
 
 /** @param {{ may: string[] }} props */
 export default function DeadLetters({ may }) {
@@ -18,7 +18,12 @@ export default function DeadLetters({ may }) {
   const filter = Object.fromEntries(FILTERS.flatMap((name) => (query[name] ? [[name, query[name]]] : [])));
   return html`<${Head} title="Dead letters"
         about="Messages that could not be delivered. They are kept until they are sent again or dropped." />
-    <${Filters} fields=${[{ name: 'destination', title: 'Destination' }, { name: 'userId', title: 'User' }]} choices=${[
+    <${Filters} fields=${[
+      { name: 'destination', title: 'Destination' },
+      { name: 'userId', title: 'User' },
+      { name: 'since', title: 'Since', type: 'date' },
+      { name: 'until', title: 'Before', type: 'date' },
+    ]} choices=${[
       { name: 'reason', title: 'Reason', options: REASONS.map((each) => [each, each.replaceAll('_', ' ')]) },
       { name: 'type', title: 'Kind', options: KINDS.map((each) => [each, each]) },
     ]} />

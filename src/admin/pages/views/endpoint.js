@@ -17,7 +17,7 @@ import { attemptsOf, ENOUGH, endpointAddress, shareOf } from './endpoints.js';
 
 const ATTEMPTS = 25;
 const ADVICE = {
-  dead: 'It takes nothing: it does not answer, or each answer is an error. So it gets one probe at a time. Everything waits, up to four hours from its first attempt. Once it takes one, what waits is sent.',
+  dead: 'It gets one probe at a time. Everything waits, up to four hours from its first attempt. Once it takes one, what waits is sent.',
   refusing:
     'It refused each of its last requests, so something about it is probably set up wrongly: its address, its certificate, its secret or its access. What it refused is sent again automatically once it accepts a message.',
   paused: 'Nothing is posted to it until somebody resumes it. It was paused by a person, or answered 410 Gone.',
@@ -38,6 +38,7 @@ export default function Endpoint({ id, may }) {
         ${endpoint.since ? html` since <${Time} at=${endpoint.since} ago=${false} />` : null}.
       </strong> ${ADVICE[/** @type {'dead'} */ (endpoint.state)]}
     </p>
+    ${endpoint.cause && html`<pre>${endpoint.cause} ${endpoint.answer}</pre>`}
   </div>`
   }
     <${Figures} items=${[

@@ -96,10 +96,10 @@ const COLUMNS = [
   },
   {
     title: 'State',
-    cell: ({ state, since, cause }) =>
+    cell: ({ state, since, cause, answer }) =>
       html`<${State} of=${state} />
         ${since ? html`<small>since <${Time} at=${since} /></small>` : null}
-        ${cause ? html`<small>${cause.replaceAll('_', ' ')}</small>` : null}`,
+        ${cause ? html`<small>${cause.replaceAll('_', ' ')}${answer && `: ${answer}`}</small>` : null}`,
   },
   {
     title: 'Taken in a day',

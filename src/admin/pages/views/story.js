@@ -3,9 +3,10 @@ import { count, number } from '../format.js';
 import { html } from '../html.js';
 import { useData } from '../live.js';
 import { addressOf, refine, useAddress } from '../router.js';
-import { Empty, Folded, Head, Loaded, Section, State, Time } from '../ui.js';
+import { Empty, Folded, Head, Loaded, Section, State, Table, Time } from '../ui.js';
 import { audienceAddress } from './audiences.js';
 import { runAddress } from './run.js';
+import { Evidence } from './try.js';
 
 /** @typedef {import('../api.js').Answer<'/audiences/{key}/why'>} Story */
 /**
@@ -36,6 +37,13 @@ export default function Story({ name, user }) {
           </ol>`
       }<//>
       ${
+        story.conditions.length > 0 &&
+        html`<${Section} title="Its conditions">
+          <${Table} caption="Conditions" columns=${CONDITIONS} rows=${story.conditions}
+              keyOf=${(/** @type {Condition} */ { path }) => path} />
+        <//>`
+      }
+      ${
         story.unfinished.length > 0 &&
         html`<p class="soft">
           Runs that are not done may change it: ${story.unfinished.map((/** @type {any} */ run) => html`<a key=${run.run} href=${runAddress(run)}>${run.run}</a> `)}
@@ -47,6 +55,22 @@ export default function Story({ name, user }) {
           : html`<${Attempts} attempts=${story.attempts.toReversed()} />`
       }<//>`}<//>`;
 }
+
+/** @typedef {Story['conditions'][number]} Condition */
+
+/** @type {import('../ui.js').Column[]} */
+const CONDITIONS = [
+  {
+    title: 'Condition',
+    wide: true,
+    cell: ({ says, condition, path }) => html`<bdi>${says ?? condition}</bdi><small>${path}</small>`,
+  },
+  {
+    title: 'Holds',
+    cell: ({ passes }) => html`<${State} of=${passes ? 'ok' : 'failed'} label=${passes ? 'yes' : 'no'} />`,
+  },
+  { title: 'Known', wide: true, cell: (each) => html`<${Evidence} ...${each} />` },
+];
 
 /** Chooses a time in the past. @param {{ at: string | undefined }} props */
 export function AsOf({ at }) {

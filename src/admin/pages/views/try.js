@@ -269,7 +269,7 @@ function Faults({ answer: { mistakes, warnings, failure }, area }) {
 }
 
 /** @param {{ answer: Trial }} props */
-function People({ answer: { people, difference, draft, kind } }) {
+function People({ answer: { people, difference, sentences, kind } }) {
   if (!people) return null;
   const { members, invalid, duplicates, funnel, unnamed } = people;
   const notes = [
@@ -312,7 +312,7 @@ function People({ answer: { people, difference, draft, kind } }) {
     ${
       funnel &&
       html`<${Section} title="Conditions">
-      <${Table} caption="People who pass each condition" columns=${funnelColumns(draft)} rows=${funnel}
+      <${Table} caption="People who pass each condition" columns=${funnelColumns(sentences)} rows=${funnel}
           keyOf=${(/** @type {{ path: string }} */ { path }) => path} />
     <//>`
     }
@@ -320,40 +320,32 @@ function People({ answer: { people, difference, draft, kind } }) {
       ${
         people.sample.length === 0
           ? html`<${Empty} title="Nobody." />`
-          : html`<${Table} caption="Some of the people" columns=${sampleColumns(people, draft)} rows=${people.sample}
+          : html`<${Table} caption="Some of the people" columns=${sampleColumns(people, sentences)} rows=${people.sample}
           keyOf=${(/** @type {{ userId: string }} */ { userId }) => userId} />`
       }
     <//>`;
 }
 
-/** A condition in words, from its path. @param {any} draft @param {string} path */
-function named(draft, path) {
-  let place = draft;
-  for (const [key] of path.matchAll(/\w+/g)) place = place?.[key];
-  const said = Object.entries(place?.not ?? place ?? {}).find(([name]) => name !== 'after');
-  const [name, what] = said ?? [path, ''];
-  const isShown = typeof what === 'string' || (Array.isArray(what) && typeof what[0] === 'string');
-  return `${place?.not ? 'not ' : ''}${name}${isShown ? ` ${[what].flat().join(', ')}` : ''}`;
+/** @typedef {Trial['sentences']} Sentences */
+
+/** What the log knows of a person for a condition. @param {{ times: number | null, last: string | null, value?: unknown }} props */
+export function Evidence({ times, last, value }) {
+  if (times === null) return (value ?? null) === null ? '–' : html`<code>${JSON.stringify(value)}</code>`;
+  return html`${count(times, 'time')}${last && html`, last <${Time} at=${last} />`}`;
 }
 
-/** @param {any} draft @returns {import('../ui.js').Column[]} */
-const funnelColumns = (draft) => [
-  { title: 'Condition', wide: true, cell: ({ path }) => html`<bdi>${named(draft, path)}</bdi><small>${path}</small>` },
+/** @param {Sentences} sentences @returns {import('../ui.js').Column[]} */
+const funnelColumns = (sentences) => [
+  { title: 'Condition', wide: true, cell: ({ path }) => html`<bdi>${sentences[path]}</bdi><small>${path}</small>` },
   { title: 'People', number: true, cell: ({ people }) => number(people) },
   { title: 'Left', number: true, cell: ({ left }) => number(left) },
 ];
 
-/** @param {People} people @param {any} draft @returns {import('../ui.js').Column[]} */
-function sampleColumns({ sample }, draft) {
+/** @param {People} people @param {Sentences} sentences @returns {import('../ui.js').Column[]} */
+function sampleColumns({ sample }, sentences) {
   /** @param {People['sample'][number]['why'][number]} each */
-  const reason = ({ path, times, last, value }) =>
-    html`<li key=${path}>
-      <bdi>${named(draft, path)}</bdi>: ${
-        times === null
-          ? html`<code>${JSON.stringify(value)}</code>`
-          : html`${count(times, 'time')}, last <${Time} at=${last} />`
-      }
-    </li>`;
+  const reason = (each) =>
+    html`<li key=${each.path}><bdi>${sentences[each.path]}</bdi>: <${Evidence} ...${each} /></li>`;
   const explains = sample.some(({ why }) => why.length > 0);
   const values = sample.some(({ value }) => value !== null);
   return [
