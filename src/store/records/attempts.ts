@@ -27,13 +27,13 @@ export async function attempts(session: Session, filter: AttemptFilter): Promise
   return (await found(session, filter, null)).map(([, record]) => record);
 }
 
-/** Scans one part of the log: its only index is the id, so rare matches are searched part by part. */
+/** Scans one part of the log, unless it is about a user: rare matches are searched part by part. */
 export async function attemptPage(session: Session, filter: AttemptFilter, from: number | null): Promise<AttemptPage> {
   const [newest] = await session.rows<[number | null]>(sql`SELECT max(id) FROM rollcall.attempt`);
   const highest = newest?.[0] ?? 0;
   const start = Math.min(from ?? (await firstPlace(session, filter.until, highest)), highest);
-  const end = start - LOOKED_AT;
-  const page = await found(session, filter, sql`id <= ${start} AND id > ${end}`);
+  const end = filter.userId === undefined ? start - LOOKED_AT : 0;
+  const page = await found(session, filter, end === 0 ? sql`id <= ${start}` : sql`id <= ${start} AND id > ${end}`);
   const isFull = page.length === filter.limit;
   const last = isFull ? (page.at(-1)?.[0] ?? 0) - 1 : end;
   const older = await session.rows(sql`SELECT 1 FROM rollcall.attempt WHERE id <= ${last} LIMIT 1`);
@@ -57,11 +57,25 @@ async function firstPlace({ rows, time }: Session, until: number | undefined, hi
 
 const CLOSE = 1_000;
 
+/** Rows that share a part of the index by user, so that new ones change few of its pages. */
+const PART = 2_048;
+
+/** One look into each part of the index. */
+async function isOf({ rows, dialect }: Session, userId: string): Promise<Sql> {
+  const [[first, last] = [null, null]] = await rows<[number | null, number | null]>(
+    sql`SELECT (SELECT min(id) FROM rollcall.attempt), (SELECT max(id) FROM rollcall.attempt)`,
+  );
+  const from = Math.floor((first ?? 0) / PART);
+  const parts = Array.from({ length: Math.floor((last ?? 0) / PART) - from + 1 }, (_, part) => from + part);
+  return sql`${dialect.oneOf(raw(`(id / ${PART})`), 'id', parts)} AND user_id = ${userId}`;
+}
+
 async function found(
-  { rows, dialect, time, ids }: Session,
+  session: Session,
   filter: AttemptFilter,
   range: Sql | null,
 ): Promise<(readonly [id: number, AttemptRecord])[]> {
+  const { rows, dialect, time, ids } = session;
   const { destination, endpoint, delivery, messageId, userId, outcome, since, until, limit } = filter;
   const conditions = where(
     range,
@@ -69,7 +83,7 @@ async function found(
     endpoint === undefined ? null : sql`endpoint = ${dialect.name(endpoint)}`,
     delivery === undefined ? null : sql`delivery = ${ids.number(delivery)}`,
     messageId === undefined ? null : sql`message_id = ${messageId}`,
-    userId === undefined ? null : sql`user_id = ${userId}`,
+    userId === undefined ? null : await isOf(session, userId),
     outcome === undefined ? null : sql`outcome = ${OUTCOMES.indexOf(outcome)}`,
     since === undefined ? null : sql`at >= ${time.atWall(since)}`,
     until === undefined ? null : sql`at < ${time.atWall(until)}`,

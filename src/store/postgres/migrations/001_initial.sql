@@ -164,6 +164,8 @@ CREATE TABLE rollcall.attempt (
   error text,
   response text
 );
+-- In parts by age, so that new rows change few pages; src/store/records/attempts.ts looks into each.
+CREATE INDEX attempt_user ON rollcall.attempt ((id / 2048), user_id) WHERE user_id IS NOT NULL;
 
 -- Samples of what collection did not take; the newest of each source are kept.
 CREATE TABLE rollcall.discard (

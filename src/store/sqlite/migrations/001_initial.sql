@@ -126,7 +126,7 @@ CREATE TABLE event_leftover (name TEXT PRIMARY KEY, since INTEGER NOT NULL) STRI
 -- Rises whenever events move between the tables above.
 INSERT INTO meta VALUES ('event_log_version', '0');
 
--- Append-only; searched by scanning back from the newest, pruned from the oldest.
+-- Append-only; searched by scanning back from the newest unless by user, pruned from the oldest.
 CREATE TABLE attempt (
   id INTEGER PRIMARY KEY,
   at INTEGER NOT NULL,
@@ -143,6 +143,8 @@ CREATE TABLE attempt (
   error TEXT,
   response TEXT
 ) STRICT;
+-- In parts by age, so that new rows change few pages; src/store/records/attempts.ts looks into each.
+CREATE INDEX attempt_user ON attempt (id / 2048, user_id) WHERE user_id IS NOT NULL;
 
 -- Samples of what collection did not take; the newest of each source are kept.
 CREATE TABLE discard (
