@@ -4,6 +4,7 @@ import { launchBrowser, withoutBrowser } from '../helpers/chromium.ts';
 import { ESTATE } from '../helpers/fill-store.ts';
 import { settled, type Visit, visit } from './browser.ts';
 import { type Estate, startEstate } from './estate.ts';
+import { tasks } from './tasks.ts';
 
 /** The pages over more attempts and letters than one answer of the API covers. */
 t.test('an incident', { skip: withoutBrowser }, async (t) => {
@@ -15,6 +16,7 @@ t.test('an incident', { skip: withoutBrowser }, async (t) => {
   const desk = await visit(t, browser, estate.address);
   await t.test('finds attempts and letters behind a hundred thousand others', (t) => behind(t, desk, estate));
   await t.test('shows more than 500 rows', (t) => more(t, desk));
+  await t.test('does each task of an operator in few clicks', (t) => tasks(t, desk, estate));
   await t.test('opens a seventh tab', async (t) => {
     const context = desk.page.context();
     for (let n = 0; n < 6; n += 1) {
@@ -50,6 +52,8 @@ async function behind(t: Test, { page, go, show }: Visit, estate: Estate): Promi
   const { endpoint } = await endpointOf(estate, 'old');
   const answer = await fetch(`${estate.address}/api/v1/attempts?endpoint=${endpoint}`, { headers: AS_ADMIN });
   t.match(await answer.json(), { data: [], next: String }, 'one answer has none');
+  const ofUser = await fetch(`${estate.address}/api/v1/attempts?userId=u17`, { headers: AS_ADMIN });
+  t.match(await ofUser.json(), { data: [{ messageId: 'm17' }], next: null }, 'all of a person');
   await go(`/endpoints/${endpoint}`);
   await page.getByRole('cell', { name: 'refused' }).nth(24).waitFor();
   await show('/messages/m17');

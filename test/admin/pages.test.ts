@@ -346,7 +346,16 @@ async function held(t: Test, { page, show }: Visit, { app }: Estate): Promise<vo
   await page.getByRole('link', { name: '0 would enter, 57 would leave' }).first().click();
   await page.getByRole('heading', { name: 'Who would enter and leave' }).waitFor();
   await page.getByRole('link', { name: 'user-0010' }).waitFor();
-  await page.goBack();
+  await page.getByLabel('Show').selectOption('entered');
+  await page.getByText('Nobody.').waitFor();
+  await page.getByLabel('Show').selectOption('exited');
+  await page.getByRole('link', { name: 'user-0010' }).waitFor();
+  const download = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Save as CSV' }).click();
+  const file = readFileSync(await (await download).path(), 'utf8').split('\r\n');
+  t.equal(file.length, 59, 'a header, 57 changes and the end');
+  t.match(file, ['user_id,change,traits', '"user-0003","exited"']);
+  await show('/audiences/big_spenders');
   await page.getByRole('button', { name: 'Approve…' }).click();
   const dialog = page.getByRole('dialog', { name: 'Approve this run?' });
   t.match(await dialog.innerText(), /0 entered, 57 exited.*6 members; it has 63 now/s);
@@ -475,7 +484,13 @@ async function eventLog(t: Test, { page, go }: Visit): Promise<void> {
 }
 
 async function liveAudience(t: Test, { page, show, complaints }: Visit, { app, send }: Estate): Promise<void> {
+  await app.store.addHistory(Date.now() - 3_600_000, [{ subject: 'audience', name: 'loyal', members: 0 }]);
   await show('/audiences/loyal?step=minute');
+  const definition = page.getByRole('region', { name: 'Definition' });
+  t.match(
+    await definition.innerText(),
+    /did Order Completed at least 3 times\s.*performed: Order Completed\s+atLeast: 3/s,
+  );
   t.match(await page.locator('.figures').innerText(), /Members\s+0\s/i);
   const order = { type: 'track', event: 'Order Completed', userId: 'late-buyer' };
   await send([order, order, order]);
@@ -491,6 +506,16 @@ async function liveAudience(t: Test, { page, show, complaints }: Visit, { app, s
   await page.getByRole('button', { name: 'List members' }).click();
   await page.getByRole('link', { name: 'late-buyer' }).click();
   await page.locator('.story > li').filter({ hasText: 'entered' }).waitFor();
+  const conditions = page.getByRole('table', { name: 'Conditions' });
+  t.match(await conditions.innerText(), /did Order Completed at least 3 times.*yes.*3 times, last/s);
+  await show('/audiences/loyal/members/user-0001');
+  t.match(await conditions.innerText(), /did Order Completed at least 3 times.*no.*1 time, last/s);
+  await show('/audiences');
+  await page
+    .getByRole('row')
+    .filter({ hasText: 'loyal' })
+    .getByRole('img', { name: /^From \d+ to \d+ members$/ })
+    .waitFor();
   t.same(complaints, []);
 }
 

@@ -97,7 +97,10 @@ async function composes(t: Test, desk: Visit): Promise<void> {
   await conditions.getByText('trait plan').waitFor();
   t.match(await conditions.innerText(), /did Order Completed.*1.*1.*trait plan is one of "pro", "team".*1.*1/s);
   const people = page.getByRole('table', { name: 'Some of the people' });
-  t.match(await people.innerText(), /u1.*did Order Completed.*: 2 times, last .*trait plan is one of "pro", "team": "pro"/s);
+  t.match(
+    await people.innerText(),
+    /u1.*did Order Completed.*: 2 times, last .*trait plan is one of "pro", "team": "pro"/s,
+  );
   const others = page.getByRole('table', { name: 'Other audiences, most in common first' });
   await others.waitFor();
   t.match(await others.innerText(), /Buyers.*1.*100 %.*50.0 %/s);

@@ -208,6 +208,15 @@ t.test('reports a missing file with the command that makes one', async (t) => {
   });
 });
 
+t.test('takes an abbreviation in the plural for one word in a key', async (t) => {
+  for (const [name, key] of [
+    ['VIPs', 'vips'],
+    ['Our VIPs And SKUs', 'our_vips_and_skus'],
+    ['VIP Service', 'vip_service'],
+  ])
+    t.equal(parse(withParts({ audience: `name: ${name}\nsql: x` })).audiences[0]?.key, key);
+});
+
 t.test('accepts as a key every key that it derives from a name', async (t) => {
   for (const [name, key] of [
     ['日本語', '日本語'],
