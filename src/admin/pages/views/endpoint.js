@@ -19,7 +19,7 @@ const ATTEMPTS = 25;
 const ADVICE = {
   dead: 'It gets one probe at a time. Everything waits, up to four hours from its first attempt. Once it takes one, what waits is sent.',
   refusing:
-    'It refused each of its last requests, so something about it is probably set up wrongly: its address, its certificate, its secret or its access. What it refused is sent again automatically once it accepts a message.',
+    'It refused each of its last requests, so its address, certificate, secret or access is probably wrong. What it refused is sent again automatically once it accepts a message.',
   paused: 'Nothing is posted to it until somebody resumes it. It was paused by a person, or answered 410 Gone.',
   disabled: 'It is switched off in the configuration. What was waiting goes on waiting.',
 };

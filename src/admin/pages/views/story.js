@@ -38,7 +38,7 @@ export default function Story({ name, user }) {
       }<//>
       ${
         story.conditions.length > 0 &&
-        html`<${Section} title="Its conditions">
+        html`<${Section} title="Conditions">
           <${Table} caption="Conditions" columns=${CONDITIONS} rows=${story.conditions}
               keyOf=${(/** @type {Condition} */ { path }) => path} />
         <//>`
@@ -69,7 +69,7 @@ const CONDITIONS = [
     title: 'Holds',
     cell: ({ passes }) => html`<${State} of=${passes ? 'ok' : 'failed'} label=${passes ? 'yes' : 'no'} />`,
   },
-  { title: 'Known', wide: true, cell: (each) => html`<${Evidence} ...${each} />` },
+  { title: 'Known', cell: (each) => html`<${Evidence} ...${each} />` },
 ];
 
 /** Chooses a time in the past. @param {{ at: string | undefined }} props */
