@@ -11,7 +11,7 @@ import type { Clock } from '../../../src/kernel/clock.ts';
 import { RollcallError } from '../../../src/kernel/errors.ts';
 
 const LOCK_RETRY = 200;
-/** Milliseconds that a file stays open unused, and in a row, before other processes get their chance. */
+/** Milliseconds that a file stays open unused, and altogether. Then it is closed after each use for as long as the former. */
 const STAYS = { unused: 1_000, most: 10_000 } as const;
 
 /** Rules by which a process shares its engines' files with other processes. */
@@ -51,7 +51,6 @@ interface Shared {
   readonly readOnly: boolean;
   readonly settings: DuckdbSettings;
   readonly database: Promise<AttachedDatabase>;
-  readonly since: number;
   sessions: number;
   /** Closes a file that stays open, of which no session is left. */
   endStay: (() => Promise<void>) | null;
@@ -84,8 +83,9 @@ async function tryToHold(options: OpenFileOptions): Promise<HeldFile | string> {
   const { path, readOnly, settings, stays = false } = options;
   try {
     if (path === ':memory:') return await share(options, begin(options));
-    // Work that reads other files has to read them anew.
-    if (!stays || !isRecent(files.get(path), options)) await files.get(path)?.endStay?.();
+    // Work that reads other files has to read them as they are now.
+    if (!stays || differingSettings(files.get(path)?.settings ?? {}, settings).length > 0)
+      await files.get(path)?.endStay?.();
     while (files.get(path)?.closed) await files.get(path)?.closed;
     const open = files.get(path);
     // A session that only reads may use a file that others write to.
@@ -103,18 +103,23 @@ async function tryToHold(options: OpenFileOptions): Promise<HeldFile | string> {
   }
 }
 
-function begin({ path, readOnly, settings, setup, clock }: OpenFileOptions): Shared {
+function begin({ path, readOnly, settings, setup }: OpenFileOptions): Shared {
   const database = attachDatabase({ path, name: databaseName(path), readOnly }, settings, setup);
-  return { readOnly, settings, database, since: clock.monotonic(), sessions: 0, endStay: null, closed: null };
+  return { readOnly, settings, database, sessions: 0, endStay: null, closed: null };
 }
 
-const isRecent = (shared: Shared | undefined, { settings, clock }: OpenFileOptions) =>
-  shared !== undefined &&
-  clock.monotonic() - shared.since < STAYS.most &&
-  differingSettings(shared.settings, settings).length === 0;
+/** The time since which files stay open, by path. */
+const staying = new Map<string, number>();
+
+function mayStay({ path, stays = false, clock }: OpenFileOptions): boolean {
+  const now = clock.monotonic();
+  const since = staying.get(path) ?? Number.NEGATIVE_INFINITY;
+  if (stays && now - since > STAYS.most + STAYS.unused) staying.set(path, now);
+  return stays && now - (staying.get(path) ?? now) < STAYS.most;
+}
 
 async function share(options: OpenFileOptions, shared: Shared): Promise<HeldFile> {
-  const { path, stays, clock, signal } = options;
+  const { path, clock, signal } = options;
   shared.sessions += 1;
   shared.endStay = null;
   let isHere = true;
@@ -129,7 +134,7 @@ async function share(options: OpenFileOptions, shared: Shared): Promise<HeldFile
       });
       await shared.closed;
     };
-    if (!stays || !isRecent(shared, options)) return end();
+    if (!mayStay(options)) return end();
     shared.endStay = end;
     const endIdle = () => shared.endStay === end && void end();
     clock.after(STAYS.unused, endIdle);

@@ -71,6 +71,42 @@ t.test('keeps a hash of each id, also in tables that lack them', async (t) => {
   t.same(await inFile(...right), allRight);
 });
 
+t.test('keeps a file open for the next look-up for a while, and for no other use', async (t) => {
+  const folder = t.testdir({});
+  const config = { type: 'duckdb', path: join(folder, 'audiences.duckdb'), memoryLimit: null, threads: 1 } as const;
+  const timers: (() => void)[] = [];
+  let now = 0;
+  const own = {
+    ...clock,
+    monotonic: () => now,
+    after: (_ms: number, callback: () => void) => {
+      timers.push(callback);
+      return () => {};
+    },
+  };
+  await (await openDuckdb(config, { folder, clock })).close();
+  const run = t.capture(DuckDBConnection.prototype, 'run', DuckDBConnection.prototype.run);
+  const done = () => run().flatMap(({ args: [sql] }) => String(sql).match(/^(ATTACH|DETACH)\b/)?.[0] ?? []);
+  const used = async (stays: boolean) => {
+    const engine = await openDuckdb(config, { folder, clock: own, file: { sharesReading: false, patience: 0, stays } });
+    await engine.snapshot('club');
+    await engine.close();
+    return done();
+  };
+  t.same(await used(true), ['ATTACH']);
+  t.same(await used(true), []);
+  t.same(await used(false), ['DETACH', 'ATTACH', 'DETACH'], 'it may read other files');
+  t.same(await used(true), ['ATTACH']);
+  for (const timer of timers.splice(0)) timer();
+  t.same(await used(true), ['DETACH', 'ATTACH'], 'it was unused for a second');
+  now += 10_000;
+  t.same(await used(true), ['DETACH'], 'other processes had no chance for ten seconds');
+  t.same(await used(true), ['ATTACH', 'DETACH']);
+  now += 2_000;
+  t.same(await used(true), ['ATTACH']);
+  t.same(await used(false), ['DETACH', 'ATTACH', 'DETACH']);
+});
+
 t.test('opens a file while another session closes it', async (t) => {
   const { engine, reopen } = await open(t);
   await engine.close();
