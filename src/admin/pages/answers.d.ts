@@ -16,9 +16,7 @@ export interface components {
             service: string;
             version: string;
         };
-        "DELETE /session": {
-            done: true;
-        };
+        "DELETE /session": { done: true; };
         "GET /overview": {
             attention: {
                 kind: "endpointDead" | "endpointRefusing" | "endpointPaused" | "deadLetters" | "queueFull" | "backlogOld" | "sourceDiscards" | "runHeld" | "runFailed" | "runOverdue" | "unusualSize" | "eventLogStuck" | "audienceOrphaned";
@@ -33,13 +31,7 @@ export interface components {
             pending: number;
             dead: number;
             heldOut: number;
-            endpoints: {
-                open: number;
-                dead: number;
-                refusing: number;
-                paused: number;
-                disabled: number;
-            };
+            endpoints: { open: number; dead: number; refusing: number; paused: number; disabled: number; };
             audiences: number;
             destinations: number;
             sources: number;
@@ -77,42 +69,16 @@ export interface components {
                     code: string | null;
                     reason: string | null;
                 } | null;
-                ordered: {
-                    action: string;
-                    at: string;
-                } | null;
+                ordered: { action: string; at: string; } | null;
                 schedule: string | null;
                 nextRunAt: string | null;
-                paused: {
-                    since: string;
-                    by: string;
-                } | null;
+                paused: { since: string; by: string; } | null;
                 overdueSince: string | null;
-                live: {
-                    lag: number | null;
-                    progress: number | null;
-                    ids: number;
-                    due: number;
-                    hold: string | null;
-                } | null;
-                todo: ({
-                    do: "decide";
-                    run: string;
-                    reason: string;
-                } | {
-                    do: "repair";
-                    run: string;
-                    code: string;
-                    reason: string;
-                    since: string;
-                } | {
-                    do: "retire";
-                }) | null;
+                live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
+                todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
                 description?: string;
                 owner?: string;
-                labels?: {
-                    [key: string]: string;
-                };
+                labels?: { [key: string]: string; };
             }[];
             next: string | null;
         };
@@ -133,57 +99,23 @@ export interface components {
                 code: string | null;
                 reason: string | null;
             } | null;
-            ordered: {
-                action: string;
-                at: string;
-            } | null;
+            ordered: { action: string; at: string; } | null;
             schedule: string | null;
             nextRunAt: string | null;
-            paused: {
-                since: string;
-                by: string;
-            } | null;
+            paused: { since: string; by: string; } | null;
             overdueSince: string | null;
-            live: {
-                lag: number | null;
-                progress: number | null;
-                ids: number;
-                due: number;
-                hold: string | null;
-            } | null;
-            todo: ({
-                do: "decide";
-                run: string;
-                reason: string;
-            } | {
-                do: "repair";
-                run: string;
-                code: string;
-                reason: string;
-                since: string;
-            } | {
-                do: "retire";
-            }) | null;
+            live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
+            todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
             description?: string;
             owner?: string;
-            labels?: {
-                [key: string]: string;
-            };
+            labels?: { [key: string]: string; };
             definition: {
                 name: string;
                 timezone: string | null;
                 timeout: number;
                 guard: {
-                    maxExits: ({
-                        count: number;
-                    } | {
-                        percent: number;
-                    }) | null;
-                    maxEntries: ({
-                        count: number;
-                    } | {
-                        percent: number;
-                    }) | null;
+                    maxExits: ({ count: number; } | { percent: number; }) | null;
+                    maxEntries: ({ count: number; } | { percent: number; }) | null;
                     minMembers: number;
                     allowEmpty: boolean;
                 };
@@ -200,21 +132,13 @@ export interface components {
                 destination: string;
                 state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
                 since: string | null;
-                run: {
-                    id: string;
-                    action: string;
-                    sent: number;
-                    members: number;
-                } | null;
+                run: { id: string; action: string; sent: number; members: number; } | null;
                 pending: number;
                 dead: number;
             }[];
         };
         "GET /audiences/{key}/members": {
-            data: {
-                userId: string;
-                traits?: unknown;
-            }[];
+            data: { userId: string; traits?: unknown; }[];
             next: string | null;
         };
         "GET /audiences/{key}/why": {
@@ -223,11 +147,7 @@ export interface components {
             asOf: string | null;
             member: boolean | null;
             value: unknown;
-            absence: {
-                reason: string;
-                user: string | null;
-                failing: string[];
-            } | null;
+            absence: { reason: string; user: string | null; failing: string[]; } | null;
             conditions: {
                 path: string;
                 condition: string;
@@ -243,23 +163,12 @@ export interface components {
                 changedAt: string | null;
                 at: string | null;
                 run: string | null;
-                told: ({
-                    destination: string;
-                    reached: boolean;
-                    attempt: unknown;
-                    deadLetter: unknown;
-                } & {
-                    [key: string]: unknown;
-                })[];
-            } & {
-                [key: string]: unknown;
-            })[];
+                told: ({ destination: string; reached: boolean; attempt: unknown; deadLetter: unknown; } & { [key: string]: unknown; })[];
+            } & { [key: string]: unknown; })[];
             unfinished: unknown[];
             attempts: unknown[];
             deadLetters: unknown[];
-        } & {
-            [key: string]: unknown;
-        };
+        } & { [key: string]: unknown; };
         "GET /audiences/{key}/plan": {
             key: string;
             kind: "audience" | "trait";
@@ -290,18 +199,9 @@ export interface components {
             held: string | null;
             renamedFrom: string | null;
             retired: number;
-            paused: {
-                since: string;
-                by: string;
-            } | null;
-            unfinished: {
-                run: string;
-                state: string;
-                reason: string | null;
-            }[];
-            reasons: {
-                [key: string]: number;
-            };
+            paused: { since: string; by: string; } | null;
+            unfinished: { run: string; state: string; reason: string | null; }[];
+            reasons: { [key: string]: number; };
             unnamed: string[];
             sample: unknown[];
         };
@@ -327,21 +227,13 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: {
-                    [key: string]: number;
-                };
+                reasons: { [key: string]: number; };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: {
-                total: number;
-                delivered: number;
-                superseded: number;
-                dead: number;
-                waiting: number;
-            } | null;
+            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
         };
         "POST /audiences/{key}/pause": {
             key: string;
@@ -360,57 +252,23 @@ export interface components {
                 code: string | null;
                 reason: string | null;
             } | null;
-            ordered: {
-                action: string;
-                at: string;
-            } | null;
+            ordered: { action: string; at: string; } | null;
             schedule: string | null;
             nextRunAt: string | null;
-            paused: {
-                since: string;
-                by: string;
-            } | null;
+            paused: { since: string; by: string; } | null;
             overdueSince: string | null;
-            live: {
-                lag: number | null;
-                progress: number | null;
-                ids: number;
-                due: number;
-                hold: string | null;
-            } | null;
-            todo: ({
-                do: "decide";
-                run: string;
-                reason: string;
-            } | {
-                do: "repair";
-                run: string;
-                code: string;
-                reason: string;
-                since: string;
-            } | {
-                do: "retire";
-            }) | null;
+            live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
+            todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
             description?: string;
             owner?: string;
-            labels?: {
-                [key: string]: string;
-            };
+            labels?: { [key: string]: string; };
             definition: {
                 name: string;
                 timezone: string | null;
                 timeout: number;
                 guard: {
-                    maxExits: ({
-                        count: number;
-                    } | {
-                        percent: number;
-                    }) | null;
-                    maxEntries: ({
-                        count: number;
-                    } | {
-                        percent: number;
-                    }) | null;
+                    maxExits: ({ count: number; } | { percent: number; }) | null;
+                    maxEntries: ({ count: number; } | { percent: number; }) | null;
                     minMembers: number;
                     allowEmpty: boolean;
                 };
@@ -427,12 +285,7 @@ export interface components {
                 destination: string;
                 state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
                 since: string | null;
-                run: {
-                    id: string;
-                    action: string;
-                    sent: number;
-                    members: number;
-                } | null;
+                run: { id: string; action: string; sent: number; members: number; } | null;
                 pending: number;
                 dead: number;
             }[];
@@ -454,57 +307,23 @@ export interface components {
                 code: string | null;
                 reason: string | null;
             } | null;
-            ordered: {
-                action: string;
-                at: string;
-            } | null;
+            ordered: { action: string; at: string; } | null;
             schedule: string | null;
             nextRunAt: string | null;
-            paused: {
-                since: string;
-                by: string;
-            } | null;
+            paused: { since: string; by: string; } | null;
             overdueSince: string | null;
-            live: {
-                lag: number | null;
-                progress: number | null;
-                ids: number;
-                due: number;
-                hold: string | null;
-            } | null;
-            todo: ({
-                do: "decide";
-                run: string;
-                reason: string;
-            } | {
-                do: "repair";
-                run: string;
-                code: string;
-                reason: string;
-                since: string;
-            } | {
-                do: "retire";
-            }) | null;
+            live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
+            todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
             description?: string;
             owner?: string;
-            labels?: {
-                [key: string]: string;
-            };
+            labels?: { [key: string]: string; };
             definition: {
                 name: string;
                 timezone: string | null;
                 timeout: number;
                 guard: {
-                    maxExits: ({
-                        count: number;
-                    } | {
-                        percent: number;
-                    }) | null;
-                    maxEntries: ({
-                        count: number;
-                    } | {
-                        percent: number;
-                    }) | null;
+                    maxExits: ({ count: number; } | { percent: number; }) | null;
+                    maxEntries: ({ count: number; } | { percent: number; }) | null;
                     minMembers: number;
                     allowEmpty: boolean;
                 };
@@ -521,12 +340,7 @@ export interface components {
                 destination: string;
                 state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
                 since: string | null;
-                run: {
-                    id: string;
-                    action: string;
-                    sent: number;
-                    members: number;
-                } | null;
+                run: { id: string; action: string; sent: number; members: number; } | null;
                 pending: number;
                 dead: number;
             }[];
@@ -553,21 +367,13 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: {
-                    [key: string]: number;
-                };
+                reasons: { [key: string]: number; };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: {
-                total: number;
-                delivered: number;
-                superseded: number;
-                dead: number;
-                waiting: number;
-            } | null;
+            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
         };
         "POST /audiences/{key}/retire": {
             status: "ordered" | "done" | "undelivered";
@@ -591,21 +397,13 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: {
-                    [key: string]: number;
-                };
+                reasons: { [key: string]: number; };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: {
-                total: number;
-                delivered: number;
-                superseded: number;
-                dead: number;
-                waiting: number;
-            } | null;
+            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
         };
         "GET /runs": {
             data: {
@@ -628,9 +426,7 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: {
-                    [key: string]: number;
-                };
+                reasons: { [key: string]: number; };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
@@ -658,27 +454,15 @@ export interface components {
             code: string | null;
             reason: string | null;
             changed: number;
-            reasons: {
-                [key: string]: number;
-            };
+            reasons: { [key: string]: number; };
             skipped: string[];
             before: number | null;
             definitionHash: string;
             asOf: string;
-            deliveries: {
-                total: number;
-                delivered: number;
-                superseded: number;
-                dead: number;
-                waiting: number;
-            };
+            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
         };
         "GET /runs/{run}/changes": {
-            data: {
-                userId: string;
-                change: "entered" | "exited" | "changed";
-                traits?: unknown;
-            }[];
+            data: { userId: string; change: "entered" | "exited" | "changed"; traits?: unknown; }[];
             next: string | null;
         };
         "POST /runs/{run}/approve": {
@@ -703,21 +487,13 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: {
-                    [key: string]: number;
-                };
+                reasons: { [key: string]: number; };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: {
-                total: number;
-                delivered: number;
-                superseded: number;
-                dead: number;
-                waiting: number;
-            } | null;
+            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
         };
         "POST /runs/{run}/reject": {
             status: "ordered" | "done" | "undelivered";
@@ -741,21 +517,13 @@ export interface components {
                 code: string | null;
                 reason: string | null;
                 changed: number;
-                reasons: {
-                    [key: string]: number;
-                };
+                reasons: { [key: string]: number; };
                 skipped: string[];
                 before: number | null;
                 definitionHash: string;
                 asOf: string;
             }[];
-            deliveries: {
-                total: number;
-                delivered: number;
-                superseded: number;
-                dead: number;
-                waiting: number;
-            } | null;
+            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
         };
         "GET /endpoints": {
             data: {
@@ -783,10 +551,7 @@ export interface components {
             pending: number;
             dead: number;
             heldOut: number;
-            window: {
-                size: number;
-                inFlight: number;
-            } | null;
+            window: { size: number; inFlight: number; } | null;
         };
         "POST /endpoints/{endpoint}/resume": {
             destination: string;
@@ -825,9 +590,7 @@ export interface components {
                 removedAfter: number;
                 description?: string;
                 owner?: string;
-                labels?: {
-                    [key: string]: string;
-                };
+                labels?: { [key: string]: string; };
             }[];
             next: string | null;
         };
@@ -843,9 +606,7 @@ export interface components {
             removedAfter: number;
             description?: string;
             owner?: string;
-            labels?: {
-                [key: string]: string;
-            };
+            labels?: { [key: string]: string; };
             definition: {
                 sources: string[];
                 types: string[] | null;
@@ -862,20 +623,12 @@ export interface components {
                 destination: string;
                 state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
                 since: string | null;
-                run: {
-                    id: string;
-                    action: string;
-                    sent: number;
-                    members: number;
-                } | null;
+                run: { id: string; action: string; sent: number; members: number; } | null;
                 pending: number;
                 dead: number;
             }[];
         };
-        "POST /destinations/{destination}/drop": {
-            dropped: number;
-            more: boolean;
-        };
+        "POST /destinations/{destination}/drop": { dropped: number; more: boolean; };
         "POST /destinations/{destination}/test": {
             data: {
                 destination: string;
@@ -941,16 +694,10 @@ export interface components {
         "POST /dead-letters/replay": {
             replayed: number;
             superseded: number;
-            left: {
-                reason: string;
-                letters: number;
-            }[];
+            left: { reason: string; letters: number; }[];
             next: string | null;
         };
-        "POST /dead-letters/drop": {
-            dropped: number;
-            next: string | null;
-        };
+        "POST /dead-letters/drop": { dropped: number; next: string | null; };
         "GET /messages": {
             data: {
                 id: string;
@@ -997,10 +744,7 @@ export interface components {
                 response: string | null;
             }[];
         };
-        "POST /messages/resend": {
-            resent: number;
-            superseded: number;
-        };
+        "POST /messages/resend": { resent: number; superseded: number; };
         "GET /people/{user}": {
             user: string;
             asOf: string | null;
@@ -1016,23 +760,10 @@ export interface components {
                     changedAt: string | null;
                     at: string | null;
                     run: string | null;
-                    told: ({
-                        destination: string;
-                        reached: boolean;
-                        attempt: unknown;
-                        deadLetter: unknown;
-                    } & {
-                        [key: string]: unknown;
-                    })[];
-                } & {
-                    [key: string]: unknown;
-                }) | null;
+                    told: ({ destination: string; reached: boolean; attempt: unknown; deadLetter: unknown; } & { [key: string]: unknown; })[];
+                } & { [key: string]: unknown; }) | null;
             }[];
-            failures: {
-                engine: string;
-                code: string;
-                message: string;
-            }[];
+            failures: { engine: string; code: string; message: string; }[];
             deletion: {
                 suppressed: string[];
                 requests: {
@@ -1044,31 +775,15 @@ export interface components {
             };
         };
         "GET /sources": {
-            data: {
-                id: string;
-                enabled: boolean;
-                ratePerSecond: number | null;
-                destinations: string[];
-            }[];
+            data: { id: string; enabled: boolean; ratePerSecond: number | null; destinations: string[]; }[];
             next: string | null;
         };
         "GET /discards": {
-            data: {
-                source: string;
-                code: string;
-                at: string;
-                message: string;
-            }[];
+            data: { source: string; code: string; at: string; message: string; }[];
             next: string | null;
         };
         "GET /audit": {
-            data: {
-                at: string;
-                who: string;
-                action: string;
-                target: string | null;
-                outcome: string | null;
-            }[];
+            data: { at: string; who: string; action: string; target: string | null; outcome: string | null; }[];
             next: string | null;
         };
         "GET /deletions": {
@@ -1081,12 +796,7 @@ export interface components {
                 by: string | null;
                 createdAt: string;
                 finishedAt: string | null;
-                notices: {
-                    destination: string;
-                    notices: number;
-                    confirmed: number;
-                    confirmedAt: string | null;
-                }[];
+                notices: { destination: string; notices: number; confirmed: number; confirmedAt: string | null; }[];
             }[];
             next: string | null;
         };
@@ -1099,12 +809,7 @@ export interface components {
             by: string | null;
             createdAt: string;
             finishedAt: string | null;
-            notices: {
-                destination: string;
-                notices: number;
-                confirmed: number;
-                confirmedAt: string | null;
-            }[];
+            notices: { destination: string; notices: number; confirmed: number; confirmedAt: string | null; }[];
         };
         "GET /event-log": {
             kept: boolean;
@@ -1117,14 +822,9 @@ export interface components {
         };
         "POST /event-log/verify": {
             files: number;
-            faults: {
-                file: string;
-                fault: string;
-            }[];
+            faults: { file: string; fault: string; }[];
         };
-        "GET /event-log/count": {
-            events: number;
-        };
+        "GET /event-log/count": { events: number; };
         "GET /event-log/sends": {
             data: {
                 id: string;
@@ -1137,13 +837,7 @@ export interface components {
                 state: "sending" | "done" | "cancelled";
                 total: number;
                 sent: number;
-                deliveries: {
-                    total: number;
-                    delivered: number;
-                    superseded: number;
-                    dead: number;
-                    waiting: number;
-                };
+                deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
                 waitsFor: string | null;
                 startedAt: string;
                 finishedAt: string | null;
@@ -1161,13 +855,7 @@ export interface components {
             state: "sending" | "done" | "cancelled";
             total: number;
             sent: number;
-            deliveries: {
-                total: number;
-                delivered: number;
-                superseded: number;
-                dead: number;
-                waiting: number;
-            };
+            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
             waitsFor: string | null;
             startedAt: string;
             finishedAt: string | null;
@@ -1183,13 +871,7 @@ export interface components {
             state: "sending" | "done" | "cancelled";
             total: number;
             sent: number;
-            deliveries: {
-                total: number;
-                delivered: number;
-                superseded: number;
-                dead: number;
-                waiting: number;
-            };
+            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
             waitsFor: string | null;
             startedAt: string;
             finishedAt: string | null;
@@ -1205,13 +887,7 @@ export interface components {
             state: "sending" | "done" | "cancelled";
             total: number;
             sent: number;
-            deliveries: {
-                total: number;
-                delivered: number;
-                superseded: number;
-                dead: number;
-                waiting: number;
-            };
+            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
             waitsFor: string | null;
             startedAt: string;
             finishedAt: string | null;
@@ -1264,52 +940,27 @@ export interface components {
             next: string | null;
         };
         "POST /try": {
-            mistakes: {
-                path: string;
-                line: number | null;
-                column: number | null;
-                message: string;
-            }[];
-            warnings: {
-                path: string;
-                line: number | null;
-                column: number | null;
-                message: string;
-            }[];
+            mistakes: { path: string; line: number | null; column: number | null; message: string; }[];
+            warnings: { path: string; line: number | null; column: number | null; message: string; }[];
             key: string | null;
             kind: ("audience" | "trait") | null;
             engine: string | null;
             draft: unknown;
             yaml: string | null;
             sql: string | null;
-            sentences: {
-                [key: string]: string;
-            };
-            failure: {
-                code: string;
-                message: string;
-            } | null;
+            sentences: { [key: string]: string; };
+            failure: { code: string; message: string; } | null;
             people: {
                 members: number;
                 invalid: number;
                 duplicates: number;
                 columns: string[];
                 unnamed: string[];
-                funnel: {
-                    path: string;
-                    condition: string;
-                    people: number | null;
-                    left: number | null;
-                }[] | null;
+                funnel: { path: string; condition: string; people: number | null; left: number | null; }[] | null;
                 sample: {
                     userId: string;
                     value: unknown;
-                    why: {
-                        path: string;
-                        times: number | null;
-                        last: string | null;
-                        value: unknown;
-                    }[];
+                    why: { path: string; times: number | null; last: string | null; value: unknown; }[];
                 }[];
             } | null;
             difference: {
@@ -1319,41 +970,20 @@ export interface components {
                 exited: number;
                 changed: number;
                 held: string | null;
-                sample: {
-                    userId: string;
-                    change: "entered" | "exited" | "changed";
-                }[];
+                sample: { userId: string; change: "entered" | "exited" | "changed"; }[];
             } | null;
-            overlap: {
-                key: string;
-                name: string;
-                members: number | null;
-                both: number | null;
-                because: string | null;
-            }[] | null;
-            past: {
-                at: string;
-                members: number;
-            }[] | null;
+            overlap: { key: string; name: string; members: number | null; both: number | null; because: string | null; }[] | null;
+            past: { at: string; members: number; }[] | null;
             pastless: string | null;
         };
         "GET /try/names": {
             sources: string[];
             engines: string[];
-            computed: {
-                key: string;
-                kind: "audience" | "trait";
-            }[];
-            events: {
-                kind: "track" | "page" | "screen";
-                name: string;
-                properties: string[];
-            }[];
+            computed: { key: string; kind: "audience" | "trait"; }[];
+            events: { kind: "track" | "page" | "screen"; name: string; properties: string[]; }[];
             traits: string[];
         };
-        "POST /config/reload": {
-            done: true;
-        };
+        "POST /config/reload": { done: true; };
     };
     responses: never;
     parameters: never;
