@@ -1,3 +1,4 @@
+export { writtenSentence } from '../src/config/sentences.ts';
 export { nameOf } from './audience-or-trait.ts';
 export type { CurrentBody, DeadChange } from './current-bodies.ts';
 export { definitionHash, shownSql } from './definition-sql.ts';

@@ -65,6 +65,7 @@ const leaves = [
   'definition/log-views',
   'definition/operators',
   'definition/places',
+  'definition/sentence',
   'definition/sequence',
 ];
 /** The kinds are a part of the wire contract. */

@@ -329,7 +329,7 @@ export const claimCases: Cases = {
   'keeps the state of endpoints until they recover': async (t, store, fixture) => {
     const paused = { endpoint: 'e1', destination: 'crm', pausedAt: START, deadSince: null };
     const alive = { endpoint: 'e2', destination: 'crm', pausedAt: null, deadSince: null };
-    const dead = { ...alive, deadSince: START + 1, deadCause: 'status_500' };
+    const dead = { ...alive, deadSince: START + 1, deadCause: 'status_500', deadAnswer: 'Database is locked.' };
     await store.markEndpoint({ ...paused, pausedAt: 1 });
     await store.markEndpoint(paused);
     await store.markEndpoint(dead);

@@ -66,7 +66,10 @@ export const discardCases: Cases = {
     let cursor: string | null = null;
     do ({ cursor } = await store.erase({ users: [victim], anonymous: [] }, null, cursor));
     while (cursor !== null);
+    const dead = { endpoint: 'e', destination: 'crm', pausedAt: null, deadSince: now, deadCause: 'status_500' };
+    await store.markEndpoint({ ...dead, deadAnswer: text });
     await store.forgetTexts([victim], null);
+    t.same(await store.endpoints(), [dead], 'an answer that names the user is dropped');
     const bodies = [
       ...(await store.deadLetters({ limit: 9 })).map((letter) => letter.body),
       (await claimOne(store, owner)).body,

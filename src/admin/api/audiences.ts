@@ -1,7 +1,6 @@
 import type * as z from 'zod';
-import { definitionHash } from '../../../jobs/index.ts';
+import { definitionHash, writtenSentence } from '../../../jobs/index.ts';
 import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts';
-import { writtenSentence } from '../../config/sentences.ts';
 import type { Clock } from '../../kernel/clock.ts';
 import { RollcallError } from '../../kernel/errors.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';

@@ -30,7 +30,8 @@ With --json it is {"key","user","asOf","member","value","since","changes","absen
 condition is {"path","condition","says","passes","times","last","value"}, where says is null if its variables are no
 text; a step is {"path","condition","event","until","isOver"}; a change is {"change","reason","changedAt","at","run",
 "action","definitionHash","cause","event","audience","value","told"}. change is entered, left, changed or "sent again";
-reason and changedAt are what receivers are sent (docs/wire.md). cause is what changed a live audience, also if a run sent it:
+reason and changedAt are what receivers are sent (docs/wire.md). cause is what changed a live audience, also if a run
+sent it:
 {"messageId"}, {"time"}, {"audience"}, {"computed"} or {"deletion":true}; null if everybody was computed again. event is
 the {"messageId","type","event","timestamp"} of the message, or null; audience is the key of the one by SQL whose sync
 changed it, or null; told is a list of {"destination","reached","attempt","deadLetter"}. member is null if it is no
