@@ -29,13 +29,13 @@ export function createGenerations({ store, config, log }: GenerationOptions): Ge
   let taken: string | null = null;
   const told = new Set<string>();
   // Each run asks twice, and the hashes cover each audience with each destination.
-  let known: { readonly of: readonly unknown[]; readonly hashes: Hashes } | null = null;
+  let known: { readonly of: readonly unknown[]; readonly hashes: ConfigHashes } | null = null;
 
-  function current(): Hashes {
+  function current(): ConfigHashes {
     const { audiences, traits, destinations, engines } = config();
     const of = [audiences, traits, destinations, engines];
     if (!of.every((part, place) => part === known?.of[place])) known = null;
-    known ??= { of, hashes: hashesOf(config()) };
+    known ??= { of, hashes: hashesIn(config()) };
     return known.hashes;
   }
 
@@ -63,14 +63,14 @@ export function createGenerations({ store, config, log }: GenerationOptions): Ge
   };
 }
 
-interface Hashes {
+interface ConfigHashes {
   /** Of the configuration. Covers only what syncs use: processes may differ in addresses, secrets and files. */
   readonly hash: string;
   /** By key, of everything that affects what a sync of the audience does, and when. */
   readonly definitions: ReadonlyMap<string, string>;
 }
 
-function hashesOf(config: SyncConfig): Hashes {
+function hashesIn(config: SyncConfig): ConfigHashes {
   const definitions = new Map(computations(config).map((each) => [each.key, definitionOf(each, config)]));
   return { hash: digest([...definitions.values()].toSorted()), definitions };
 }

@@ -6,6 +6,7 @@ import {
   createSnapshotTables,
   hasHash,
   holdPlans,
+  ID_HASH,
   readSnapshot,
   readStaged,
   type SqlTables,
@@ -48,8 +49,11 @@ function snapshotRow({ key, fromVersion }: Staged): string {
 }
 
 /** Adds and removes members; resolves to the growth of the membership. */
-async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<number> {
+async function applyPlan({ session, dialect }: SqlDatabase, staged: Staged): Promise<number> {
   const tables = tablesOf(session);
+  // Here, since an update of all rows of a first sync would take longer than their insert.
+  const [idHash, idHashes] =
+    dialect.idHash === null ? ['', ''] : [`, ${ID_HASH}`, `, ${dialect.idHash.sql('user_id')}`];
   const members = tables.members(staged.key);
   const hash = await prepareHashes(session, members, tables.plan(staged.plan));
   if (staged.total + (staged.silent ?? 0) === 0) return 0;
@@ -63,11 +67,11 @@ async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<numb
   }
   const order = hasPlaces(staged.action, staged.fromVersion) ? ' ORDER BY place' : '';
   growth += await session.run(
-    `INSERT INTO ${members} (user_id, value, since${hash}) SELECT user_id, value, ${staged.toVersion}${hash} ${rows(begunStates(tables, staged))}${order}`,
+    `INSERT INTO ${members} (user_id, value, since${hash}${idHash}) SELECT user_id, value, ${staged.toVersion}${hash}${idHashes} ${rows(begunStates(tables, staged))}${order}`,
   );
   await session.run(`DELETE FROM ${leavers} WHERE user_id IN (SELECT user_id ${rows('now AND NOT was')})`);
   await session.run(
-    `INSERT INTO ${leavers} (user_id, since) SELECT user_id, ${staged.toVersion} ${rows('was AND NOT now')}`,
+    `INSERT INTO ${leavers} (user_id, since${idHash}) SELECT user_id, ${staged.toVersion}${idHashes} ${rows('was AND NOT now')}`,
   );
   return growth;
 }
