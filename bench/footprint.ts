@@ -118,7 +118,7 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
 const isComputed = ({ live }: Audience) =>
   live !== null && live.hold === null && (live.lag ?? Number.POSITIVE_INFINITY) < 1_000;
 
-/** Destinations that get what the source `shop` sends, and one that is told of audiences. */
+/** Destinations of the source `shop`. The first also gets changes of audiences. */
 const destinations = (sink: unknown, count: number, settings: (n: number) => object = () => ({})) =>
   Array.from({ length: count }, (_, n) => ({
     name: `d${n}`,
@@ -138,7 +138,7 @@ const live = (count: number) => ({
   })),
 });
 
-/** Runs a service in a folder of its own, with an endpoint beside it. */
+/** Runs a service in a folder of its own, and an endpoint. */
 async function withService(
   config: (sink: unknown) => object,
   measure: (service: Service, again: () => Promise<Service>) => Promise<Figures>,
@@ -217,7 +217,7 @@ async function underLoad(service: Service, perSecond: number): Promise<Figures> 
   };
 }
 
-/** Of all threads of a process so far: wakeups, that is times that one waited, and milliseconds on a core. */
+/** Wakeups and milliseconds on a core of all threads of a process so far. */
 function activity(pid: number): { wakeups: number; ms: number } {
   const sum = { wakeups: 0, ms: 0 };
   for (const task of readdirSync(`/proc/${pid}/task`)) {
