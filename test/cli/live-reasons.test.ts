@@ -11,8 +11,9 @@ const MORE = `  - { name: Buyers, ${LIVE}, when: { performed: Order, within: 1 d
   - { name: Both, ${LIVE}, when: { all: [{ performed: Order }, { inAudience: big_spenders }] } }
   - { name: Scorers, ${LIVE}, when: { computed: score, gte: 100 } }
 traits:
-  - { name: Score, source: personas, sql: select customer as user_id, amount as score from read_csv('orders.csv') }
+  - { name: Score, source: personas, sql: "select customer as user_id, amount as score from read_csv('orders.csv')" }
 eventLog: { path: ./events }
+admin: { token: the-operator-token }
 `;
 
 t.test('says why each live change is sent, by the commands alone', async (t) => {
@@ -23,12 +24,19 @@ t.test('says why each live change is sent, by the commands alone', async (t) => 
     t.equal(done.code, 0, `${args.join(' ')}\n${done.stderr}`);
     return done;
   };
-  const service = start(['serve', '-c', config]);
+  await run('sync', '--once', 'big_spenders');
+  await run('sync', '--once', 'score');
+  const service = start(['start', '-c', config]);
   t.teardown(() => service.stop());
   const [address] = await service.stderr.match(/http:\/\/127\.0\.0\.1:\d+/);
   const send = async (...batch: readonly object[]) => {
     const body = JSON.stringify({ batch, writeKey: 'personas-key' });
     t.equal((await fetch(`${address}/v1/batch`, { method: 'POST', body })).status, 200);
+  };
+  const sync = async (key: string) => {
+    const headers = { authorization: 'Bearer the-operator-token' };
+    const asked = await fetch(`${address}/api/v1/audiences/${key}/sync`, { method: 'POST', headers });
+    t.ok(asked.ok, `${asked.status} ${await asked.text()}`);
   };
   const order = (userId: string, age = 0) => {
     const timestamp = new Date(Date.now() - age).toISOString();
@@ -47,7 +55,6 @@ t.test('says why each live change is sent, by the commands alone', async (t) => 
   };
   const table: Record<string, string> = {};
 
-  await run('sync');
   await until(async () => {
     const audiences = jsonLines<{ live: { hold: string | null; lag: number | null } | null }>(
       await rollcall(['audiences', '--json', '-c', config]),
@@ -71,9 +78,9 @@ t.test('says why each live change is sent, by the commands alone', async (t) => 
   table['alias, the new id'] = await why('buyers', 'eve', true);
 
   await orders(folder, { ada: 60, bob: 10, cyd: 70, dan: 200 });
-  await run('sync', 'big_spenders');
+  await sync('big_spenders');
   table['synced audience'] = await why('both', 'dan', true);
-  await run('sync', 'score');
+  await sync('score');
   table['computed'] = await why('scorers', 'dan', true);
 
   await send(order('old-zoe'), merge('old-zoe', 'zoe'));
