@@ -30,7 +30,7 @@ t.test('keeps a log in a bucket, from the first event to a restored backup', asy
   t.match([...s3.objects.keys()], [/log\.json$/, /^some\/log\/source=shop\/day=.*\.parquet$/]);
 
   const doctor = await rollcall(['doctor', '-c', config]);
-  t.match(doctor, { code: 0, stdout: /ok +event log: s3:\/\/bucket\/some\/log can be written and read/ });
+  t.match(doctor, { code: 0, stdout: /ok +event log: s3:\/\/bucket\/some\/log can be written, read and listed/ });
   t.equal(s3.objects.size, 2, 'what it tried is removed');
   t.match(await rollcall(['sync', 'buyers', '--once', '-c', config]), { code: 0 });
   t.match(jsonLines(await rollcall(['events', '--json', '-c', config])), [{ events: 2, files: 1 }]);
