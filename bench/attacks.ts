@@ -23,7 +23,7 @@ import { startProxy } from '../test/deploy/proxies.ts';
 import { needs } from '../test/helpers/installed.ts';
 import type { Counts, Target } from './attacks/attacker.ts';
 import { ATTACKS } from './attacks/table.ts';
-import { compare, DEPLOYED, type Figures, insist, peakMemoryMb, startPart } from './harness.ts';
+import { compare, DEPLOYED, type Figures, IN_CONTAINER, insist, peakMemoryMb, startPart } from './harness.ts';
 
 const SETUPS = ['bare', 'nginx', 'caddy'] as const;
 /** The largest allowed value of each figure. */
@@ -51,7 +51,11 @@ async function run(setup: (typeof SETUPS)[number], attack: string): Promise<Figu
   };
   const attacker = await start('attacker.ts', [attack]);
   const { descriptors = 'unlimited' } = ATTACKS[attack] ?? {};
-  const service = await start('service.ts', [folder, String(attacker.ready), String(descriptors)], DEPLOYED);
+  const service = await start(
+    'service.ts',
+    [folder, String(attacker.ready), String(descriptors)],
+    [...DEPLOYED, IN_CONTAINER],
+  );
   const port = service.ready as number;
   const proxy = setup === 'bare' ? null : await startProxy(setup, port);
   if (proxy) ends.defer(() => proxy.stop());

@@ -17,7 +17,7 @@ import { migratePostgres } from '../src/store/postgres/migrate.ts';
 import { freePort } from '../test/helpers/free-port.ts';
 import { startPostgres } from '../test/helpers/postgres.ts';
 import { order, usualSize } from './bodies.ts';
-import { compare, countCpu, DEPLOYED, type Figures, insist, peakMemoryMb, startPart } from './harness.ts';
+import { compare, countCpu, DEPLOYED, type Figures, IN_CONTAINER, insist, peakMemoryMb, startPart } from './harness.ts';
 
 const LIMITS: Record<string, Figures> = {
   'ten destinations': { memoryMb: 200 },
@@ -29,8 +29,6 @@ const LIMITS: Record<string, Figures> = {
   restarted: { readySeconds: 10 },
 };
 
-/** The heap that Node allows itself in a container of 512 MB, as in `deploy/kubernetes`: it collects old garbage sooner. */
-const IN_CONTAINER = '--max-old-space-size=256';
 const PROGRAM = resolve(import.meta.dirname, '../dist/src/cli/bin.js');
 const TOKEN = 'a-token-of-the-bench';
 const headers = { authorization: `Basic ${btoa('key:')}`, 'content-type': 'application/json' };

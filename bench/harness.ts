@@ -159,6 +159,8 @@ export interface Part {
 
 /** How `deploy/` has Node run the service. */
 export const DEPLOYED: readonly string[] = ['--max-semi-space-size=16'];
+/** The heap that Node allows itself in a container of 512 MB, the limit in `deploy/kubernetes`. */
+export const IN_CONTAINER = '--max-old-space-size=256';
 
 /**
  * Starts `file` with Node and waits for its first `process.send(…)`; it ends with {@link Part.stop}.
