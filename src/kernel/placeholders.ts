@@ -15,11 +15,17 @@ export function isPlaceholder(id: string): boolean {
   return id.length <= LONGEST && KNOWN.has(id.replace(/[A-Z]/g, (letter) => letter.toLowerCase()));
 }
 
-/** An SQL condition, for DuckDB and Postgres. @param id - text that is compared by its bytes */
-export function placeholderSql(id: string): string {
+/**
+ * An SQL condition, for DuckDB and Postgres.
+ *
+ * @param id - text that is compared by its bytes
+ * @param isOneOf - a condition that a text is in a list of others
+ */
+export function placeholderSql(id: string, isOneOf = (text: string, list: string) => `${text} IN (${list})`): string {
   const list = PLACEHOLDERS.map((each) => `'${each}'`).join(', ');
   // Of letters beyond ASCII, some have lower case forms within it.
-  return `(length(${id}) <= ${LONGEST} AND lower(${id}) IN (${list}) AND bit_length(${id}) = 8 * length(${id}))`;
+  return `CASE WHEN length(${id}) > ${LONGEST} THEN FALSE
+    ELSE ${isOneOf(`lower(${id})`, list)} AND bit_length(${id}) = 8 * length(${id}) END`;
 }
 
 /** The forms that programs write, to look up. */
