@@ -152,7 +152,7 @@ export function recordAfter(
   const news = lapsed.filter((name) => !before.lapsed.includes(name));
   const { known = [] } = lapse(before, news, (name) => knownAfterLeaving(run, before, name, false));
   // Without its snapshot an engine has no history either; of another kind, values can't be compared.
-  const isLost = action === 'resync' && (staged.fromVersion !== before.version || run.kind !== before.kind);
+  const isLost = run.kind !== before.kind || (action === 'resync' && staged.fromVersion !== before.version);
   const after = {
     ...before,
     ...{ sequence, destinations, lapsed },

@@ -35,6 +35,22 @@ t.test('sends a destination that was away only what it missed', async (t) => {
   t.same(values((await rig.deliver()).get('crm'), 'a'), { 1: false });
 });
 
+t.test('sends everything to a destination that was away while a key began again as the other kind', async (t) => {
+  const rig = await createRig(t);
+  rig.config.traits = [trait('score', `select *, 1 as score from (${list('ann', 'bob')}) as users`)];
+  await rig.sync.run();
+  await rig.deliver();
+  rig.config.destinations = [{ ...destination('crm'), enabled: false }, destination('mail')];
+  await rig.sync.run();
+  await rig.sync.retire('score');
+  Object.assign(rig.config, { traits: [], audiences: [audience('score', list('bob', 'cid'))] });
+  await rig.sync.run();
+  await rig.deliver();
+  rig.config.destinations = [destination('crm')];
+  await rig.sync.run();
+  t.same(values((await rig.deliver()).get('crm'), 'score'), { ann: false, bob: true, cid: true });
+});
+
 t.test('sends everybody again on resync, including leavers', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '2', '3'))];
