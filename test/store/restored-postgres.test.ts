@@ -107,6 +107,25 @@ await t.test('gives out no id, after a restore, that the lost store gave out sin
   t.ok(numberOf(fresh!.id) > highest + 1_000_000);
 });
 
+await t.test('finds the attempts of a user on both sides of the ids that a restore leaves out', async (t) => {
+  const url = await server.store();
+  const store = await openedStore(t, url);
+  const owner = await store.join(HOUR);
+  const refuse = async (messageId: string) => {
+    await accept(store, message({ messageId, userId: 'ada' }));
+    const [claimed] = await claim(store, owner);
+    await store.settle(owner, [settlement(claimed!, REFUSED, [attempt({ at: clock.now() })])]);
+  };
+  await refuse('before');
+  await query(url, "SELECT setval('rollcall.attempt_id_seq', last_value + 1099511627776) FROM rollcall.attempt_id_seq");
+  await refuse('after');
+  const found = await store.attempts({ userId: 'ada', limit: 10 });
+  t.same(
+    found.map(({ messageId }) => messageId),
+    ['after', 'before'],
+  );
+});
+
 await t.test('removes users deleted since the dump from a restored log, and keeps those who returned', async (t) => {
   const folder = t.testdir({});
   const url = await server.store();

@@ -136,7 +136,11 @@ async function share(options: OpenFileOptions, shared: Shared): Promise<HeldFile
     };
     if (!mayStay(options)) return end();
     shared.endStay = end;
-    const endIdle = () => shared.endStay === end && void end();
+    const endIdle = () => {
+      signal?.removeEventListener('abort', endIdle);
+      // Whoever opens the file next waits for it, and hears of a failure.
+      if (shared.endStay === end) end().catch(() => {});
+    };
     clock.after(STAYS.unused, endIdle);
     signal?.addEventListener('abort', endIdle, { once: true });
   };
