@@ -24,7 +24,7 @@ t.test('looks', { skip: withoutBrowser }, async (t) => {
     await t.test(`${path} fits each width, in light and dark, without faults`, async (t) => {
       await desk.show(path);
       await fits(t, desk.page);
-      t.same(await desk.page.evaluate(MIXED), [], 'isolates names from what stands beside them');
+      t.same(await desk.page.evaluate(MIXED), [], 'isolates names from the text around them');
       t.same(await markupFindings(desk.page), [], 'has valid markup');
     });
     await t.test(`${path} needs no mouse`, (t) => tabs(t, desk.page));

@@ -46,7 +46,7 @@ export interface SqlDialect {
   isIncomplete(error: Error): boolean;
   /** Makes text compare by its bytes, whatever its collation. */
   readonly binary: string;
-  /** What tells the rows of a table apart. */
+  /** The column of a row's place in its table. */
   readonly place: string;
   /** The beginning of an id that members are indexed by; the whole id if there is no index. */
   prefix(id: string): string;
