@@ -81,6 +81,22 @@ t.test('does not use up the retries of an accept while others accept its message
   t.match(await taken, { accepted: 1, duplicates: keys.length });
 });
 
+t.test('reads all events of a day while they move to its partition', async (t) => {
+  const { store, holder, waiting } = await prepare(t);
+  const { events } = store;
+  if (events?.kind !== 'table') throw new Error('no table');
+  await holder.query(`INSERT INTO rollcall.event (day, received_at, timestamp, source, message_id, type, event)
+    VALUES ('2026-03-01', '2026-03-01', '2026-03-01', 's', 'm', 'track', 'Moved')`);
+  await holder.query('BEGIN; LOCK TABLE ONLY rollcall.event_other IN ACCESS SHARE MODE');
+  const prepared = events.prepare(Date.parse('2026-03-01'), 86_400_000);
+  await waiting(1);
+  const seen = events.seen();
+  await waiting(2);
+  await holder.query('COMMIT');
+  await prepared;
+  t.same(await seen, [['Moved', 1, null, null, null]]);
+});
+
 t.test('retries the first deadlock of an accept that has often clashed with others', async (t) => {
   const { url } = await prepare(t);
   const db = new Database({ url, clock: systemClock });

@@ -53,8 +53,8 @@ export async function prepareDays(db: Database, now: number, keep: number): Prom
     const partition = `rollcall.event_${day.replaceAll('-', '')}`;
     const next = dayOf(Date.parse(day) + DAY);
     await alter(db, async (session) => {
-      // Lock the whole table: a statement that waits for a partition has chosen its partition already.
-      await session.run('LOCK TABLE rollcall.event IN SHARE ROW EXCLUSIVE MODE');
+      // Lock all of it: a statement that waits for one partition has listed the partitions already, and would miss rows.
+      await session.run('LOCK TABLE rollcall.event');
       const [[made] = []] = await session.rows<[string | null]>('SELECT to_regclass($1)::text', [partition]);
       // Created by another process while this one waited.
       if (made) return;
