@@ -21,6 +21,14 @@ const step = fc.record({
   forgets: fc.option(fc.constantFrom('a', '1', 'zz'), { freq: 5 }),
 });
 
+/** What comes of the same rows. */
+const DEFINITIONS: Readonly<Record<string, Partial<StageRequest>>> = {
+  plain: { kind: 'audience' },
+  trait: { kind: 'trait' },
+  columns: { kind: 'audience', with: { names: ['score'], areSent: true } },
+  silent: { kind: 'audience', with: { names: ['score'], areSent: false } },
+};
+
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 function sqlOf({ users, scores }: Step): string {
@@ -58,13 +66,13 @@ t.test('gives identical plans and snapshots on both engines for random histories
   let histories = 0;
   const history = async (steps: readonly Step[]) => {
     histories += 1;
-    for (const kind of ['audience', 'trait'] as const) {
-      const key = `${kind}_${histories}`;
+    for (const [name, definition] of Object.entries(DEFINITIONS)) {
+      const key = `${name}_${histories}`;
       for (const each of steps) {
         const { version } = await duckdb.snapshot(key);
         const made = request({
           key,
-          kind,
+          ...definition,
           action: each.action,
           leavers: each.leavers,
           toVersion: version + 1,

@@ -40,7 +40,7 @@ export const duckdbDialect: SqlDialect = {
   },
   hash: (values, seed) => `CAST(hash(${[...values, seed].join(', ')}) >> 1 AS bigint)`,
   keep(table, query, more) {
-    const columns = [...PLAN, ...more.map((column) => `${column} bigint USING COMPRESSION uncompressed`)];
+    const columns = [...PLAN, ...more.map((column) => `${column} USING COMPRESSION uncompressed`)];
     return [`CREATE TABLE ${table} (${columns.join(', ')})`, `INSERT INTO ${table} ${query}`];
   },
 };

@@ -4,7 +4,7 @@ import { hasPlaces, literal } from './plan-query.ts';
 import type { SqlDatabase, SqlSession } from './session.ts';
 import {
   createSnapshotTables,
-  hasHash,
+  hasColumn,
   holdPlans,
   ID_HASH,
   readSnapshot,
@@ -78,8 +78,8 @@ async function applyPlan({ session, dialect }: SqlDatabase, staged: Staged): Pro
 
 /** Gives members the hashes that they lack. Resolves to the column of a plan that has hashes, for a list. */
 async function prepareHashes(session: SqlSession, members: string, plan: string): Promise<'' | ', hash'> {
-  if (!(await hasHash(session, plan))) return '';
-  if (!(await hasHash(session, members))) await session.run(`ALTER TABLE ${members} ADD COLUMN hash bigint`);
+  if (!(await hasColumn(session, plan, 'hash'))) return '';
+  if (!(await hasColumn(session, members, 'hash'))) await session.run(`ALTER TABLE ${members} ADD COLUMN hash bigint`);
   await session.run(
     `UPDATE ${members} AS members SET hash = planned.hash FROM ${plan} AS planned
      WHERE planned.n < 0 AND planned.user_id = members.user_id`,
@@ -89,11 +89,15 @@ async function prepareHashes(session: SqlSession, members: string, plan: string)
 
 /** Adds the states of members that end now to the history. */
 async function remember(session: SqlSession, staged: Staged): Promise<void> {
-  const { key, toVersion, plan } = staged;
+  const { key, action, toVersion, plan } = staged;
   const tables = tablesOf(session);
+  const isKnown = action === 'sync' && (await hasColumn(session, tables.plan(plan), 'since'));
+  const ended = isKnown
+    ? `SELECT user_id, known AS value, since ${endedRows(tables, staged)}`
+    : `SELECT ended.user_id, ended.value, ended.since ${endedStates(tables, staged)}`;
   await session.run(`INSERT INTO ${tables.history} (key, user_id, value, since, until, ended_at)
-    SELECT ${literal(key)}, ended.user_id, ended.value, ended.since, ${toVersion},
-      (SELECT leased_at FROM ${tables.plans} WHERE plan = ${literal(plan)}) ${endedStates(tables, staged)}`);
+    SELECT ${literal(key)}, user_id, value, since, ${toVersion},
+      (SELECT leased_at FROM ${tables.plans} WHERE plan = ${literal(plan)}) FROM (${ended}) AS ended`);
 }
 
 /** The old states of members who leave or get another value. */
@@ -105,8 +109,12 @@ function endedStates(tables: SqlTables, { key, plan }: Staged): string {
 /** The users of those. Only a resync has unchanged members, which it takes the snapshot to recognize. */
 function endedUsers(tables: SqlTables, staged: Staged): string {
   if (staged.action === 'resync') return `SELECT ended.user_id ${endedStates(tables, staged)}`;
-  return `SELECT user_id FROM ${tables.plan(staged.plan)} WHERE n >= 0 AND user_id IS NOT NULL AND was`;
+  return `SELECT user_id ${endedRows(tables, staged)}`;
 }
+
+/** The rows of a sync's plan for those. */
+const endedRows = (tables: SqlTables, { plan }: Staged) =>
+  `FROM ${tables.plan(plan)} WHERE n >= 0 AND user_id IS NOT NULL AND was`;
 
 /** A condition for the plan's rows that are new in the snapshot. A resync also has unchanged ones. */
 function begunStates(tables: SqlTables, { key, action, plan }: Staged): string {

@@ -63,7 +63,7 @@ export interface SqlDialect {
   /**
    * Statements that make the table of a plan and fill it with the rows of its query.
    *
-   * @param more - columns of type bigint behind those of all plans
+   * @param more - columns with their types, behind those of all plans
    */
   keep(table: string, query: string, more: readonly string[]): readonly string[];
 }
@@ -125,9 +125,10 @@ export const hasHashes = (request: StageRequest) =>
 
 /**
  * The query of a plan: (n, user_id, value, was, now, rows), with `hash` if there are hashes, and `place` for a first
- * one. Unchanged users are folded into one row without an id, and so are rows without a usable id. One pass over the
- * data then gives the changes and all counts. Members whose columns change without a message have the position 0, after
- * which no page begins. Those who only lack their hash in the snapshot have the position -1.
+ * one. Later ones with hashes have the value that the snapshot has, `known`, and its `since`. Unchanged users are folded
+ * into one row without an id, and so are rows without a usable id. One pass over the data then gives the changes and all
+ * counts. Members whose columns change without a message have the position 0, after which no page begins. Those who only
+ * lack their hash in the snapshot have the position -1.
  */
 export function planQuery(request: StageRequest, fresh: Fresh, tables: KeyTables, dialect: SqlDialect): string {
   const isFirst =
@@ -136,7 +137,7 @@ export function planQuery(request: StageRequest, fresh: Fresh, tables: KeyTables
   const rows = dialect.numbered(planRows(request, fresh, tables, dialect));
   if (!hasHashes(request)) return rows;
   const silent = isSilent(request) ? 'WHEN was AND now THEN 0 ' : '';
-  return `SELECT CASE WHEN lacks_hash THEN -1 ${silent}ELSE n END AS n, user_id, value, was, now, rows, hash
+  return `SELECT CASE WHEN lacks_hash THEN -1 ${silent}ELSE n END AS n, user_id, value, was, now, rows, hash, known, since
     FROM (${rows}) AS numbered`;
 }
 
@@ -182,7 +183,7 @@ function planRows(request: StageRequest, fresh: Fresh, tables: KeyTables, dialec
     case 'resync':
       return `WITH difference AS (${difference(request, fresh, members, dialect)})
         SELECT * FROM difference
-        UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1${hasValues(request) ? ', NULL, FALSE' : ''} FROM ${leavers} AS leavers
+        UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1${hasValues(request) ? ', NULL, FALSE, NULL, NULL' : ''} FROM ${leavers} AS leavers
           WHERE NOT EXISTS (SELECT 1 FROM difference WHERE difference.user_id = leavers.user_id)`;
     case 'sync':
       return difference(request, fresh, members, dialect);
@@ -216,7 +217,8 @@ function sinceKnown(
   const isEnd = request.action !== 'backfill';
   const current = hasValues(request) ? 'user_id AS id, value, hash' : 'user_id AS id';
   const value = request.kind === 'audience' ? 'value' : 'NULL::varchar';
-  const ofValues = request.with?.areSent === false ? 'NOT (was AND now)' : 'NOT lacks_hash';
+  const stays = `lacks_hash OR was AND now AND coalesce(${dialect.isSame('value', 'known')}, FALSE)`;
+  const ofValues = request.with?.areSent === false ? 'NOT (was AND now)' : `NOT (${stays})`;
   const isSent = hasValues(request) ? ofValues : 'TRUE';
   const changes = difference(
     { ...request, action: 'sync' },
@@ -275,11 +277,8 @@ function valueDifference(
   members: string,
   dialect: SqlDialect,
 ): string {
-  const { binary, opaque, isSame } = dialect;
+  const { binary, opaque } = dialect;
   const isResync = action === 'resync';
-  const same = isResync
-    ? 'FALSE'
-    : `CASE WHEN value IS NOT DISTINCT FROM known THEN TRUE ELSE ${isSame('value', 'known')} END`;
   // A condition for all would be computed of all rows, before they are folded.
   const [hasValue, isSaid] =
     kind === 'trait' ? [' AND (value IS NOT NULL OR id IS NULL)', ' WHERE was OR now OR id IS NULL'] : ['', ''];
@@ -287,9 +286,11 @@ function valueDifference(
     ? `SELECT DISTINCT place FROM joined WHERE id IS NULL AND was
         AND place IN (SELECT place FROM moved WHERE id IS NOT NULL AND was AND found)`
     : 'SELECT place FROM moved WHERE FALSE';
+  // Aggregates cost less of the few rows that moved.
+  const filter = ' FILTER (WHERE moved)';
   return `WITH joined AS ${mayRepeat ? '' : 'NOT '}MATERIALIZED (
       SELECT CASE WHEN moved THEN id END AS id, CASE WHEN moved AND found AND id IS NOT NULL THEN ${value} END AS value,
-        CASE WHEN moved THEN hash END AS hash, was, found, place
+        hash, was, found, place, moved
       FROM (
         SELECT CASE WHEN members.user_id IS NULL THEN ${usable('fresh.id', dialect)} ELSE members.user_id END AS id,
           members.user_id IS NOT NULL AS was, fresh.id IS NOT NULL AS found, members.place,
@@ -299,33 +300,36 @@ function valueDifference(
       ) AS compared
     ),
     moved AS MATERIALIZED (
-      SELECT id, ${greatest(kind, dialect)} AS value, ${ONE_HASH}, was, found, min(place) AS place, count(*) AS rows
+      SELECT id, ${greatest(kind, dialect)}${filter} AS value, ${oneHash(filter)}, was, found,
+        min(place)${filter} AS place, count(*) AS rows
       FROM joined GROUP BY id, was, found
     ),
     known AS (
-      SELECT place, value FROM ${members} AS members
+      SELECT place, value, since FROM ${members} AS members
       WHERE place IN (SELECT place FROM moved WHERE id IS NOT NULL AND was${isResync ? ' AND NOT found' : ''})
     ),
     repeated AS (${repeated}),
     told AS (
       SELECT *, found AND (was OR id IS NOT NULL)${hasValue} AS now
       FROM (
-        SELECT moved.id, known.value AS known, was, found, rows,
+        SELECT moved.id, known.value AS known, known.since, was, found, rows,
           CASE WHEN repeated.place IS NULL THEN moved.value ELSE greatest(moved.value${binary}, known.value${binary}) END AS value,
           CASE WHEN repeated.place IS NULL THEN moved.hash END AS hash
         FROM moved LEFT JOIN known ON known.place = moved.place LEFT JOIN repeated ON repeated.place = moved.place
       ) AS greatest
     )
     SELECT CASE WHEN lacks_hash OR NOT stays THEN id END AS user_id,
-      CASE WHEN now THEN value ELSE ${kind === 'trait' ? 'NULL' : 'known'} END AS value, was, now, rows, hash, lacks_hash
+      CASE WHEN now THEN value ELSE ${kind === 'trait' ? 'NULL' : 'known'} END AS value, was, now, rows, hash, lacks_hash,
+      known, since
     FROM (
       SELECT *, stays AND id IS NOT NULL AND hash IS NOT NULL AS lacks_hash
-      FROM (SELECT *, CASE WHEN was AND now THEN coalesce(${same}, FALSE) ELSE FALSE END AS stays FROM told) AS compared
+      FROM (SELECT *, ${isResync ? 'FALSE' : 'was AND now AND value IS NOT DISTINCT FROM known'} AS stays FROM told) AS compared
     ) AS hashed${isSaid}`;
 }
 
 /** The hash of a user's rows; null if their values differ. */
-const ONE_HASH = 'CASE WHEN min(hash) = max(hash) THEN min(hash) END AS hash';
+const oneHash = (filter = '') =>
+  `CASE WHEN min(hash)${filter} = max(hash)${filter} THEN min(hash)${filter} END AS hash`;
 
 /** An audience's definition as (id), unusable ones too. @param id - as `idText` */
 export function freshAudience(statement: string, id: string): Fresh {
@@ -367,7 +371,7 @@ function greatest(kind: ComputedKind, { binary }: SqlDialect): string {
 export function foldedValues(fresh: string, kind: ComputedKind, dialect: SqlDialect, hasPlace = false): string {
   const value = greatest(kind, dialect);
   const having = kind === 'trait' ? ` HAVING id IS NULL OR ${value} IS NOT NULL` : '';
-  return `SELECT id, ${value} AS value, count(*) AS rows${hasPlace ? `, ${ONE_HASH}, min(place) AS place` : ''}
+  return `SELECT id, ${value} AS value, count(*) AS rows${hasPlace ? `, ${oneHash()}, min(place) AS place` : ''}
     FROM (SELECT ${usable('id', dialect)} AS id, value${hasPlace ? ', hash, place' : ''} FROM (${fresh}) AS fresh) AS cleaned
     GROUP BY id${having}`;
 }

@@ -138,10 +138,10 @@ async function hasTable(session: SqlSession, table: string): Promise<boolean> {
   return tables.length > 0;
 }
 
-/** False for tables of members and plans from before values had hashes. */
-export async function hasHash(session: SqlSession, table: string): Promise<boolean> {
+/** False for tables of members and plans from before there was the column. */
+export async function hasColumn(session: SqlSession, table: string, column: 'hash' | 'since'): Promise<boolean> {
   const columns = await session.columns(`SELECT * FROM ${table} LIMIT 0`);
-  return columns.some(({ name }) => name === 'hash');
+  return columns.some(({ name }) => name === column);
 }
 
 export async function hasHistory(database: SqlDatabase): Promise<boolean> {

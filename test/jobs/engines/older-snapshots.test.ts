@@ -78,7 +78,9 @@ for (const [database, open] of Object.entries({ DuckDB: inDuckdb, Postgres: inPo
         return opened.stage(ask(2, second));
       });
 
-      for (const table of [members('club'), planTable(plan)]) await rows(`ALTER TABLE ${table} DROP COLUMN hash`);
+      await rows(`ALTER TABLE ${members('club')} DROP COLUMN hash`);
+      for (const dropped of ['hash', 'known', 'since'])
+        await rows(`ALTER TABLE ${planTable(plan)} DROP COLUMN ${dropped}`);
       await using(async (opened) => {
         await opened.commit(plan);
         await opened.discard(plan);
@@ -102,6 +104,7 @@ for (const [database, open] of Object.entries({ DuckDB: inDuckdb, Postgres: inPo
           ],
         );
         t.same(await opened.history('club', 'b'), []);
+        t.match(await opened.history('club', 'a'), [{ value: /1/, since: 1, until: 2 }]);
       });
       t.match(await rows(`SELECT CAST(count(hash) AS integer) AS hashes FROM ${members('club')}`), [{ hashes: 4 }]);
       const changed = await using(async (opened) => {
@@ -111,4 +114,18 @@ for (const [database, open] of Object.entries({ DuckDB: inDuckdb, Postgres: inPo
       t.match(changed, [['b', { [column]: 5 }], ['d']]);
     });
   }
+
+  t.test(`knows who was a member before values had hashes, in ${database}`, async (t) => {
+    const { engine, rows } = await open(t);
+    const opened = await engine();
+    await settle(opened, { sql: rowsOf({ a: 1 }) });
+    await settle(opened, { sql: rowsOf({ b: 1 }), toVersion: 2 });
+    await opened.close();
+    await rows(`ALTER TABLE ${tablesOf({}).members('club')} DROP COLUMN hash`);
+    const again = await engine();
+    const known = { version: 1, upTo: 1 };
+    const { plan } = await again.stage(request({ action: 'backfill', toVersion: 2, sql: '', known }));
+    t.same((await again.changes(plan, 0, 10)).userIds, ['a', 'b']);
+    await again.close();
+  });
 }
