@@ -29,8 +29,6 @@ export const duckdbDialect: SqlDialect = {
   isIncomplete: ({ message }) => INCOMPLETE.test(message),
   binary: '',
   place: 'rowid',
-  // `IN` would join all rows with the list, before any condition.
-  isOneOf: (text, list) => `list_contains([${list}], ${text})`,
   prefix: (id) => id,
   opaque: '',
   // `hash` would be faster, and another one in another version of DuckDB.

@@ -33,8 +33,6 @@ export interface SqlDialect {
   isSame(one: string, other: string): string;
   jsonType(type: ValueType): Omit<TraitColumn, 'key'>;
   jsonObject(fields: readonly JsonField[]): string;
-  /** A condition that a text is in a list of others, which is computed for few rows; `IN` unless given. */
-  readonly isOneOf?: (text: string, list: string) => string;
   /** A bigint that tells arguments of `jsonObject` from others. It may be another one in another version of the database. */
   hash(values: readonly string[], seed: number): string;
   isIdType(type: string): boolean;
@@ -388,9 +386,9 @@ export function newestValue(statement: string, column: Column, latest: number): 
 }
 
 /** A user id as text; null if it means nobody, unless that is allowed. */
-export function idText(userId: string, allowPlaceholders: boolean, { binary, isOneOf }: SqlDialect): string {
+export function idText(userId: string, allowPlaceholders: boolean, { binary }: SqlDialect): string {
   const id = `CAST(${name(userId)} AS varchar)${binary}`;
-  return allowPlaceholders ? id : `CASE WHEN NOT ${placeholderSql(id, isOneOf)} THEN ${id} END`;
+  return allowPlaceholders ? id : `CASE WHEN NOT ${placeholderSql(id)} THEN ${id} END`;
 }
 
 function usable(id: string, dialect: SqlDialect): string {
