@@ -138,6 +138,9 @@ function refuseMissingColumns({ subject }: RunContext, { action }: Run, { column
   throw new RollcallError('column_missing', message);
 }
 
+/** Takes out of a snapshot what no destination gets any more. */
+const NO_COLUMNS = { names: [], areSent: false };
+
 /** Lets the engine compute, within the definition's time limit. */
 async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, known: AudienceRecord) {
   const { engine, clock, lease, subject } = context;
@@ -146,6 +149,7 @@ async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, kno
   context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
   await lease.check();
   const { sql = '', timeout = NO_LIMIT, expect, allowPlaceholders, with: columns } = subject.definition ?? {};
+  const hasColumns = runsDefinition({ action }) && known.kind === 'audience' && known.columns.length > 0;
   return withinTime(clock, timeout, context.signal, (signal) =>
     engine.stage({
       ...{ plan: run.id, key: subject.key, kind: subject.kind, action, sql, asOf, toVersion, signal },
@@ -155,7 +159,7 @@ async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, kno
       leasedAt: lease.since,
       freshness: expect?.freshness?.column,
       allowPlaceholders,
-      with: columns,
+      with: columns ?? (hasColumns ? NO_COLUMNS : undefined),
     }),
   );
 }

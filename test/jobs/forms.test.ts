@@ -85,6 +85,32 @@ t.test('sends a change of columns alone with `sends: any`, and holds too many', 
   t.match(await rig.sync.run(), [{ runs: [{ state: 'held', reason: /^2 of 2 users would change.*maxChanges/ }] }]);
 });
 
+t.test('forgets columns that are no longer named, and sends them to all once they are named again', async (t) => {
+  const rig = await createRig(t);
+  const named = audience('vip', FROM_FILE, { with: { email: {} }, sendsColumns: true });
+  rig.config.audiences = [named];
+  users(rig, '1,a@x.io,', '2,b@x.io,');
+  await rig.sync.run();
+  await rig.deliver();
+  rig.config.audiences = [audience('vip', FROM_FILE)];
+  rig.config.destinations.push(destination('late'));
+  t.match(await rig.sync.run(), [
+    {
+      runs: [
+        { changed: 0, sent: 0 },
+        { action: 'backfill', sent: 2 },
+      ],
+    },
+  ]);
+  await rig.deliver();
+  rig.config.audiences = [named];
+  await rig.sync.run();
+  t.same((await got(rig, 'late')).map(brief), [
+    ['identify', '1', { vip: true, email: 'a@x.io' }, 'changed'],
+    ['identify', '2', { vip: true, email: 'b@x.io' }, 'changed'],
+  ]);
+});
+
 t.test('fails a run whose SQL lacks a column, and names columns that nothing names', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('vip', FROM_FILE, { with: { mail: {} } })];

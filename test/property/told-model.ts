@@ -136,18 +136,28 @@ export class ToldModel {
       const wanted = this.expected(each);
       // A destination that is not connected to the source keeps what it was sent.
       const silent = KEYS.filter((key) => !each.sources.includes(sources.get(key) ?? each.sources[0] ?? ''));
-      const isChecked = (fact: string) => !silent.includes(keyOfFact(fact)) && (!isColumn(fact) || fact in wanted);
+      // Columns are known of members only; those of others are the last that were sent of them.
+      const isChecked = (fact: string, state: ReadonlyMap<string, unknown>) =>
+        !silent.includes(keyOfFact(fact)) &&
+        (!isColumn(fact) || (fact in wanted && state.get(this.memberOf(fact)) === true));
       const forms = each.name === 'crm' ? [] : formsOf(each);
       const states = [['all', held] as const, ...forms.map((form) => [form, byForm[form]] as const)];
       for (const [from, state] of states) {
         this.counts.checked += 1;
         const facts = [...state].filter(([, value]) => value !== false && value !== null).toSorted();
-        const seen = Object.fromEntries(facts.filter(([fact]) => isChecked(fact)));
+        const seen = Object.fromEntries(facts.filter(([fact]) => isChecked(fact, state)));
         // Who skips past members may not know of some, but has nothing that is not so.
         const known = Object.entries(wanted).filter(([fact]) => !this.skipped.has(each.name) || fact in seen);
         assert.deepEqual(seen, Object.fromEntries(known), `${each.name}, from ${from}\n${this.history.join('\n')}`);
       }
     }
+  }
+
+  /** The membership that a column goes with. */
+  private memberOf(column: string): string {
+    const [mark, ...user] = column.split(' ');
+    const definition = [...this.definitions.values()].find((each) => columnOf(each.mark) === mark);
+    return [definition?.key, ...user].join(' ');
   }
 
   private expected(each: Destination): Record<string, unknown> {

@@ -137,7 +137,7 @@ async function describe(session: ClickHouse, definition: Definition): Promise<De
   const isNobody = `lower(${text}) IN (${PLACEHOLDERS.map(literal).join(', ')})`;
   const id = definition.allowPlaceholders ? text : `if(${isNobody}, NULL, ${text})`;
   const { kind } = definition;
-  if (kind === 'audience' && definition.with === undefined) {
+  if (kind === 'audience' && !definition.with?.names.length) {
     return { fresh: `SELECT ${id} AS id, NULL AS value FROM (\n${statement}\n)`, traits: [], newest, ...unnamed };
   }
   const keys = valueKeys(definition, values);

@@ -212,6 +212,15 @@ export const planCases: readonly EngineCase[] = [
         request({ toVersion: 4, sql: rows(['a', 'q', 'q'], ['b', 'q', 'q'], ['d', 'q', 'q']) }),
       );
       assert.partialDeepStrictEqual(plain, { total: 0, changed: 0, columns: [] }, 'columns that are named no more');
+      await engine.discard(plain.plan);
+      const now = rows(['a', 'a@z', 'pro'], ['b', 'b@x', null], ['d', 'd@x', null]);
+      const none = await ask(4, now, { with: { names: [], areSent: false } });
+      assert.partialDeepStrictEqual(none, { total: 0, silent: 3, columns: [] }, 'they can be taken out');
+      await commit(none);
+      assert.equal((await engine.lookup('club', ['a'])).get('a')?.value, null);
+      const again = await ask(5, now, sent);
+      assert.partialDeepStrictEqual(again, { total: 3, changed: 3 }, 'and are new to all then');
+      await commit(again);
       await engine.forget(['a']);
       assert.equal((await engine.lookup('club', ['a'])).size, 0);
       assert.deepEqual(await engine.history('club', 'a'), []);

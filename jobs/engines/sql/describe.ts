@@ -7,6 +7,7 @@ import {
   type Fresh,
   freshAudience,
   freshValues,
+  hasValues,
   idText,
   jsonOf,
   name,
@@ -39,8 +40,8 @@ export function describe(
   const id = idText(user.name, definition.allowPlaceholders ?? false, dialect);
   const newest = fresh === null ? null : newestValue(statement, fresh, latestKnown(definition.asOf));
   const { kind } = definition;
-  if (kind === 'audience' && definition.with === undefined) {
-    return { fresh: freshAudience(statement, id), traits: [], newest, ...unnamed };
+  if (kind === 'audience' && !definition.with?.names.length) {
+    return { fresh: freshAudience(statement, id, hasValues(definition)), traits: [], newest, ...unnamed };
   }
   const keys = valueKeys(definition, values);
   const fieldsOf = (columns: readonly Column[]) =>

@@ -1,5 +1,12 @@
 import { placeholderSql } from '../../../src/kernel/placeholders.ts';
-import { type Action, type ComputedKind, LONGEST_VALUE, type StageRequest, type TraitColumn } from '../port.ts';
+import {
+  type Action,
+  type ComputedKind,
+  type Definition,
+  LONGEST_VALUE,
+  type StageRequest,
+  type TraitColumn,
+} from '../port.ts';
 import { timestampLiteral } from './statement.ts';
 
 /** A type as its database names it, with the types that it consists of, if the session knows them. */
@@ -142,7 +149,7 @@ export function planQuery(request: StageRequest, fresh: Fresh, tables: KeyTables
 /** True if members whose columns alone have changed get no message. */
 export const isSilent = ({ action, with: columns }: StageRequest) => action === 'sync' && columns?.areSent === false;
 
-export const hasValues = ({ kind, with: columns }: StageRequest) => kind === 'trait' || columns !== undefined;
+export const hasValues = ({ kind, with: columns }: Definition) => kind === 'trait' || columns !== undefined;
 
 /** Without a snapshot there is nothing to compare with. Constant columns are added after sorting. */
 function firstRows(request: StageRequest, { rows, value }: Fresh, dialect: SqlDialect): string {
@@ -330,9 +337,9 @@ const oneHash = (filter = '') =>
   `CASE WHEN min(hash)${filter} = max(hash)${filter} THEN min(hash)${filter} END AS hash`;
 
 /** An audience's definition as (id), unusable ones too. @param id - as `idText` */
-export function freshAudience(statement: string, id: string): Fresh {
+export function freshAudience(statement: string, id: string, hasHash: boolean): Fresh {
   return {
-    rows: `SELECT ${id} AS id FROM (\n${statement}\n) AS definition`,
+    rows: `SELECT ${id} AS id${hasHash ? ', CAST(NULL AS bigint) AS hash' : ''} FROM (\n${statement}\n) AS definition`,
     columns: [],
     value: 'NULL',
     mayRepeat: false,
