@@ -76,10 +76,9 @@ export function reasonOf(
     case 'backfill':
       return isReturn ? 'returning' : 'backfill';
     case 'resync':
-      return 'resync';
     case 'sync':
       if (isFirst(record)) return 'first_sync';
-      return edited ? 'definition' : null;
+      return action === 'resync' ? 'resync' : edited ? 'definition' : null;
   }
 }
 

@@ -93,6 +93,15 @@ t.test('takes another guard, schedule or engine name for no other definition', a
   t.same(await heard(rig), ['cid true entered 13']);
 });
 
+t.test('gives the reason first_sync to all when an audience begins by a resync', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('club', FILE)];
+  members(rig, 'ann');
+  const { runs } = await rig.sync.resync('club');
+  t.match(runs, [{ action: 'resync', reasons: { first_sync: 1 } }]);
+  t.same(await heard(rig), ['ann true first_sync 12']);
+});
+
 t.test('says resync only of whom nothing else has changed', async (t) => {
   const rig = await createKnownClub(t);
   members(rig, 'bob', 'cid');

@@ -84,7 +84,8 @@ export class ReasonOracle {
     const plans = this.plans.filter((plan) => plan.key === key && plan.asOf === at);
     const isSent =
       reason === 'returning'
-        ? plans.length > 0 && this.away.has(`${destination} ${key}`)
+        ? // Who leaves an unfinished run because its `audiences` lack the key lapses too.
+          plans.length > 0 && [this.away, this.unwanted].some((names) => names.has(`${destination} ${key}`))
         : plans.some((plan) => reasonsOf(plan, userId, present).includes(reason)) &&
           (reason !== 'withdrawn' || this.unwanted.has(`${destination} ${key}`));
     // What is offered again is explained by the run that offers it, unless it is still as it was.

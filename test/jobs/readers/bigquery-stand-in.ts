@@ -42,6 +42,8 @@ export async function startBigquery(changed: (path: string, body: object) => obj
           job.isOver = true;
         });
         jobs.set(jobReference.jobId, job);
+        // Results of a thousand cuts would fill the memory.
+        for (const old of [...jobs.keys()].slice(0, -20)) jobs.delete(old);
         return [200, changed(path, { jobReference: { ...jobReference, location: 'EU' } })];
       }
       const id = /^\/(?:queries|jobs)\/(\w+)/.exec(path)?.[1] ?? '';

@@ -33,6 +33,8 @@ export async function startSnowflake(changed: (path: string, body: object) => ob
           statement.isOver = true;
         });
         statements.set(id, statement);
+        // Results of a thousand cuts would fill the memory.
+        for (const old of [...statements.keys()].slice(0, -20)) statements.delete(old);
         return [202, { ...said('333334', 'Asynchronous execution in progress.'), statementHandle: id }];
       }
       const id = /^\/api\/v2\/statements\/(\w+)/.exec(path)?.[1] ?? '';
