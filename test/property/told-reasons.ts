@@ -114,7 +114,9 @@ function reasonsOf(plan: Plan, user: string, present: boolean): readonly ChangeR
       return ['retired', 'renamed'];
     default:
   }
-  if (isFirst) return former === undefined ? ['first_sync'] : ['renamed', 'entered'];
+  // A resync looks for no former name.
+  if (isFirst && (former === undefined || action === 'resync')) return ['first_sync'];
+  if (isFirst) return ['renamed', 'entered'];
   const was = before.get(user)?.present ?? false;
   const is = rows.has(user);
   if (is !== present) return [];
