@@ -1,5 +1,8 @@
 import * as z from 'zod';
+import { DEAD_REASONS } from '../../kernel/dead-reasons.ts';
+import { attempt } from './attempts.ts';
 import { listPaging } from './list.ts';
+import { run } from './run-shapes.ts';
 import { about, instant, paging, pagingByUser, reason, reasonCounts, time } from './shapes.ts';
 
 const todo = z.discriminatedUnion('do', [
@@ -139,28 +142,60 @@ export const plan = z.object({
 });
 
 export const member = z.object({ userId: z.string(), traits: z.unknown().optional() });
-const told = z.looseObject({
+const deadLetter = z.object({
+  id: z.string(),
   destination: z.string(),
-  reached: z.boolean(),
-  attempt: z.unknown().describe('The one that reached it, or else the last.'),
-  deadLetter: z.unknown(),
+  reason: z.enum(DEAD_REASONS),
+  status: z.int().nullable().describe('HTTP status of the last answer.'),
 });
-export const storyChange = z.looseObject({
-  change: z.string(),
+
+export const storyChange = z.object({
+  change: z.enum(['entered', 'left', 'changed', 'sent again']),
   reason: reason.nullable(),
   changedAt: time.nullable(),
   at: time.nullable(),
   run: z.string().nullable(),
-  told: z.array(told),
+  action: run.shape.action.nullable().describe('Of the run.'),
+  definitionHash: z.string().nullable(),
+  cause: z
+    .union([
+      z.object({ messageId: z.string() }),
+      z.object({ audience: z.string() }),
+      z.object({ computed: z.string() }),
+      z.object({ deletion: z.literal(true) }),
+      z.object({ time: z.string() }),
+    ])
+    .nullable()
+    .describe('Of a live change, as in its context (docs/wire.md).'),
+  event: z
+    .object({ messageId: z.string(), type: z.string(), event: z.string().nullable(), timestamp: time })
+    .nullable()
+    .describe('The event that caused it.'),
+  audience: z.string().nullable().describe('The SQL audience whose sync caused it.'),
+  value: z.unknown().describe('From then on.'),
+  told: z.array(
+    z.object({
+      destination: z.string(),
+      reached: z.boolean(),
+      attempt: attempt.nullable().describe('The one that reached it, or else the last.'),
+      deadLetter: deadLetter.nullable(),
+    }),
+  ),
 });
-export const story = z.looseObject({
+
+export const story = z.object({
   key: z.string(),
   user: z.string(),
   asOf: time.nullable(),
   member: z.boolean().nullable().describe('Null where nobody knows any more.'),
   value: z.unknown(),
+  since: run.nullable().describe('The run that made it so.'),
   absence: z
-    .object({ reason: z.string(), user: z.string().nullable(), failing: z.array(z.string()) })
+    .object({
+      reason: z.enum(['former', 'unknown', 'condition']),
+      user: z.string().nullable(),
+      failing: z.array(z.string()),
+    })
     .nullable()
     .describe('Why the user is not in it, for a short definition.'),
   conditions: z
@@ -176,10 +211,21 @@ export const story = z.looseObject({
       }),
     )
     .describe('Of a short definition: each condition, and what the log knows of the user.'),
+  steps: z
+    .array(
+      z.object({
+        path: z.string(),
+        condition: z.string(),
+        event: z.object({ messageId: z.string(), event: z.string(), timestamp: time }).nullable(),
+        until: time.nullable().describe('Of `not`: when its time has passed, or will have.'),
+        isOver: z.boolean().describe('True once that time has passed.'),
+      }),
+    )
+    .describe('Of the sequences in it, as far as the user came.'),
   changes: z.array(storyChange),
-  unfinished: z.array(z.unknown()),
-  attempts: z.array(z.unknown()),
-  deadLetters: z.array(z.unknown()),
+  unfinished: z.array(run).describe('Runs that are not done.'),
+  attempts: z.array(attempt),
+  deadLetters: z.array(deadLetter),
 });
 
 export const audienceParams = z.object({ key: z.string().describe('Of an audience or computed trait.') });

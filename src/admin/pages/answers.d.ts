@@ -147,7 +147,33 @@ export interface components {
             asOf: string | null;
             member: boolean | null;
             value: unknown;
-            absence: { reason: string; user: string | null; failing: string[]; } | null;
+            since: {
+                run: string;
+                key: string;
+                kind: "audience" | "trait";
+                first: boolean;
+                members: number;
+                entered: number;
+                exited: number;
+                invalid: number;
+                duplicates: number;
+                held: boolean;
+                sent: number;
+                startedAt: string;
+                ms: number | null;
+                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
+                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
+                phase: string;
+                code: string | null;
+                reason: string | null;
+                changed: number;
+                reasons: { [key: string]: number; };
+                skipped: string[];
+                before: number | null;
+                definitionHash: string;
+                asOf: string;
+            } | null;
+            absence: { reason: "former" | "unknown" | "condition"; user: string | null; failing: string[]; } | null;
             conditions: {
                 path: string;
                 condition: string;
@@ -157,18 +183,99 @@ export interface components {
                 last: string | null;
                 value: unknown;
             }[];
-            changes: ({
-                change: string;
+            steps: {
+                path: string;
+                condition: string;
+                event: { messageId: string; event: string; timestamp: string; } | null;
+                until: string | null;
+                isOver: boolean;
+            }[];
+            changes: {
+                change: "entered" | "left" | "changed" | "sent again";
                 reason: ("first_sync" | "entered" | "exited" | "changed" | "definition" | "resync" | "backfill" | "returning" | "withdrawn" | "retired" | "renamed") | null;
                 changedAt: string | null;
                 at: string | null;
                 run: string | null;
-                told: ({ destination: string; reached: boolean; attempt: unknown; deadLetter: unknown; } & { [key: string]: unknown; })[];
-            } & { [key: string]: unknown; })[];
-            unfinished: unknown[];
-            attempts: unknown[];
-            deadLetters: unknown[];
-        } & { [key: string]: unknown; };
+                action: ("sync" | "resync" | "retire" | "backfill" | "withdraw") | null;
+                definitionHash: string | null;
+                cause: ({ messageId: string; } | { audience: string; } | { computed: string; } | { deletion: true; } | { time: string; }) | null;
+                event: { messageId: string; type: string; event: string | null; timestamp: string; } | null;
+                audience: string | null;
+                value: unknown;
+                told: {
+                    destination: string;
+                    reached: boolean;
+                    attempt: {
+                        delivery: string;
+                        destination: string;
+                        endpoint: string;
+                        source: string;
+                        type: "identify" | "track" | "page" | "screen" | "group" | "alias" | "delete";
+                        userId: string | null;
+                        messageId: string;
+                        at: string;
+                        ms: number;
+                        outcome: "success" | "retry" | "refused" | "tls_untrusted" | "address_refused" | "skipped";
+                        status: number | null;
+                        error: string | null;
+                        response: string | null;
+                    } | null;
+                    deadLetter: {
+                        id: string;
+                        destination: string;
+                        reason: "refused" | "expired" | "destination_removed" | "undeliverable" | "queue_full";
+                        status: number | null;
+                    } | null;
+                }[];
+            }[];
+            unfinished: {
+                run: string;
+                key: string;
+                kind: "audience" | "trait";
+                first: boolean;
+                members: number;
+                entered: number;
+                exited: number;
+                invalid: number;
+                duplicates: number;
+                held: boolean;
+                sent: number;
+                startedAt: string;
+                ms: number | null;
+                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
+                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
+                phase: string;
+                code: string | null;
+                reason: string | null;
+                changed: number;
+                reasons: { [key: string]: number; };
+                skipped: string[];
+                before: number | null;
+                definitionHash: string;
+                asOf: string;
+            }[];
+            attempts: {
+                delivery: string;
+                destination: string;
+                endpoint: string;
+                source: string;
+                type: "identify" | "track" | "page" | "screen" | "group" | "alias" | "delete";
+                userId: string | null;
+                messageId: string;
+                at: string;
+                ms: number;
+                outcome: "success" | "retry" | "refused" | "tls_untrusted" | "address_refused" | "skipped";
+                status: number | null;
+                error: string | null;
+                response: string | null;
+            }[];
+            deadLetters: {
+                id: string;
+                destination: string;
+                reason: "refused" | "expired" | "destination_removed" | "undeliverable" | "queue_full";
+                status: number | null;
+            }[];
+        };
         "GET /audiences/{key}/plan": {
             key: string;
             kind: "audience" | "trait";
@@ -754,14 +861,44 @@ export interface components {
                 name: string | null;
                 member: boolean | null;
                 value: unknown;
-                change: ({
-                    change: string;
+                change: {
+                    change: "entered" | "left" | "changed" | "sent again";
                     reason: ("first_sync" | "entered" | "exited" | "changed" | "definition" | "resync" | "backfill" | "returning" | "withdrawn" | "retired" | "renamed") | null;
                     changedAt: string | null;
                     at: string | null;
                     run: string | null;
-                    told: ({ destination: string; reached: boolean; attempt: unknown; deadLetter: unknown; } & { [key: string]: unknown; })[];
-                } & { [key: string]: unknown; }) | null;
+                    action: ("sync" | "resync" | "retire" | "backfill" | "withdraw") | null;
+                    definitionHash: string | null;
+                    cause: ({ messageId: string; } | { audience: string; } | { computed: string; } | { deletion: true; } | { time: string; }) | null;
+                    event: { messageId: string; type: string; event: string | null; timestamp: string; } | null;
+                    audience: string | null;
+                    value: unknown;
+                    told: {
+                        destination: string;
+                        reached: boolean;
+                        attempt: {
+                            delivery: string;
+                            destination: string;
+                            endpoint: string;
+                            source: string;
+                            type: "identify" | "track" | "page" | "screen" | "group" | "alias" | "delete";
+                            userId: string | null;
+                            messageId: string;
+                            at: string;
+                            ms: number;
+                            outcome: "success" | "retry" | "refused" | "tls_untrusted" | "address_refused" | "skipped";
+                            status: number | null;
+                            error: string | null;
+                            response: string | null;
+                        } | null;
+                        deadLetter: {
+                            id: string;
+                            destination: string;
+                            reason: "refused" | "expired" | "destination_removed" | "undeliverable" | "queue_full";
+                            status: number | null;
+                        } | null;
+                    }[];
+                } | null;
             }[];
             failures: { engine: string; code: string; message: string; }[];
             deletion: {

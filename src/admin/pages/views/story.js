@@ -9,12 +9,9 @@ import { runAddress } from './run.js';
 import { Evidence } from './try.js';
 
 /** @typedef {import('../api.js').Answer<'/audiences/{key}/why'>} Story */
-/**
- * The document leaves these open.
- *
- * @typedef {Story['changes'][number] & { told: { attempt: any, deadLetter: any }[], cause?: any, event?: any, action?: any }} Change
- */
+/** @typedef {Story['changes'][number]} Change */
 
+/** @type {Record<string, string>} */
 const MARKS = { entered: 'in', left: 'out' };
 
 /** One person in one audience: each change, with its deliveries. @param {{ name: string, user: string }} props */
@@ -31,7 +28,7 @@ export default function Story({ name, user }) {
       <${Section} title="What happened">${
         story.changes.length === 0
           ? html`<${Empty} title=${`${user} was never in ${name}.`}>
-        <p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p><//>`
+            <p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p><//>`
           : html`<ol class="story">
             ${story.changes.toReversed().map((change, index) => html`<${Change} key=${`${change.run} ${index}`} name=${name} user=${user} change=${change} />`)}
           </ol>`
@@ -46,7 +43,7 @@ export default function Story({ name, user }) {
       ${
         story.unfinished.length > 0 &&
         html`<p class="soft">
-          Runs that are not done may change it: ${story.unfinished.map((/** @type {any} */ run) => html`<a key=${run.run} href=${runAddress(run)}>${run.run}</a> `)}
+          Runs that are not done may change it: ${story.unfinished.map((run) => html`<a key=${run.run} href=${runAddress(run)}>${run.run}</a> `)}
         </p>`
       }
       <${Section} title="Requests about it">${
@@ -84,7 +81,7 @@ export function AsOf({ at }) {
   </div>`;
 }
 
-/** @param {{ story: Story & { since?: any } }} props */
+/** @param {{ story: Story }} props */
 function Standing({ story: { member, value, since, asOf, absence } }) {
   const standing =
     member === null
@@ -98,7 +95,7 @@ function Standing({ story: { member, value, since, asOf, absence } }) {
     ${since && html`<span>${asOf ? 'was so' : ''} since <${Time} at=${since.startedAt} ago=${false} /></span>`}`;
 }
 
-/** @param {{ reason: string, user: string | null, failing: readonly string[] }} absence */
+/** @param {NonNullable<Story['absence']>} absence */
 function absenceText({ reason, user, failing }) {
   if (reason === 'unknown') return 'the event log has nothing of this id';
   if (reason === 'former') return `a former id of ${user}`;
@@ -107,7 +104,7 @@ function absenceText({ reason, user, failing }) {
 
 /** @param {{ name: string, user: string, change: Change }} props */
 export function Change({ name, user, change: { change, reason, at, run, action, cause, event, value, told } }) {
-  return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
+  return html`<li class=${MARKS[change] ?? ''}>
     <p>
       <strong>${change}</strong>
       ${reason && reason !== (change === 'left' ? 'exited' : change) ? ` (${reason.replaceAll('_', ' ')})` : ''} ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
@@ -126,12 +123,12 @@ export function Change({ name, user, change: { change, reason, at, run, action, 
 function Cause({ cause, event, at }) {
   if (event)
     return html` · by <a href=${addressOf('/messages/{messageId}', { messageId: event.messageId })}>
-        <bdi>${event.event ?? event.type}</bdi>
-      </a>`;
-  if (cause?.audience) return html` · by the sync of ${cause.audience}`;
-  if (cause?.deletion) return ' · by a deletion';
-  if (cause?.time) return ' · by time alone';
-  return at === null ? null : ' · by a rebuild';
+      <bdi>${event.event ?? event.type}</bdi>
+    </a>`;
+  if (cause === null) return at === null ? null : ' · by a rebuild';
+  if ('audience' in cause) return html` · by the sync of ${cause.audience}`;
+  if ('computed' in cause) return html` · by the sync of ${cause.computed}`;
+  return 'deletion' in cause ? ' · by a deletion' : ' · by time alone';
 }
 
 /** @param {{ told: Change['told'][number], user: string }} props */
@@ -147,12 +144,12 @@ function Told({ told: { destination, reached, attempt, deadLetter }, user }) {
     <span class="soft"> ${
       attempt
         ? html`<a href=${addressOf('/messages/{messageId}', { messageId: attempt.messageId })}>
-            ${answerText(attempt)}
-          </a> <${Time} at=${attempt.at} ago=${false} />`
+          ${answerText(attempt)}
+        </a> <${Time} at=${attempt.at} ago=${false} />`
         : !deadLetter &&
           html`It waits, or was sent before the log begins. <a href=${addressOf('/messages', { userId: user, destination, state: 'waiting' })}>
-              Look
-            </a>`
+            Look
+          </a>`
     }
     </span>
   </li>`;
