@@ -19,6 +19,16 @@ export interface Visit {
   show(path: string): Promise<void>;
 }
 
+/** Complains if what has the focus goes away, and the browser gives it to the whole page. */
+const WATCH_FOCUS = `let last;
+  addEventListener('focusin', ({ target }) => { last = target; });
+  const look = () => {
+    if (!last || last.isConnected || document.activeElement !== document.body) return;
+    console.error('The focus went with ' + last.outerHTML.slice(0, 200));
+    last = undefined;
+  };
+  new MutationObserver(() => setTimeout(look)).observe(document, { childList: true, subtree: true });`;
+
 /** A window on a service, signed in unless `token` is null. */
 export async function visit(
   t: Test,
@@ -29,6 +39,7 @@ export async function visit(
   const context = await browser.newContext({ baseURL: address, reducedMotion: 'reduce', ...options });
   t.teardown(() => context.close());
   if (token !== null) await context.request.post('/api/v1/session', { data: { token } });
+  await context.addInitScript(WATCH_FOCUS);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
   const complaints: string[] = [];

@@ -341,6 +341,8 @@ async function linkOn(page: Visit['page'], show: Visit['show'], path: string, na
   return (await page.locator('tbody').getByRole('link', { name, exact: true }).first().getAttribute('href')) ?? '';
 }
 
+const FOCUSED = 'document.activeElement.tagName';
+
 async function held(t: Test, { page, show }: Visit, { app }: Estate): Promise<void> {
   await show('/audiences/big_spenders');
   await page.getByRole('link', { name: '0 would enter, 57 would leave' }).first().click();
@@ -366,6 +368,7 @@ async function held(t: Test, { page, show }: Visit, { app }: Estate): Promise<vo
   await dialog.getByRole('button', { name: 'Approve and send' }).click();
   await page.getByRole('status').getByText('Approved').waitFor();
   await page.getByText('waits for you').waitFor({ state: 'detached' });
+  t.equal(await page.evaluate(FOCUSED), 'H1', 'the button is gone');
   await page.locator('.figures').getByText('6', { exact: true }).waitFor();
   t.equal((await app.store.runs({ key: 'big_spenders', limit: 1 }))[0]?.state, 'done');
 }
@@ -480,6 +483,7 @@ async function eventLog(t: Test, { page, go }: Visit): Promise<void> {
   await page.getByRole('button', { name: 'Cancel', exact: true }).click();
   await page.getByRole('button', { name: 'Cancel it' }).click();
   await page.getByRole('row').filter({ hasText: 'cancelled' }).waitFor();
+  t.equal(await page.evaluate(FOCUSED), 'TR', 'the button is gone');
   t.same(await axeFindings(page), []);
 }
 
@@ -504,6 +508,7 @@ async function liveAudience(t: Test, { page, show, complaints }: Visit, { app, s
   await page.getByRole('group', { name: /^Members\. members: now 1,/ }).waitFor();
   await until(async () => /Members\s+1\s/i.test(await page.locator('.figures').innerText()));
   await page.getByRole('button', { name: 'List members' }).click();
+  t.equal(await page.evaluate(FOCUSED), 'H2', 'the button is gone');
   await page.getByRole('link', { name: 'late-buyer' }).click();
   await page.locator('.story > li').filter({ hasText: 'entered' }).waitFor();
   const conditions = page.getByRole('table', { name: 'Conditions' });

@@ -1,6 +1,7 @@
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get, onUnauthorized, post, remove } from './api.js';
+import './focus.js';
 import { ZONE } from './format.js';
 import { html } from './html.js';
 import { PAGES } from './lists.js';
@@ -110,9 +111,9 @@ function Frame({ session }) {
               ${
                 href === '/' && needs.length > 0
                   ? html`<span class="count">
-                ${needs.length}
-                <span class="unseen"> need a person</span>
-              </span>`
+                    ${needs.length}
+                    <span class="unseen"> need a person</span>
+                  </span>`
                   : null
               }
             </a>
@@ -129,8 +130,8 @@ function Frame({ session }) {
       ${
         connection === 'lost'
           ? html`<p class="banner" role="status">
-        Rollcall does not answer. What you see may be old; trying again.
-      </p>`
+            Rollcall does not answer. What you see may be old; trying again.
+          </p>`
           : null
       }
       <main id="main" ref=${main} tabindex="-1"><${Page} path=${path} may=${session.may} key=${path} /></main>

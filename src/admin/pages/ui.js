@@ -140,8 +140,8 @@ export function Table({ caption, columns, rows, keyOf = ({ id }) => id, chosen, 
         ${
           onChoose &&
           html`<th role="columnheader" class="choice">
-          <input type="checkbox" aria-label="Choose all shown" checked=${all} onChange=${toggleAll} />
-        </th>`
+            <input type="checkbox" aria-label="Choose all shown" checked=${all} onChange=${toggleAll} />
+          </th>`
         }
         ${columns.map(
           ({ title, number, wide, by }) =>
@@ -163,9 +163,9 @@ export function Table({ caption, columns, rows, keyOf = ({ id }) => id, chosen, 
         ${
           onChoose &&
           html`<td role="cell" class="choice">
-          <input type="checkbox" aria-label=${`Choose ${nameOf(row)}`} checked=${chosen?.has(key)}
-              onChange=${() => toggle(key)} />
-        </td>`
+            <input type="checkbox" aria-label=${`Choose ${nameOf(row)}`} checked=${chosen?.has(key)}
+                onChange=${() => toggle(key)} />
+          </td>`
         }
         ${columns.map(
           ({
@@ -174,8 +174,8 @@ export function Table({ caption, columns, rows, keyOf = ({ id }) => id, chosen, 
             number,
             wide,
           }) => html`<td key=${title} role="cell" data-label=${title} class=${classes({ number, wide })}>
-          <div>${isolated(cell(row))}</div>
-        </td>`,
+            <div>${isolated(cell(row))}</div>
+          </td>`,
         )}
       </tr>`;
     })}</tbody>
@@ -250,10 +250,10 @@ export function Head({ title, name = title, about, up, children }) {
     document.title = `${title} · Rollcall`;
   }, [title]);
   return html`<div class="head"><div>
-      ${up && html`<p class="crumbs"><a href=${up[0]}><bdi>${up[1]}</bdi></a></p>`}
-      <h1 tabindex="-1">${isolated(name)}</h1>
-      ${about ? html`<div class="about">${about}</div>` : null}
-    </div>${children ? html`<div class="buttons">${children}</div>` : null}</div>`;
+    ${up && html`<p class="crumbs"><a href=${up[0]}><bdi>${up[1]}</bdi></a></p>`}
+    <h1 tabindex="-1">${isolated(name)}</h1>
+    ${about ? html`<div class="about">${about}</div>` : null}
+  </div>${children ? html`<div class="buttons">${children}</div>` : null}</div>`;
 }
 
 /** @param {{ title: string, aside?: Children, children: Children }} props */
@@ -345,7 +345,8 @@ export function Asks({ run, children, title, confirm, kind = 'plain', question, 
     close();
     return text;
   };
-  return html`<button type="button" class=${kind} aria-haspopup="dialog" disabled=${disabled} onClick=${() => setOpen(true)}>
+  return html`<button type="button" class=${kind} aria-haspopup="dialog" aria-disabled=${disabled}
+        onClick=${disabled ? undefined : () => setOpen(true)}>
       ${children}
     </button>
     ${
@@ -356,10 +357,10 @@ export function Asks({ run, children, title, confirm, kind = 'plain', question, 
         ${
           type &&
           html`<label>
-          Type <code>${type}</code> to go on
-          <input type="text" value=${typed} autocomplete="off" spellcheck=${false}
-              onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} />
-        </label>`
+            Type <code>${type}</code> to go on
+            <input type="text" value=${typed} autocomplete="off" spellcheck=${false}
+                onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} />
+          </label>`
         }
         <div class="buttons">
           <button type="button" onClick=${close}>Cancel</button>
@@ -409,10 +410,10 @@ export function Filters({ find, fields = find ? [{ name: 'find', title: find }] 
   return html`<div class="filters" role="search">
     ${fields.map(
       ({ name, title, type = 'search' }) => html`<label key=${name} class="search">
-      ${title}
-      <input type=${type} name=${name} value=${pending.current[name] ?? query[name] ?? ''} autocomplete="off"
-          spellcheck=${false} onInput=${typed} />
-    </label>`,
+        ${title}
+        <input type=${type} name=${name} value=${pending.current[name] ?? query[name] ?? ''} autocomplete="off"
+            spellcheck=${false} onInput=${typed} />
+      </label>`,
     )}
     ${choices.map(
       ({ name, title, options }) => html`<label key=${name}>
