@@ -66,8 +66,8 @@ export function Chart({ title, times, series, busy = false, isSize = false, form
         isKnown &&
         [highest, (highest + lowest) / 2, lowest].map(
           (value) => html`<span key=${value}>
-          ${format(value)}
-        </span>`,
+            ${format(value)}
+          </span>`,
         )
       }</div>
       <div class="lines" role="group" tabindex="0" aria-label=${inWords(title, series, format)} onKeyDown=${press}
@@ -124,9 +124,9 @@ function Behind({ title, times, series, format }) {
     ${
       open &&
       html`<div class="behind" tabindex="0" role="region" aria-label=${`Table of ${title}`}>
-      <${Table} caption=${title} columns=${columns} rows=${rows}
-          keyOf=${(/** @type {any} */ { time }) => String(time)} />
-    </div>`
+        <${Table} caption=${title} columns=${columns} rows=${rows}
+            keyOf=${(/** @type {any} */ { time }) => String(time)} />
+      </div>`
     }
   </details>`;
 }

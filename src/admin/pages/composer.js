@@ -131,9 +131,9 @@ function Rows({ title, rows, fresh, add, least = 0, most = 50, onChange, childre
           ${
             rows.length > least &&
             html`<button type="button" class="bare" aria-label=${`Remove ${title.toLowerCase()} ${index + 1}`}
-              onClick=${(/** @type {any} */ event) => drop(index, event)}>
-            Remove
-          </button>`
+                onClick=${(/** @type {any} */ event) => drop(index, event)}>
+              Remove
+            </button>`
           }
         </div>
       </fieldset>`,
@@ -194,19 +194,19 @@ function Condition({ condition, names, onChange }) {
     ${
       kind === 'trait' &&
       html`<${Field} key="trait" wide title="Trait" value=${own['trait']} list=${names.traits}
-          onText=${(/** @type {string} */ text) => change({ ...own, trait: text })} />
-      <${Tests} tests=${own} beside=${['trait']} onChange=${change} />`
+            onText=${(/** @type {string} */ text) => change({ ...own, trait: text })} />
+        <${Tests} tests=${own} beside=${['trait']} onChange=${change} />`
     }
     ${
       kind === 'computed' &&
       html`<${Field} key="computed" wide title="Key" value=${own['computed']} list=${keys('')}
-          onText=${(/** @type {string} */ text) => change({ ...own, computed: text })} />
-      <${Tests} tests=${own} beside=${['computed', 'column']} onChange=${change} />`
+            onText=${(/** @type {string} */ text) => change({ ...own, computed: text })} />
+        <${Tests} tests=${own} beside=${['computed', 'column']} onChange=${change} />`
     }
     ${
       kind === 'inAudience' &&
       html`<${Field} key="inAudience" wide title="Key" value=${own['inAudience']} list=${keys('audience')}
-        onText=${(/** @type {string} */ text) => change({ ...own, inAudience: text })} />`
+          onText=${(/** @type {string} */ text) => change({ ...own, inAudience: text })} />`
     }
     ${
       kind === 'split' &&
@@ -249,7 +249,7 @@ function Did({ kind, condition, names, onChange }) {
     ${
       name !== 'once' &&
       html`<${Field} key=${name} title="Times" type="number" value=${String(condition[name])}
-        onText=${(/** @type {string} */ text) => onChange({ ...condition, [name]: typed(text) })} />`
+          onText=${(/** @type {string} */ text) => onChange({ ...condition, [name]: typed(text) })} />`
     }
     <${Field} title="Within" value=${condition['within'] ?? ''} hint="90 days"
         onText=${(/** @type {string} */ text) => onChange(changed(condition, 'within', text))} />
@@ -301,9 +301,9 @@ function Tests({ tests, beside, onChange }) {
       ${
         takes === 'flag'
           ? html`<${Choice} title="Value" value=${String(operand ?? true)} options=${asOptions(['true', 'false'])}
-          onChoose=${set} />`
+              onChoose=${set} />`
           : html`<${Field} key=${takes === 'list'} wide title="Value" value=${textOf(operand)}
-          hint=${{ list: 'one, two', span: '7 days', instant: '2026-01-31' }[takes ?? '']} onText=${set} />`
+              hint=${{ list: 'one, two', span: '7 days', instant: '2026-01-31' }[takes ?? '']} onText=${set} />`
       }`;
   });
 }
@@ -341,7 +341,7 @@ function Sequence({ condition, names, onChange }) {
           ${
             index > 0 &&
             html`<${Field} title="At most after the step before" value=${step['after']?.atMost ?? ''} hint="1 day"
-              onText=${since} />`
+                onText=${since} />`
           }
           <${Others} of=${step} shown=${[kind, 'not', 'after']} />`;
       }}

@@ -37,9 +37,9 @@ export function Plan({ plan, state, onClose }) {
     ${notes.length > 0 && html`<ul>${notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}
     ${plan.sample.map(
       (body, index) => html`<details key=${index} open=${index === 0}>
-      <summary>Sample ${index + 1}</summary>
-      <pre>${JSON.stringify(body, null, 2)}</pre>
-    </details>`,
+        <summary>Sample ${index + 1}</summary>
+        <pre>${JSON.stringify(body, null, 2)}</pre>
+      </details>`,
     )}
     <p class="soft">Nothing was written or sent.</p>
   <//>`;

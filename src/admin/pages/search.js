@@ -58,8 +58,8 @@ export function Pages({ path, query = {}, enough = ROWS, topics, waiting, none, 
     rows !== null &&
     rows.length > 0 &&
     html`<div class=${stale ? 'stale' : ''} aria-busy=${stale}>
-    ${children(rows)}
-  </div>`
+      ${children(rows)}
+    </div>`
   }
     <${Rest} ...${{ list, enough, waiting, none }} />`;
 }

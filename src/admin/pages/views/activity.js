@@ -13,7 +13,7 @@ export default function Activity() {
   <//>`;
   return html`<${Head} title="Activity" about="Actions of people and programs here, by the name of their token." />
     <${Filters}
-      fields=${[{ name: 'who', title: 'Who' }, { name: 'action', title: 'Action' }]} />
+        fields=${[{ name: 'who', title: 'Who' }, { name: 'action', title: 'Action' }]} />
     <${Pages} path="/audit" query=${{ who, action }} topics=${['audit']} waiting=${8} none=${none}>${(
       /** @type {Row<'/audit'>[]} */ rows,
     ) => html`<${Table} caption="What was done, newest first" columns=${COLUMNS} rows=${rows} keyOf=${keyOf} />`}<//>`;

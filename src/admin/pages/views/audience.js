@@ -71,13 +71,13 @@ function Heading({ name, audience, may }) {
         operates &&
         audience.state !== 'paused' &&
         html`<${Action} kind="main" run=${orderOf(name, 'sync', `A run of ${name} is ordered.`)}>
-        Run now
-      <//>`
+          Run now
+        <//>`
       }
       ${
         configured &&
         html`<${Action} run=${look}>Plan<//>
-        <a class="button" href=${addressOf('/try', { edit: name })}>Try changes</a>`
+          <a class="button" href=${addressOf('/try', { edit: name })}>Try changes</a>`
       }
       ${configured && operates && html`<${Pausing} audience=${audience} />`}
       ${operates && html`<${Orders} audience=${audience} />`}
@@ -126,7 +126,7 @@ function Orders({ audience: { key, kind, state, members } }) {
         title=${`Send all of ${key} again?`} confirm="Send again" question=${again}>Resync<//>`
   }
     <${Asks} kind="danger" type=${key} run=${orderOf(key, 'retire', `${key} will be retired.`)}
-      title=${`Retire ${key}?`} confirm="Retire" question=${end}>Retire<//>`;
+        title=${`Retire ${key}?`} confirm="Retire" question=${end}>Retire<//>`;
 }
 
 /** The next step of a person. @param {{ audience: Audience, may: string[] }} props */
@@ -221,8 +221,8 @@ function History({ audience, runs }) {
           audience.nextRunAt
             ? html`<p>The first run is due <${Time} at=${audience.nextRunAt} />.</p>`
             : html`<p>
-          Run it now, or give it a schedule.
-        </p>`
+              Run it now, or give it a schedule.
+            </p>`
         }
       <//>
     <//>`;
@@ -301,13 +301,13 @@ function Members({ audience }) {
       html`<${Pages} path="/audiences/{key}/members" query=${{ key: audience.key }} enough=${100}
             none="It has no members.">${(/** @type {Row<'/audiences/{key}/members'>[]} */ rows) =>
               html`<ul class="people">
-          ${rows.map(
-            ({ userId, traits }) => html`<li key=${userId}>
-            <a href=${memberAddress(audience.key, userId)}><bdi>${userId}</bdi></a>
-            ${traits === undefined ? null : html` <code>${JSON.stringify(traits)}</code>`}
-          </li>`,
-          )}
-        </ul>`}<//>
+                ${rows.map(
+                  ({ userId, traits }) => html`<li key=${userId}>
+                    <a href=${memberAddress(audience.key, userId)}><bdi>${userId}</bdi></a>
+                    ${traits === undefined ? null : html` <code>${JSON.stringify(traits)}</code>`}
+                  </li>`,
+                )}
+              </ul>`}<//>
         <p class="more soft"><code>rollcall members ${audience.key} --csv</code> lists them all.</p>`
     }
   <//>`;

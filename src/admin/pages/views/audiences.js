@@ -18,7 +18,7 @@ export default function Audiences() {
     <${Loaded} live=${live} rows=${8}>${(
       /** @type {Answer<'/audiences'>} */ answer,
     ) => html`<${List} all=${answer.data.map((each) => ({ ...each, day: days.get(each.key) ?? {} }))}
-          query=${query} />`}<//>`;
+        query=${query} />`}<//>`;
 }
 
 /** @param {{ all: Listed[], query: Record<string, string> }} props */

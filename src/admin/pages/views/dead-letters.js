@@ -76,9 +76,9 @@ function List({ rows, filter, may }) {
         ${ids.length > 0 ? `${number(ids.length)} chosen` : filtered ? 'All that match' : overview ? `All ${number(overview.dead)}` : 'All'}
       </span>
       <${Asks} kind="main" run=${replay} title="Send them again?" confirm="Send again" question=${html`<p>
-            ${what} ${ids.length === 1 ? 'is' : 'are'} queued again and tried for four hours. Membership changes are
-            sent with the value of now.
-          </p>`}>
+        ${what} ${ids.length === 1 ? 'is' : 'are'} queued again and tried for four hours. Membership changes are
+        sent with the value of now.
+      </p>`}>
         Replay
       <//>
       <${Asks} kind="danger" run=${drop} title="Give them up?" confirm="Drop for good"

@@ -55,17 +55,17 @@ function One({ id }) {
         ['Asked', html`<${Time} at=${deletion.createdAt} ago=${false} />`],
         ['Finished here', html`<${Time} at=${deletion.finishedAt} ago=${false} />`],
       ]} />
-      <${Section} title="Who confirmed">${
-        deletion.notices.length === 0
-          ? html`<p class="soft">No destination knew them.</p>`
-          : html`<ul>
-            ${deletion.notices.map(
-              (/** @type {Deletion['notices'][number]} */ notice) => html`<li key=${notice.destination}>
-              <${Confirmation} ...${notice} />
-            </li>`,
-            )}
-          </ul>`
-      }<//>`}<//>`;
+        <${Section} title="Who confirmed">${
+          deletion.notices.length === 0
+            ? html`<p class="soft">No destination knew them.</p>`
+            : html`<ul>
+              ${deletion.notices.map(
+                (/** @type {Deletion['notices'][number]} */ notice) => html`<li key=${notice.destination}>
+                  <${Confirmation} ...${notice} />
+                </li>`,
+              )}
+            </ul>`
+        }<//>`}<//>`;
 }
 
 /** @type {import('../ui.js').Column<Deletion>[]} */
@@ -94,8 +94,8 @@ const COLUMNS = [
             sum=${`${number(notices.filter(isConfirmed).length)} of ${count(notices.length, 'destination')}`}>
           ${notices.map(
             (/** @type {Deletion['notices'][number]} */ notice) => html`<div key=${notice.destination}>
-            <${Confirmation} ...${notice} />
-          </div>`,
+              <${Confirmation} ...${notice} />
+            </div>`,
           )}
         <//>`,
   },

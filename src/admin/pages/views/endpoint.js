@@ -28,44 +28,44 @@ const ADVICE = {
 export default function Endpoint({ id, may }) {
   const live = useData(endpointAddress({ endpoint: id }), ['endpoints', 'messages']);
   return html`<${Heading} id=${id} endpoint=${live.data} may=${may} />
-  <${Loaded} live=${live} rows=${6}>${(/** @type {Answer<'/endpoints/{endpoint}'>} */ endpoint) => html`${
-    endpoint.state in ADVICE &&
-    html`<div class=${`panel ${endpoint.state === 'disabled' ? '' : 'bad'}`}>
-    <p>
-      <strong>
-        ${endpoint.state.charAt(0).toUpperCase()}
-        ${endpoint.state.slice(1)}
-        ${endpoint.since ? html` since <${Time} at=${endpoint.since} ago=${false} />` : null}.
-      </strong> ${ADVICE[/** @type {'dead'} */ (endpoint.state)]}
-    </p>
-    ${endpoint.cause && html`<pre>${endpoint.cause} ${endpoint.answer}</pre>`}
-  </div>`
-  }
-    <${Figures} items=${[
-      { title: 'Waiting', value: number(endpoint.pending), note: 'for the destination' },
-      {
-        title: 'Dead letters',
-        value: number(endpoint.dead),
-        tone: endpoint.dead > 0 ? 'bad' : undefined,
-        note:
-          endpoint.dead > 0
-            ? html`<a href=${addressOf('/dead-letters', { destination: endpoint.destination })}>look at them</a>`
-            : '',
-      },
-      ...(endpoint.window === null
-        ? []
-        : [
-            {
-              title: 'Window',
-              value: number(endpoint.window.size),
-              note: `requests at once; ${number(endpoint.window.inFlight)} in flight`,
-            },
-          ]),
-    ]} />
-    <${Flow} id=${id} />
-    <${Answers} id=${id} />
-    <${Log} id=${id} />
-    <${Destination} name=${endpoint.destination} />`}<//>`;
+    <${Loaded} live=${live} rows=${6}>${(/** @type {Answer<'/endpoints/{endpoint}'>} */ endpoint) => html`${
+      endpoint.state in ADVICE &&
+      html`<div class=${`panel ${endpoint.state === 'disabled' ? '' : 'bad'}`}>
+        <p>
+          <strong>
+            ${endpoint.state.charAt(0).toUpperCase()}
+            ${endpoint.state.slice(1)}
+            ${endpoint.since ? html` since <${Time} at=${endpoint.since} ago=${false} />` : null}.
+          </strong> ${ADVICE[/** @type {'dead'} */ (endpoint.state)]}
+        </p>
+        ${endpoint.cause && html`<pre>${endpoint.cause} ${endpoint.answer}</pre>`}
+      </div>`
+    }
+      <${Figures} items=${[
+        { title: 'Waiting', value: number(endpoint.pending), note: 'for the destination' },
+        {
+          title: 'Dead letters',
+          value: number(endpoint.dead),
+          tone: endpoint.dead > 0 ? 'bad' : undefined,
+          note:
+            endpoint.dead > 0
+              ? html`<a href=${addressOf('/dead-letters', { destination: endpoint.destination })}>look at them</a>`
+              : '',
+        },
+        ...(endpoint.window === null
+          ? []
+          : [
+              {
+                title: 'Window',
+                value: number(endpoint.window.size),
+                note: `requests at once; ${number(endpoint.window.inFlight)} in flight`,
+              },
+            ]),
+      ]} />
+      <${Flow} id=${id} />
+      <${Answers} id=${id} />
+      <${Log} id=${id} />
+      <${Destination} name=${endpoint.destination} />`}<//>`;
 }
 
 /** @param {{ id: string, endpoint: Answer<'/endpoints/{endpoint}'> | null, may: string[] }} props - `endpoint`: null until it is known */
@@ -93,8 +93,8 @@ function Heading({ id, endpoint, may }) {
             ${
               ['dead', 'refusing', 'paused'].includes(state) &&
               html`<${Action} run=${resume}>
-              ${state === 'paused' ? 'Resume' : 'Try again'}
-            <//>`
+                ${state === 'paused' ? 'Resume' : 'Try again'}
+              <//>`
             }
             ${
               state !== 'paused' &&

@@ -60,8 +60,8 @@ function List({ all }) {
             ${
               shown.length > Number(rows) &&
               html`<button type="button" onClick=${() => refine({ ...query, rows: String(Number(rows) + SHOWN) })}>
-              Show more
-            </button>`
+                Show more
+              </button>`
             }
           </div>`
     }`;

@@ -62,8 +62,8 @@ function Form() {
           <option value="">All</option>
           ${KINDS.filter((kind) => kind !== 'delete').map(
             (kind) => html`<option key=${kind} value=${kind}>
-            ${kind}
-          </option>`,
+              ${kind}
+            </option>`,
           )}
         </select>
       </label>

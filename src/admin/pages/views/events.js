@@ -57,7 +57,7 @@ function Verified({ files, faults }) {
     ${
       faults.length > 0 &&
       html`<ul>${faults.map(({ file, fault }) => html`<li key=${file}><code>${file}</code>: ${fault}</li>`)}</ul>
-      <p>Restore these files from a backup: <code>rollcall events --verify</code> says so, too.</p>`
+        <p>Restore these files from a backup: <code>rollcall events --verify</code> says so, too.</p>`
     }
   </div>`;
 }

@@ -35,7 +35,7 @@ function Nothing({ isSearch }) {
     return html`<${Empty} title="No message is known yet.">
       <p>Send one to see its way to each destination. Any client of the Tracking API does so too.</p>
       <pre>curl ${location.origin}/v1/track -u WRITE_KEY: -H 'content-type: application/json' \\
-  -d '{"userId": "u1", "event": "Order Completed"}'</pre><//>`;
+        -d '{"userId": "u1", "event": "Order Completed"}'</pre><//>`;
   }
   return html`<${Empty} title="Nothing like that is known.">
     <p>

@@ -100,17 +100,17 @@ function Needs({ needs, alerts, may }) {
   );
   const most = needs.length > NEEDS ? OF_A_KIND : NEEDS;
   return html`<ul class="needs" aria-label="What needs a person">
-      ${[...Map.groupBy(needs, ({ kind }) => kind)].map(
-        ([kind, alike]) =>
-          html`${alike.slice(0, most).map(
-            (
-              need,
-            ) => html`<${Need} key=${`${kind} ${need.subject}`} need=${need} alert=${open.get(`${kind} ${need.subject}`)}
-                may=${may} />`,
-          )}
-            ${alike.length > most && html`<${Further} key=${kind} kind=${kindOf({ kind })} count=${alike.length - most} />`}`,
-      )}
-    </ul>`;
+    ${[...Map.groupBy(needs, ({ kind }) => kind)].map(
+      ([kind, alike]) =>
+        html`${alike.slice(0, most).map(
+          (
+            need,
+          ) => html`<${Need} key=${`${kind} ${need.subject}`} need=${need} alert=${open.get(`${kind} ${need.subject}`)}
+              may=${may} />`,
+        )}
+          ${alike.length > most && html`<${Further} key=${kind} kind=${kindOf({ kind })} count=${alike.length - most} />`}`,
+    )}
+  </ul>`;
 }
 
 /** @param {{ kind: ReturnType<typeof kindOf>, count: number }} props */
@@ -138,10 +138,10 @@ function Need({ need, alert, may }) {
       ${
         (since || alert) &&
         html`<small class="sub">
-        ${since && html`since <${Time} at=${since} ago=${false} />`}
-        ${since && alert ? ', ' : ''}
-        ${alert && html`announced <${Time} at=${alert.openedAt} ago=${false} />`}
-      </small>`
+          ${since && html`since <${Time} at=${since} ago=${false} />`}
+          ${since && alert ? ', ' : ''}
+          ${alert && html`announced <${Time} at=${alert.openedAt} ago=${false} />`}
+        </small>`
       }
     </p>
     <div class="buttons">
@@ -149,8 +149,8 @@ function Need({ need, alert, may }) {
         kind.startsWith('endpoint') &&
         may.includes('operate') &&
         html`<${Action} run=${resume}>
-        ${kind === 'endpointPaused' ? 'Resume' : 'Try again'}
-      <//>`
+          ${kind === 'endpointPaused' ? 'Resume' : 'Try again'}
+        <//>`
       }
       <a class="button" href=${hrefOf(need)}>${kind === 'runHeld' ? 'Decide' : 'Look'}</a>
     </div>

@@ -23,8 +23,8 @@ export default function Person({ user }) {
       ${
         user &&
         html`<a class="button" href=${addressOf('/messages', { userId: user })}>
-        Messages of <bdi>${user}</bdi>
-      </a>`
+          Messages of <bdi>${user}</bdi>
+        </a>`
       }
     <//>
     <form class="filters" role="search" onSubmit=${search}>
@@ -35,8 +35,8 @@ export default function Person({ user }) {
       user
         ? html`<${Known} user=${user} key=${user} />`
         : html`<${Empty} title="Look somebody up.">
-      <p>Ids are matched letter by letter. <code>rollcall person USER_ID</code> does it, too.</p>
-    <//>`
+          <p>Ids are matched letter by letter. <code>rollcall person USER_ID</code> does it, too.</p>
+        <//>`
     }`;
 }
 
@@ -50,18 +50,18 @@ function Known({ user }) {
       const others = memberships.filter(({ change }) => !change);
       return html`${failures.map(
         ({ engine, message }) => html`<${Problem} key=${engine}
-          error=${new Error(`${engine} does not answer, so its audiences are missing: ${message}`)} />`,
+            error=${new Error(`${engine} does not answer, so its audiences are missing: ${message}`)} />`,
       )}
         ${
           deletion.suppressed.length > 0 &&
           html`<p class="warn-text">
-          Messages of this person are not taken from ${deletion.suppressed.join(', ')}.
-        </p>`
+            Messages of this person are not taken from ${deletion.suppressed.join(', ')}.
+          </p>`
         }
         ${deletion.requests.map(
           ({ id, status }) => html`<p key=${id} class="warn-text">
-          The deletion <code>${id}</code> is ${status.toLowerCase()}.
-        </p>`,
+            The deletion <code>${id}</code> is ${status.toLowerCase()}.
+          </p>`,
         )}
         <${Section} title="Audiences and traits">${
           changed.length === 0

@@ -55,9 +55,9 @@ export default function Run({ name, run: id, may }) {
       ${
         run.state === 'failed' &&
         html`<div class="panel bad">
-        <p><code>${run.code}</code></p>
-        <pre>${run.reason}</pre>
-      </div>`
+          <p><code>${run.code}</code></p>
+          <pre>${run.reason}</pre>
+        </div>`
       }
       ${
         run.before !== null &&
@@ -76,8 +76,8 @@ export default function Run({ name, run: id, may }) {
       ${
         reasonsOf(run) &&
         html`<p class="soft">
-        ${isHeld ? 'Would be sent' : 'Sent'} for the reason: ${reasonsOf(run)}
-      </p>`
+          ${isHeld ? 'Would be sent' : 'Sent'} for the reason: ${reasonsOf(run)}
+        </p>`
       }
       <${Delivered} run=${run} />
       ${run.before !== null && html`<${Changes} run=${run} />`}
@@ -153,30 +153,30 @@ function Changes({ run }) {
   return html`<${Section} title=${title} aside=${choose}>
     <${Pages} path="/runs/{run}/changes" query=${{ run: run.run, change }} enough=${100} none="Nobody.">
       ${(/** @type {Changed[]} */ rows) => html`
-    <${Table} caption=${title} rows=${rows} keyOf=${(/** @type {Changed} */ row) => row.userId} columns=${[
-      {
-        title: 'User',
-        wide: true,
-        cell: (/** @type {Changed} */ { userId }) =>
-          html`<a href=${memberAddress(run.key, userId)}><bdi>${userId}</bdi></a>`,
-      },
-      {
-        title: 'Change',
-        cell: (/** @type {Changed} */ { change }) =>
-          html`<span class=${change === 'exited' ? 'bad-text' : change === 'entered' ? 'good-text' : ''}>
-            ${isHeld ? WOULD[change] : change}
-          </span>`,
-      },
-      ...(run.kind === 'trait'
-        ? [
-            {
-              title: 'Value',
-              wide: true,
-              cell: (/** @type {Changed} */ { traits }) => html`<code>${JSON.stringify(traits)}</code>`,
-            },
-          ]
-        : []),
-    ]} />`}
+        <${Table} caption=${title} rows=${rows} keyOf=${(/** @type {Changed} */ row) => row.userId} columns=${[
+          {
+            title: 'User',
+            wide: true,
+            cell: (/** @type {Changed} */ { userId }) =>
+              html`<a href=${memberAddress(run.key, userId)}><bdi>${userId}</bdi></a>`,
+          },
+          {
+            title: 'Change',
+            cell: (/** @type {Changed} */ { change }) =>
+              html`<span class=${change === 'exited' ? 'bad-text' : change === 'entered' ? 'good-text' : ''}>
+                ${isHeld ? WOULD[change] : change}
+              </span>`,
+          },
+          ...(run.kind === 'trait'
+            ? [
+                {
+                  title: 'Value',
+                  wide: true,
+                  cell: (/** @type {Changed} */ { traits }) => html`<code>${JSON.stringify(traits)}</code>`,
+                },
+              ]
+            : []),
+        ]} />`}
     <//>
   <//>`;
 }

@@ -28,7 +28,7 @@ export default function Sources() {
         <//>`
         : html`<${Table} caption="Sources" columns=${COLUMNS}
             rows=${data.map((/** @type {Row<'/sources'>} */ row) => ({ ...row, passed: passed.get(row.id) ?? {} }))}
-            />`}<//>
+        />`}<//>
     <${Section} title=${source === '' ? 'Discarded messages' : `Discarded messages of ${source}`}
         aside=${source === '' ? null : html`<button type="button" onClick=${() => refine({})}>Of all sources</button>`}>
       <${Pages} path="/discards" query=${{ source }} enough=${DISCARDED} topics=${['sources']} none=${none}>${(

@@ -126,19 +126,19 @@ function Workbench({ draft, names, may, onChange }) {
       ${
         mode === 'sql' &&
         html`<${Text} title="SQL" area=${area} text=${item['sql'] ?? ''}
-          onText=${(/** @type {string} */ sql) => set({ ...item, sql })} />`
+            onText=${(/** @type {string} */ sql) => set({ ...item, sql })} />`
       }
       ${
         mode === 'yaml' &&
         html`<${Text} title="YAML" area=${area} text=${text}
-          onText=${(/** @type {string} */ next) => onChange({ ...draft, text: next })} />`
+            onText=${(/** @type {string} */ next) => onChange({ ...draft, text: next })} />`
       }
       ${
         mode === 'sql' &&
         !may.includes('query') &&
         html`<p class="warn-text">
-        Your token may not query: only the admin token tries SQL. The YAML below is complete without it.
-      </p>`
+          Your token may not query: only the admin token tries SQL. The YAML below is complete without it.
+        </p>`
       }
     </div>
     <div aria-live="polite" aria-busy=${busy} class=${busy && answer ? 'stale' : ''}>
@@ -173,7 +173,7 @@ function Settings({ item, names, mode, onChange }) {
     ${
       mode === 'compose' &&
       html`<${Choice} title="Kind" value=${item.value ? 'trait' : 'audience'}
-        options=${{ audience: 'Audience', trait: 'Computed trait' }} onChoose=${become} />`
+          options=${{ audience: 'Audience', trait: 'Computed trait' }} onChoose=${become} />`
     }
     <${Field} wide title="Name" value=${item.name ?? ''}
         onText=${(/** @type {string} */ name) => onChange({ ...item, name })} />
@@ -182,7 +182,7 @@ function Settings({ item, names, mode, onChange }) {
     ${
       names.engines.length > 1 &&
       html`<${Choice} title="Engine" value=${item.engine ?? names.engines[0]} options=${options(names.engines)}
-        onChoose=${(/** @type {string} */ engine) => onChange({ ...item, engine })} />`
+          onChoose=${(/** @type {string} */ engine) => onChange({ ...item, engine })} />`
     }
   </div>`;
 }
@@ -198,7 +198,7 @@ function Text({ title, area, text, onText }) {
 }
 
 /**
- * Tries the draft once nobody has typed for a moment. A newer draft ends the trial.
+ * Tries the first draft at once, others when nobody has typed for a moment. A newer draft ends the trial.
  *
  * @param {string} body
  */
@@ -227,7 +227,7 @@ function useTrial(body) {
     show((/** @type {any} */ last) => ({ ...last, busy: true }));
     const timer = setTimeout(
       () => go().catch((error) => show((/** @type {any} */ last) => ({ ...last, error, busy: false }))),
-      PAUSE,
+      state.answer || state.error ? PAUSE : 0,
     );
     return () => {
       clearTimeout(timer);
@@ -303,8 +303,8 @@ function People({ answer: { people, difference, sentences, kind } }) {
         <ul class="people">
           ${difference.sample.map(
             ({ userId, change }) => html`<li key=${userId}>
-            <a href=${personAddress(userId)}><bdi>${userId}</bdi></a> ${CHANGES[change]}
-          </li>`,
+              <a href=${personAddress(userId)}><bdi>${userId}</bdi></a> ${CHANGES[change]}
+            </li>`,
           )}
         </ul>
       <//>`
@@ -312,16 +312,16 @@ function People({ answer: { people, difference, sentences, kind } }) {
     ${
       funnel &&
       html`<${Section} title="Conditions">
-      <${Table} caption="People who pass each condition" columns=${funnelColumns(sentences)} rows=${funnel}
-          keyOf=${(/** @type {{ path: string }} */ { path }) => path} />
-    <//>`
+        <${Table} caption="People who pass each condition" columns=${funnelColumns(sentences)} rows=${funnel}
+            keyOf=${(/** @type {{ path: string }} */ { path }) => path} />
+      <//>`
     }
     <${Section} title="Some of them">
       ${
         people.sample.length === 0
           ? html`<${Empty} title="Nobody." />`
           : html`<${Table} caption="Some of the people" columns=${sampleColumns(people, sentences)} rows=${people.sample}
-          keyOf=${(/** @type {{ userId: string }} */ { userId }) => userId} />`
+              keyOf=${(/** @type {{ userId: string }} */ { userId }) => userId} />`
       }
     <//>`;
 }
@@ -412,20 +412,20 @@ function Further({ answer: { people, overlap, past, pastless, kind }, problems, 
             : html`<${Table} caption="Other audiences, most in common first" columns=${columns} rows=${shared}
                 keyOf=${(/** @type {{ key: string }} */ { key }) => key} />`
     }<//>
-    <${Section} title="Size over the last 30 days">${
-      problems['past']
-        ? html`<p class="warn-text">${problems['past']}</p>`
-        : past
-          ? html`<div class="charts">
-            <${Chart} title="As the log tells it now"
-                times=${past.map(({ at }) => Date.parse(at))}
-                series=${[{ label: 'people', tone: 1, values: past.map(({ members }) => members) }]}
-                format=${number} />
-          </div>`
-          : pastless
-            ? html`<p class="soft">${pastless}</p>`
-            : waiting
-    }<//>`
+      <${Section} title="Size over the last 30 days">${
+        problems['past']
+          ? html`<p class="warn-text">${problems['past']}</p>`
+          : past
+            ? html`<div class="charts">
+              <${Chart} title="As the log tells it now"
+                  times=${past.map(({ at }) => Date.parse(at))}
+                  series=${[{ label: 'people', tone: 1, values: past.map(({ members }) => members) }]}
+                  format=${number} />
+            </div>`
+            : pastless
+              ? html`<p class="soft">${pastless}</p>`
+              : waiting
+      }<//>`
   }`;
 }
 
@@ -448,7 +448,7 @@ function Written({ answer: { sql, yaml, engine } }) {
     ${
       sql &&
       html`<${Section} title="SQL">
-      <details><summary>As ${engine} runs it</summary><pre tabindex="0" aria-label="SQL">${sql}</pre></details>
-    <//>`
+        <details><summary>As ${engine} runs it</summary><pre tabindex="0" aria-label="SQL">${sql}</pre></details>
+      <//>`
     }`;
 }
