@@ -3,7 +3,8 @@
  * as a tenth of them, `--attempts` in the log (ten million), and an audience of `--members` (a million), on SQLite with DuckDB and on
  * Postgres. `--estate` takes 50 destinations, 40 audiences, 600,000 attempts and 25,000 letters instead. Each route is asked `--times`
  * times (60), in turn; what counts is p95 in milliseconds, which is to stay under 100. A person in 20 audiences with a
- * million members is asked for ten times as often, in a row; its p99 is to stay under 20. `paint` is the first paint of the slowest view in Chromium
+ * million members is asked for ten times as often, in a row; its p99 is to stay under 20. `--person` measures that alone, on an estate
+ * without other audiences. `paint` is the first paint of the slowest view in Chromium
  * that has no file of the pages yet, `shown` the time until its data is there, p95 of ten; `paint` is to stay under 300.
  */
 import { createHash } from 'node:crypto';
@@ -34,9 +35,12 @@ const { values } = parseArgs({
     members: { type: 'string' },
     times: { type: 'string' },
     estate: { type: 'boolean' },
+    person: { type: 'boolean' },
   },
 });
-const SIZES = values['estate'] ? { ...ESTATE, deliveries: 0, members: 20_000 } : null;
+/** True if nothing but a person is asked for. */
+const PERSON_ALONE = values['person'] === true;
+const SIZES = values['estate'] || PERSON_ALONE ? { ...ESTATE, deliveries: 0, members: 20_000 } : null;
 const DELIVERIES = Number(values['deliveries'] ?? SIZES?.deliveries ?? 1_000_000);
 const LETTERS = SIZES?.letters ?? DELIVERIES / 10;
 const ATTEMPTS = Number(values['attempts'] ?? SIZES?.attempts ?? 10_000_000);
@@ -102,6 +106,11 @@ const cursor = (place: string) => Buffer.from(place).toString('base64url');
 
 const TOKEN = 'a-token-of-the-bench';
 
+const others = (isSqlite: boolean) => [
+  ...Array.from({ length: AUDIENCES - 1 }, (_, n) => ({ name: `a ${n}`, source: 'shop', sql: 'select 1 as user_id' })),
+  { name: 'long', source: 'shop', sql: isSqlite ? LONG.duckdb : LONG.postgres },
+];
+
 function configOf(store: string) {
   const isSqlite = store.startsWith('sqlite:');
   const text = JSON.stringify({
@@ -116,12 +125,7 @@ function configOf(store: string) {
     })),
     audiences: [
       ...CROWDS.map((name) => ({ name, source: 'shop', sql: isSqlite ? CROWD.duckdb : CROWD.postgres })),
-      ...Array.from({ length: AUDIENCES - 1 }, (_, n) => ({
-        name: `a ${n}`,
-        source: 'shop',
-        sql: 'select 1 as user_id',
-      })),
-      { name: 'long', source: 'shop', sql: isSqlite ? LONG.duckdb : LONG.postgres },
+      ...(PERSON_ALONE ? [] : others(isSqlite)),
     ],
     engines: {
       lake: isSqlite ? { type: 'duckdb', path: join(folder, 'audiences.duckdb') } : { type: 'postgres', url: store },
@@ -164,49 +168,34 @@ async function paints(address: string): Promise<Figures> {
   return figures;
 }
 
-/** Asks every route in turn; the figures are each one's p95. */
+type Ask = (name: string, path: string, init?: RequestInit) => Promise<void>;
+
+/** The figures are each route's p95, and p99 for the person. */
 async function measure(store: string): Promise<Figures> {
   const app = await App.create(configOf(store), { log: pino({ level: 'silent' }) });
   const took = new Map<string, number[]>();
+  const ask: Ask = async (name, path, init = {}) => {
+    const started = performance.now();
+    const headers = {
+      authorization: `Bearer ${TOKEN}`,
+      ...(init.body ? { 'content-type': 'application/json' } : {}),
+    };
+    const response = await fetch(`${app.address}${path}`, { ...init, headers });
+    const text = await response.text();
+    if (response.status !== 200) throw new Error(`${name} answers ${response.status}: ${text}`);
+    took.set(name, [...(took.get(name) ?? []), performance.now() - started]);
+  };
   let painted: Figures = {};
   try {
     await app.start({ collect: true, schedules: false });
-    const [known] = await app.store.runs({ key: 'long', limit: 1 });
+    const [known] = await app.store.runs({ key: 'crowd_0', limit: 1 });
     if (!known) await app.sync.run(CROWDS.map((name) => name.replace(' ', '_')));
-    const [run = known] = known ? [] : ((await app.sync.run(['long']))[0]?.runs ?? []);
-    if (!known) await logEvents(app.address ?? '');
-    const routes = {
-      ...ROUTES,
-      members: '/audiences/long/members',
-      membersLater: `/audiences/long/members?limit=500&cursor=${cursor(HALF)}`,
-      changes: `/runs/${run?.id}/changes`,
-      changesLater: `/runs/${run?.id}/changes?limit=500&cursor=${cursor(`0:${HALF}`)}`,
-    };
-    const ask = async (name: string, path: string, init: RequestInit = {}) => {
-      const started = performance.now();
-      const headers = {
-        authorization: `Bearer ${TOKEN}`,
-        ...(init.body ? { 'content-type': 'application/json' } : {}),
-      };
-      const response = await fetch(`${app.address}${path}`, { ...init, headers });
-      const text = await response.text();
-      if (response.status !== 200) throw new Error(`${name} answers ${response.status}: ${text}`);
-      took.set(name, [...(took.get(name) ?? []), performance.now() - started]);
-    };
-    say('asking');
-    for (let time = 0; time <= TIMES; time += 1) {
-      for (const [name, path] of Object.entries(routes)) await ask(name, `/api/v1${path}`);
-      await ask('metrics', '/metrics');
-      for (const [name, draft] of Object.entries(DRAFTS)) await ask(name, '/api/v1/try', tried(draft));
-      // The first answers pay for what is compiled and cached.
-      if (time === 0) took.clear();
-    }
+    if (!PERSON_ALONE) await askAll(app, took, ask);
     for (let time = 0; time <= 10 * TIMES; time += 1) {
       await ask('personP99', `/api/v1${PERSON}`);
       if (time === 0) took.delete('personP99');
     }
-    say('painting');
-    painted = await paints(app.address as string);
+    if (!PERSON_ALONE) painted = await paints(app.address as string);
   } finally {
     await app.close();
   }
@@ -214,6 +203,28 @@ async function measure(store: string): Promise<Figures> {
     all.toSorted((a, b) => a - b)[Math.floor(all.length * share)] ?? Number.NaN;
   const figures = [...took].map(([name, all]) => [name, part(all, name === 'personP99' ? 0.99 : 0.95)] as const);
   return { ...Object.fromEntries(figures), ...painted };
+}
+
+/** Asks every route in turn. */
+async function askAll(app: App, took: Map<string, number[]>, ask: Ask): Promise<void> {
+  const [known] = await app.store.runs({ key: 'long', limit: 1 });
+  const [run = known] = known ? [] : ((await app.sync.run(['long']))[0]?.runs ?? []);
+  if (!known) await logEvents(app.address ?? '');
+  const routes = {
+    ...ROUTES,
+    members: '/audiences/long/members',
+    membersLater: `/audiences/long/members?limit=500&cursor=${cursor(HALF)}`,
+    changes: `/runs/${run?.id}/changes`,
+    changesLater: `/runs/${run?.id}/changes?limit=500&cursor=${cursor(`0:${HALF}`)}`,
+  };
+  say('asking');
+  for (let time = 0; time <= TIMES; time += 1) {
+    for (const [name, path] of Object.entries(routes)) await ask(name, `/api/v1${path}`);
+    await ask('metrics', '/metrics');
+    for (const [name, draft] of Object.entries(DRAFTS)) await ask(name, '/api/v1/try', tried(draft));
+    // The first answers pay for what is compiled and cached.
+    if (time === 0) took.clear();
+  }
 }
 
 /** A little log for drafts. */

@@ -57,6 +57,11 @@ export function conflictKey(key: string, user: string, form: MembershipForm = 'i
   return `${key}|${FORM_MARKS[form]}${user}`;
 }
 
+/** The conflict keys of messages about `user` in every form. */
+export function conflictKeys(key: string, user: string): readonly string[] {
+  return [conflictKey(key, user), conflictKey(key, user, 'track')];
+}
+
 /** The beginning of all conflict keys of an audience, or of those of one form. */
 export function conflictPrefix(key: string, form?: MembershipForm): string {
   return form === undefined ? `${key}|` : conflictKey(key, '', form);

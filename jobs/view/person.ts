@@ -1,8 +1,14 @@
 import { RollcallError } from '../../src/kernel/errors.ts';
-import { deletes, type RegulationStatus, type RegulationType, type Store } from '../../src/store/port.ts';
-import { type Computation, computations, type SyncConfig } from '../audience-or-trait.ts';
+import {
+  deletes,
+  type RegulationStatus,
+  type RegulationType,
+  type RunFilter,
+  type Store,
+} from '../../src/store/port.ts';
+import { type Computation, computations, conflictKeys, type SyncConfig } from '../audience-or-trait.ts';
 import type { ReadEngine } from '../open-engines.ts';
-import type { Subjects } from '../run/audience-subjects.ts';
+import { createSubjects } from '../run/audience-subjects.ts';
 import type { Subject } from '../run/run-context.ts';
 import { type Story, type StoryChange, type StoryParts, tellStory } from './why.ts';
 
@@ -40,7 +46,6 @@ interface PersonDeletion {
 interface PersonParts {
   readonly store: Store;
   readonly config: () => SyncConfig;
-  readonly subjects: Subjects;
   readonly look: ReadEngine;
 }
 
@@ -52,10 +57,29 @@ export async function tellPerson(
   asOf: number | null,
   signal: AbortSignal | undefined,
 ): Promise<Person> {
-  const { store, config, subjects, look } = parts;
+  const { store, config, look } = parts;
   const configured = new Map(computations(config()).map((each) => [each.key, each]));
-  const all = await subjects.everyone();
-  const shared = await recordsOf(store, user);
+  // Records that all audiences share are read once, and all that is needed at the same time: each turn of the store takes a moment.
+  const records = store.audiences();
+  const shared = {
+    audiences: () => records,
+    audience: async (key: string) => (await records).find((record) => record.key === key) ?? null,
+    runs: (filter: RunFilter) => store.runs(filter),
+  };
+  const [all, attempts, deletion] = await Promise.all([
+    createSubjects(shared, config).everyone(),
+    store.attempts({ userId: user, limit: RECENT }),
+    deletionOf(store, config(), user),
+  ]);
+  const letters = await store.deadLetters({
+    conflicts: all.flatMap(({ key }) => conflictKeys(key, user)),
+    limit: RECENT,
+  });
+  const known: StoryParts['store'] = {
+    ...shared,
+    attempts: async () => attempts,
+    deadLetters: async ({ conflicts }) => letters.filter(({ conflict }) => conflicts?.includes(conflict ?? '')),
+  };
   const failures: Person['failures'][number][] = [];
   const ofEngine = async ([name, theirs]: readonly [string, readonly Subject[]]): Promise<
     readonly PersonMembership[]
@@ -65,13 +89,15 @@ export async function tellPerson(
         name,
         async (engine) => {
           const keys = theirs.map(({ key }) => key);
-          const all = await engine.everywhere?.(keys, user);
-          const found: PersonMembership[] = [];
-          for (const subject of theirs) {
-            const about = { store: shared, engine, subject, config, found: all?.get(subject.key) };
+          const everywhere = await engine.everywhere?.(keys, user);
+          const tell = async (subject: Subject) => {
+            const about = { store: known, engine, subject, config, found: everywhere?.get(subject.key) };
             const story = await tellStory(about, user, asOf, true);
-            found.push(membershipOf(subject, configured.get(subject.key)?.name ?? null, story));
-          }
+            return membershipOf(subject, configured.get(subject.key)?.name ?? null, story);
+          };
+          if (everywhere) return Promise.all(theirs.map(tell));
+          const found: PersonMembership[] = [];
+          for (const subject of theirs) found.push(await tell(subject));
           return found;
         },
         signal,
@@ -84,29 +110,8 @@ export async function tellPerson(
   };
   const found = (await Promise.all([...Map.groupBy(all, ({ engine }) => engine)].map(ofEngine))).flat();
   const place = new Map(all.map(({ key }, index) => [key, index]));
-  return {
-    user,
-    asOf,
-    memberships: found.toSorted((a, b) => (place.get(a.key) ?? 0) - (place.get(b.key) ?? 0)),
-    failures,
-    deletion: await deletionOf(store, config(), user),
-  };
-}
-
-/** Records that all audiences share, read once. */
-async function recordsOf(store: Store, userId: string): Promise<StoryParts['store']> {
-  const [attempts, letters, records] = await Promise.all([
-    store.attempts({ userId, limit: RECENT }),
-    store.deadLetters({ userId, limit: RECENT }),
-    store.audiences(),
-  ]);
-  return {
-    audience: async (key) => records.find((record) => record.key === key) ?? null,
-    runs: (filter) => store.runs(filter),
-    attempts: async () => attempts,
-    deadLetters: async ({ conflictPrefix = '' }) =>
-      letters.filter(({ conflict }) => conflict?.startsWith(conflictPrefix)),
-  };
+  const memberships = found.toSorted((a, b) => (place.get(a.key) ?? 0) - (place.get(b.key) ?? 0));
+  return { user, asOf, memberships, failures, deletion };
 }
 
 function membershipOf(
@@ -121,14 +126,15 @@ function membershipOf(
 const sourceOf = ({ source }: Computation) => source;
 
 async function deletionOf(store: Store, config: SyncConfig, user: string): Promise<PersonDeletion> {
-  const suppressed: string[] = [];
-  const sources = [...config.destinations.flatMap(({ sources }) => sources), ...computations(config).map(sourceOf)];
-  for (const id of new Set(sources)) {
-    if ((await store.excluded([user], id, Number.MAX_SAFE_INTEGER)).length > 0) suppressed.push(id);
-  }
-  const open = await store.openRegulations();
+  const sources = new Set([
+    ...config.destinations.flatMap(({ sources }) => sources),
+    ...computations(config).map(sourceOf),
+  ]);
+  const isSuppressed = async (id: string) =>
+    (await store.excluded([user], id, Number.MAX_SAFE_INTEGER)).length > 0 ? [id] : [];
+  const [suppressed, open] = await Promise.all([Promise.all([...sources].map(isSuppressed)), store.openRegulations()]);
   const requests = open
     .filter(({ type, userIds }) => deletes(type) && userIds.includes(user))
     .map(({ id, type, status, createdAt }) => ({ id, type, status, createdAt }));
-  return { suppressed, requests };
+  return { suppressed: suppressed.flat(), requests };
 }

@@ -110,8 +110,7 @@ export function createQueries({ store, clock, config, log, subjects, look, lookU
       const found = await askedIds(look, name, compileNames(type), MOST_NAMES, asked);
       return [...found].map(readName);
     },
-    person: (user, { at, signal } = {}) =>
-      tellPerson({ store, config, subjects, look: lookUp }, user, at ?? null, signal),
+    person: (user, { at, signal } = {}) => tellPerson({ store, config, look: lookUp }, user, at ?? null, signal),
     async why(key, user, { at, signal } = {}) {
       const asOf = at ?? null;
       const subject = await subjects.findWhereItLies(key).catch(async (error) => {

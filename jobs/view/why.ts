@@ -1,6 +1,6 @@
 import type { ChangeReason } from '../../src/membership-change.ts';
 import type { AttemptRecord, DeadLetter, Records, Run } from '../../src/store/port.ts';
-import { conflictPrefix, parseConflictKey, type SyncConfig } from '../audience-or-trait.ts';
+import { conflictKeys, type SyncConfig } from '../audience-or-trait.ts';
 import type { Cause, Engine, Interval, Standing, UserInSnapshot } from '../engines/port.ts';
 import { liveRun } from '../live/definitions.ts';
 import { changesMembership } from '../run/run-changes.ts';
@@ -153,10 +153,8 @@ async function storyOf(
   const attempts = (await store.attempts({ userId: user, limit: RECENT })).filter(
     ({ messageId, at }) => ids.has(runOf(messageId)) && at <= until,
   );
-  const filter = { userId: user, conflictPrefix: conflictPrefix(key), limit: RECENT };
-  const letters = (await store.deadLetters(filter)).filter(
-    ({ conflict, lastAt }) => parseConflictKey(conflict ?? '')?.user === user && lastAt <= until,
-  );
+  const filter = { conflicts: conflictKeys(key, user), limit: RECENT };
+  const letters = (await store.deadLetters(filter)).filter(({ lastAt }) => lastAt <= until);
   const log = { attempts: attempts.toSorted((a, b) => a.at - b.at), letters };
   return {
     key,

@@ -102,6 +102,8 @@ export interface DeadLetterFilter {
   readonly type?: MessageType;
   readonly userId?: string;
   readonly conflictPrefix?: string;
+  /** Only letters with one of these conflict keys. */
+  readonly conflicts?: readonly string[];
   readonly since?: number;
   readonly until?: number;
   /** Only letters after this id, in listing order. */

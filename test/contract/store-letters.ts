@@ -91,6 +91,8 @@ export const letterCases: Cases = {
           { userId: 'u1' },
           { conflictPrefix: 'aud|' },
           { conflictPrefix: 'aud' },
+          { conflicts: ['aud|u1', 'aud|u', 'nobody|u1'] },
+          { conflicts: [] },
           { since: START + 1_000 },
           { until: START + 1_000 },
           { ids: [all[0]?.id ?? '', all[3]?.id ?? '', 'of-another-store'] },
@@ -99,7 +101,7 @@ export const letterCases: Cases = {
         ] as const
       ).map(async (filter) => (await letters(store, filter)).length),
     );
-    t.same(counts, [1, 0, 1, 4, 0, 1, 2, 1, 2, 2, 2, 2, 0, 3]);
+    t.same(counts, [1, 0, 1, 4, 0, 1, 2, 1, 2, 1, 0, 2, 2, 2, 0, 3]);
     const paged: string[] = [];
     for (let page = await letters(store, { limit: 3 }); page.length > 0; ) {
       paged.push(...page.map(({ id }) => id));

@@ -11,8 +11,8 @@ import type { Clock } from '../../../src/kernel/clock.ts';
 import { RollcallError } from '../../../src/kernel/errors.ts';
 
 const LOCK_RETRY = 200;
-/** Milliseconds that a file stays open unused, and altogether. Then it is closed after each use for as long as the former. */
-const STAYS = { unused: 1_000, most: 10_000 } as const;
+/** Milliseconds that a file stays open unused, and altogether, and that it is left to other processes then: they try more often. */
+const STAYS = { unused: 1_000, most: 10_000, pause: LOCK_RETRY + 50 } as const;
 
 /** Rules by which a process shares its engines' files with other processes. */
 export interface FileUse {
@@ -83,6 +83,7 @@ async function tryToHold(options: OpenFileOptions): Promise<HeldFile | string> {
   const { path, readOnly, settings, stays = false } = options;
   try {
     if (path === ':memory:') return await share(options, begin(options));
+    if (stays) await takeTurn(options);
     // Work that reads other files has to read them as they are now.
     if (!stays || differingSettings(files.get(path)?.settings ?? {}, settings).length > 0)
       await files.get(path)?.endStay?.();
@@ -108,15 +109,21 @@ function begin({ path, readOnly, settings, setup }: OpenFileOptions): Shared {
   return { readOnly, settings, database, sessions: 0, endStay: null, closed: null };
 }
 
-/** The time since which files stay open, by path. */
-const staying = new Map<string, number>();
+/** The beginning of the last time for which files stay open, by path. */
+const turns = new Map<string, number>();
 
-function mayStay({ path, stays = false, clock }: OpenFileOptions): boolean {
-  const now = clock.monotonic();
-  const since = staying.get(path) ?? Number.NEGATIVE_INFINITY;
-  if (stays && now - since > STAYS.most + STAYS.unused) staying.set(path, now);
-  return stays && now - (staying.get(path) ?? now) < STAYS.most;
+/** Begins a new time once the last one and the pause behind it are over. */
+async function takeTurn({ path, clock, signal }: OpenFileOptions): Promise<void> {
+  const age = clock.monotonic() - (turns.get(path) ?? Number.NEGATIVE_INFINITY);
+  if (age < STAYS.most) return;
+  const open = files.get(path);
+  await open?.endStay?.();
+  if (open || age < STAYS.most + STAYS.pause) await clock.sleep(STAYS.pause, signal);
+  turns.set(path, clock.monotonic());
 }
+
+const mayStay = ({ path, stays = false, clock }: OpenFileOptions) =>
+  stays && clock.monotonic() - (turns.get(path) ?? 0) < STAYS.most;
 
 async function share(options: OpenFileOptions, shared: Shared): Promise<HeldFile> {
   const { path, clock, signal } = options;

@@ -1,18 +1,32 @@
 import { literal } from './plan-query.ts';
 import type { SqlDatabase, SqlSession } from './session.ts';
-import { hasHistory, isComplete, tablesOf } from './tables.ts';
+import { hasRegistry, isComplete, tablesOf } from './tables.ts';
 
 /** The store that the snapshots belong to; null if none has claimed them. */
-export async function readOwner({ session, writable }: SqlDatabase): Promise<string | null> {
-  if (!writable && !(await isComplete(session))) return null;
-  const [row] = await session.rows(`SELECT store FROM ${tablesOf(session).owner}`);
+export async function readOwner(database: SqlDatabase): Promise<string | null> {
+  const { session } = database;
+  const [row] = await rowsIfThere(database, isComplete, `SELECT store FROM ${tablesOf(session).owner}`);
   return row ? String(row[0]) : null;
 }
 
 export async function readVersions(database: SqlDatabase): Promise<ReadonlyMap<string, number>> {
-  if (!(await hasHistory(database))) return new Map();
-  const rows = await database.session.rows(`SELECT key, version FROM ${tablesOf(database.session).snapshots}`);
+  const { session } = database;
+  const rows = await rowsIfThere(database, hasRegistry, `SELECT key, version FROM ${tablesOf(session).snapshots}`);
   return new Map(rows.map(([key, version]) => [String(key), Number(version)]));
+}
+
+/** Rows of one of our tables. To look first if it is there takes longer than to read it. */
+async function rowsIfThere(
+  { session, writable }: SqlDatabase,
+  isThere: (session: SqlSession) => Promise<boolean>,
+  query: string,
+): Promise<readonly unknown[][]> {
+  try {
+    return await session.rows(query);
+  } catch (error) {
+    if (writable || (await isThere(session))) throw error;
+    return [];
+  }
 }
 
 /** Gives the snapshots to a store, unless they no longer belong to `from`. */

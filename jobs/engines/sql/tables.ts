@@ -117,7 +117,7 @@ async function isPrepared({ session, writable }: SqlDatabase): Promise<boolean> 
 /** Sessions that have found the tables, which are never dropped. */
 const found = new WeakSet<SqlSession>();
 
-async function hasRegistry(session: SqlSession): Promise<boolean> {
+export async function hasRegistry(session: SqlSession): Promise<boolean> {
   if (found.has(session)) return true;
   const isThere = await hasTable(session, 'plans');
   if (isThere) found.add(session);

@@ -1,3 +1,4 @@
+import partition from 'lodash/partition.js';
 import type { Standing, UserInSnapshot } from '../port.ts';
 import { toInterval } from './history.ts';
 import { readVersions } from './ownership.ts';
@@ -36,10 +37,10 @@ async function lookupSnapshot(
   return new Map(rows.map(toStanding));
 }
 
-/** Snapshots that one query reads. */
-const AT_ONCE = 100;
+/** Tables that one query reads. */
+const AT_ONCE = 200;
 
-/** A user in all of these snapshots: a few queries, since each costs more than it reads. */
+/** A user in all of these snapshots: in one query, since each costs more than it reads. */
 export async function lookupEverywhere(
   database: SqlDatabase,
   keys: readonly string[],
@@ -48,29 +49,30 @@ export async function lookupEverywhere(
   const { session } = database;
   const tables = tablesOf(session);
   const versions = await readVersions(database);
-  const kept = keys.filter((key) => versions.has(key));
-  const read = async (condition: string) => {
+  const [unknown, noValue, never] = ['boolean', 'varchar', 'bigint'].map((type) => `CAST(NULL AS ${type})`);
+  const sources = [
+    ...keys
+      .filter((key) => versions.has(key))
+      .flatMap((key) => [
+        `SELECT user_id, ${literal(key)}, TRUE, value, since, ${never} FROM ${tables.members(key)}`,
+        `SELECT user_id, ${literal(key)}, FALSE, ${noValue}, since, ${never} FROM ${tables.leavers(key)}`,
+      ]),
+    ...(versions.size === 0 ? [] : [`SELECT user_id, key, ${unknown}, value, since, until FROM ${tables.history}`]),
+  ];
+  const read = async (condition: string, texts?: readonly string[]) => {
     const found: unknown[][] = [];
-    for (let from = 0; from < kept.length; from += AT_ONCE) {
-      const parts = kept.slice(from, from + AT_ONCE).map((key) => {
-        const [members, leavers] = [tables.members(key), tables.leavers(key)];
-        return `SELECT ${literal(key)}, TRUE, value, since FROM ${members} WHERE ${condition}
-        UNION ALL SELECT ${literal(key)}, FALSE, NULL, since FROM ${leavers} WHERE ${condition}`;
-      });
-      found.push(...(await session.rows(parts.join(' UNION ALL '), [user])));
+    for (let from = 0; from < sources.length; from += AT_ONCE) {
+      const parts = sources.slice(from, from + AT_ONCE).map((source) => `${source} WHERE ${condition}`);
+      found.push(...(await session.rows(parts.join(' UNION ALL '), texts)));
     }
-    if (versions.size === 0) return { found, past: [] };
-    const past = `SELECT key, value, since, until FROM ${tables.history} WHERE ${condition} ORDER BY until, since`;
-    return { found, past: await session.rows(past, [user]) };
+    return found.filter(([id]) => id === user).map(([, ...row]) => row);
   };
-  const isUser = 'user_id = ($1::varchar[])[1]';
+  const readIds = () => read('user_id = ($1::varchar[])[1]', [user]);
   const hash = database.dialect.idHash?.of(user);
-  // Tables that no run has written to since there are hashes lack them.
-  const { found, past } =
-    hash === undefined
-      ? await read(isUser)
-      : await read(`${ID_HASH} = ${hash} AND ${isUser}`).catch(() => read(isUser));
-  const standings = new Map(found.map(toStanding));
+  // The hash alone: with a second condition DuckDB reads all ids. Tables that no run has written to since there are hashes lack them.
+  const found = await (hash === undefined ? readIds() : read(`${ID_HASH} = ${hash}`).catch(readIds));
+  const [past, present] = partition(found, ([, isIn]) => isIn === null);
+  const standings = new Map(present.map(toStanding));
   const intervals = Map.groupBy(past, ([key]) => String(key));
   return new Map(
     keys.map((key) => [
@@ -78,7 +80,9 @@ export async function lookupEverywhere(
       {
         version: versions.get(key) ?? 0,
         standing: standings.get(key),
-        past: (intervals.get(key) ?? []).map(([, ...interval]) => toInterval(interval)),
+        past: (intervals.get(key) ?? [])
+          .map(([, , ...interval]) => toInterval(interval))
+          .toSorted((one, other) => one.until - other.until || one.since - other.since),
       },
     ]),
   );

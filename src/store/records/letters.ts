@@ -80,7 +80,7 @@ async function found(session: Session, filter: DeadLetterFilter, range: Sql | nu
 }
 
 function conditionsOf({ dialect, time, ids }: Session, filter: DeadLetterFilter, range: Sql | null): Sql {
-  const { ids: only, destination, source, reason, type, userId, conflictPrefix, since, until } = filter;
+  const { ids: only, destination, source, reason, type, userId, conflictPrefix, conflicts, since, until } = filter;
   return where(
     range,
     only === undefined
@@ -96,6 +96,7 @@ function conditionsOf({ dialect, time, ids }: Session, filter: DeadLetterFilter,
     type === undefined ? null : sql`type = ${MESSAGE_TYPES.indexOf(type)}`,
     userId === undefined ? null : sql`user_id = ${userId}`,
     conflictPrefix === undefined ? null : dialect.startsWith(raw('conflict'), conflictPrefix),
+    conflicts === undefined ? null : dialect.oneOf(raw('conflict'), 'text', conflicts),
     since === undefined ? null : sql`last_at >= ${time.atWall(since)}`,
     until === undefined ? null : sql`last_at < ${time.atWall(until)}`,
   );
