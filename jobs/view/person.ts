@@ -1,3 +1,4 @@
+import chunk from 'lodash/chunk.js';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import {
   deletes,
@@ -50,6 +51,14 @@ interface PersonParts {
 }
 
 const RECENT = 1_000;
+/** Questions to the store at once: it has other things to do. */
+const AT_ONCE = 20;
+
+async function inParts<T, R>(all: readonly T[], size: number, ask: (each: T) => Promise<R>): Promise<readonly R[]> {
+  const answers: R[] = [];
+  for (const some of chunk(all, size)) answers.push(...(await Promise.all(some.map(ask))));
+  return answers;
+}
 
 export async function tellPerson(
   parts: PersonParts,
@@ -95,10 +104,7 @@ export async function tellPerson(
             const story = await tellStory(about, user, asOf, true);
             return membershipOf(subject, configured.get(subject.key)?.name ?? null, story);
           };
-          if (everywhere) return Promise.all(theirs.map(tell));
-          const found: PersonMembership[] = [];
-          for (const subject of theirs) found.push(await tell(subject));
-          return found;
+          return inParts(theirs, everywhere ? AT_ONCE : 1, tell);
         },
         signal,
       );
