@@ -10,9 +10,9 @@ import {
 import type { Clock } from '../../../src/kernel/clock.ts';
 import { RollcallError } from '../../../src/kernel/errors.ts';
 
-const LOCK_RETRY = 200;
+const LOCK_RETRY = 100;
 /** Milliseconds that a file stays open unused, and altogether, and that it is left to other processes then: they try more often. */
-const STAYS = { unused: 1_000, most: 10_000, pause: LOCK_RETRY + 50 } as const;
+const STAYS = { unused: 1_000, most: 10_000, pause: LOCK_RETRY + 25 } as const;
 
 /** Rules by which a process shares its engines' files with other processes. */
 export interface FileUse {

@@ -106,7 +106,7 @@ t.test('keeps a file open for the next look-up for a while, and for no other use
   now += 10_000;
   t.equal(slept, 0);
   t.same(await used(true), ['DETACH', 'ATTACH'], 'other processes had no chance for ten seconds');
-  t.equal(slept, 250);
+  t.equal(slept, 125);
   t.same(await used(true), []);
   t.same(await used(false), ['DETACH', 'ATTACH', 'DETACH']);
 });
