@@ -138,7 +138,7 @@ async function deletionOf(store: Store, config: SyncConfig, user: string): Promi
   ]);
   const isSuppressed = async (id: string) =>
     (await store.excluded([user], id, Number.MAX_SAFE_INTEGER)).length > 0 ? [id] : [];
-  const [suppressed, open] = await Promise.all([Promise.all([...sources].map(isSuppressed)), store.openRegulations()]);
+  const [suppressed, open] = await Promise.all([inParts([...sources], AT_ONCE, isSuppressed), store.openRegulations()]);
   const requests = open
     .filter(({ type, userIds }) => deletes(type) && userIds.includes(user))
     .map(({ id, type, status, createdAt }) => ({ id, type, status, createdAt }));
