@@ -3,7 +3,7 @@ import { runLine } from '../../src/admin/run-line.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Run } from '../../src/store/port.ts';
 import { until } from '../helpers/until.ts';
-import { audience, createRig, trait, values } from './helpers/rig.ts';
+import { audience, createRig, destination, trait, values } from './helpers/rig.ts';
 
 const MEMBERS = "select user_id from read_csv('members.csv', header = true, all_varchar = true)";
 
@@ -29,6 +29,36 @@ t.test('sends true for every member first, then only changes', async (t) => {
   rig.write('members', ['user_id', 'c', 'd', 'a']);
   await rig.sync.run();
   t.same(values((await rig.deliver()).get('crm'), 'big_spenders'), { a: true }, 'who comes back is told again');
+});
+
+t.test('asks the store as often for fifty destinations as for one', async (t) => {
+  const callsOf = async (destinations: number) => {
+    const rig = await createRig(t);
+    rig.config.destinations = Array.from({ length: destinations }, (_, n) => destination(`app-${n}`));
+    rig.config.audiences = [audience('big_spenders', MEMBERS)];
+    const calls: string[] = [];
+    const store = new Proxy(rig.store, {
+      get(target, name) {
+        const value = Reflect.get(target, name);
+        if (typeof value !== 'function') return value;
+        return (...args: unknown[]) => {
+          calls.push(String(name));
+          return value.apply(target, args);
+        };
+      },
+    });
+    const sync = rig.another({ store });
+    rig.write('members', ['user_id', 'a', 'b']);
+    await sync.run();
+    calls.length = 0;
+    rig.write('members', ['user_id', 'b', 'c']);
+    const [report] = await sync.run();
+    t.match(report?.runs, [{ state: 'done', entered: 1, exited: 1, sent: 2 }]);
+    return calls;
+  };
+  const one = await callsOf(1);
+  t.same(await callsOf(50), one);
+  t.ok(one.length <= 45, `${one.length} calls`);
 });
 
 t.test('reads, sends and resends long values in portions that fit into memory', async (t) => {
