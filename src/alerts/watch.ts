@@ -58,7 +58,7 @@ export class AlertWatch {
       this.parts.log.warn({ err: error }, 'Could not check for alerts; retrying'),
     );
     void this.looking.then(() => {
-      if (!this.stopped) this.cancel = this.parts.clock.after(LOOK_EVERY, () => this.start());
+      if (!this.stopped) this.cancel = this.parts.clock.roughly(LOOK_EVERY, () => this.start());
     });
   }
 

@@ -2,7 +2,7 @@ import type { Clock } from '../kernel/clock.ts';
 import type { Logger } from '../kernel/log.ts';
 
 interface LoopOptions {
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'roughly'>;
   readonly log: Logger;
   /** Called with the name of a loop that ended too early, and the cause; null if it just returned. */
   readonly onEnd: (what: string, cause: unknown) => void;
@@ -37,13 +37,13 @@ export class Loops {
     this.run(what, async () => {
       while (!this.isStopping) {
         await work().catch((error) => this.options.log.warn({ err: error }, 'The store did not answer; retrying'));
-        await this.sleep(interval());
+        await this.sleep(interval(), 'roughly');
       }
     });
   }
 
   /** Ends early on `stop`. */
-  sleep(ms: number): Promise<void> {
+  sleep(ms: number, timer: 'after' | 'roughly' = 'after'): Promise<void> {
     if (this.isStopping) return Promise.resolve();
     return new Promise((resolve) => {
       const end = () => {
@@ -51,7 +51,7 @@ export class Loops {
         cancel();
         resolve();
       };
-      const cancel = this.options.clock.after(ms, end);
+      const cancel = this.options.clock[timer](ms, end);
       this.sleeping.add(end);
     });
   }

@@ -68,7 +68,7 @@ export class ProcessLease {
 
   private schedule(): void {
     if (this.stopped) return;
-    this.cancelTimer = this.clock.after(HEARTBEAT_INTERVAL, () => this.beatAndSchedule());
+    this.cancelTimer = this.clock.roughly(HEARTBEAT_INTERVAL, () => this.beatAndSchedule());
   }
 
   private beatAndSchedule(): void {

@@ -94,7 +94,7 @@ export class EventLogKeeper {
   async start(): Promise<void> {
     await this.look();
     if (this.stopping.signal.aborted) return;
-    this.cancel = this.parts.clock.after(LOOK_EVERY, () => void this.start());
+    this.cancel = this.parts.clock.roughly(LOOK_EVERY, () => void this.start());
   }
 
   /** Stop, and seal the tail unless another process holds the lease. */

@@ -47,8 +47,8 @@ interface QueuedPart {
   readonly step: Omit<PlanStep, 'epoch'>;
 }
 
-/** Milliseconds between two looks for something to send. */
-const LOOK_EVERY = 1_000;
+/** Milliseconds between two looks for something to send, and for a send that another process has begun. */
+const LOOK_EVERY = { open: 1_000, none: 5_000 };
 /** The most events of a send that are queued and undelivered. */
 const AHEAD = 50_000;
 /** Events accepted at once: accepts of live traffic wait for them. */
@@ -61,6 +61,7 @@ export class EventSends {
   private readonly parts: SendsParts;
   private readonly reader: LogReader;
   private readonly stopping = new AbortController();
+  private isStarted = false;
   private cancelLook = () => {};
   private work: Promise<void> = Promise.resolve();
 
@@ -71,13 +72,21 @@ export class EventSends {
 
   /** Check now, then again and again. */
   start(): void {
-    this.work = this.look().then((hasMoved) => {
-      if (this.stopping.signal.aborted) return;
-      this.cancelLook = this.parts.clock.after(hasMoved ? 0 : LOOK_EVERY, () => this.start());
-    });
+    const { clock, files } = this.parts;
+    if (files === null) return;
+    this.isStarted = true;
+    this.cancelLook();
+    this.work = this.work
+      .then(() => this.look())
+      .then((pause) => {
+        this.cancelLook();
+        if (!this.stopping.signal.aborted)
+          this.cancelLook = clock[pause === 0 ? 'after' : 'roughly'](pause, () => this.start());
+      });
   }
 
   async stop(): Promise<void> {
+    this.isStarted = false;
     this.stopping.abort();
     this.cancelLook();
     await this.work;
@@ -102,6 +111,7 @@ export class EventSends {
       ...{ total: await this.count(given), sent: 0, cursor: null, startedAt, finishedAt: null },
     };
     await store.addSend(send);
+    if (this.isStarted) this.start();
     return send;
   }
 
@@ -150,11 +160,10 @@ export class EventSends {
     return found;
   }
 
-  /** Take a step of each open send. Resolves to true if one was taken. */
-  private async look(): Promise<boolean> {
-    const { store, log, files } = this.parts;
+  /** Take a step of each open send. Resolves to milliseconds until the next look. */
+  private async look(): Promise<number> {
+    const { store, log } = this.parts;
     let hasMoved = false;
-    if (files === null) return false;
     const open = await store.sends({ open: true, limit: 100 }).catch(() => []);
     for (const send of open) {
       if (this.stopping.signal.aborted) break;
@@ -165,7 +174,8 @@ export class EventSends {
         log.warn({ err: error, send: send.id, destination: send.destination }, 'Could not send past events; retrying');
       }
     }
-    return hasMoved;
+    if (hasMoved) return 0;
+    return open.length > 0 ? LOOK_EVERY.open : LOOK_EVERY.none;
   }
 
   /** Queue the next events of a send. Resolves to false if it has to wait, or another process works on it. */

@@ -16,12 +16,19 @@ export interface Clock {
   token(bytes: number): string;
   /** Calls back after `ms`; the returned function cancels. Never keeps the process alive. */
   after(ms: number, callback: () => void): () => void;
+  /** Like `after`, for work that is repeated: at a full multiple of `ms`, so that one wakeup serves all that is then due. */
+  roughly(ms: number, callback: () => void): () => void;
   /** Waits `ms` and keeps the process alive. Rejects with the signal's reason when that aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
 /** Longer than any sleep, in milliseconds. */
 const EVER = 2 ** 30;
+
+/** The next full multiple of `ms`; the one after it if that is hardly a pause. */
+export function nextMultiple(ms: number, now: number): number {
+  return (Math.floor(now / ms + 0.1) + 1) * ms;
+}
 
 export function withTime(clock: Clock, now: () => number): Clock {
   return {
@@ -32,6 +39,7 @@ export function withTime(clock: Clock, now: () => number): Clock {
     uuid: () => clock.uuid(),
     token: (bytes) => clock.token(bytes),
     after: (ms, callback) => clock.after(ms, callback),
+    roughly: (ms, callback) => clock.roughly(ms, callback),
     sleep: (ms, signal) => clock.sleep(ms, signal),
   };
 }
@@ -54,6 +62,10 @@ export const systemClock: Clock = {
     const timer = setTimeout(callback, ms);
     timer.unref();
     return () => clearTimeout(timer);
+  },
+  roughly(ms, callback) {
+    const now = this.monotonic();
+    return this.after(Math.ceil(nextMultiple(ms, now) - now), callback);
   },
   sleep(ms, signal) {
     const awake = setInterval(() => {}, EVER);

@@ -38,12 +38,12 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
   if (fence === null) return null;
   time.extend(taken, TTL);
   const lost = new AbortController();
-  let cancel = clock.after(RENEW_EVERY, renew);
+  let cancel = clock.roughly(RENEW_EVERY, renew);
   let renewing: Promise<void> | null = null;
 
   function renew(): void {
     renewing = ask().then(() => {
-      if (!lost.signal.aborted) cancel = clock.after(RENEW_EVERY, renew);
+      if (!lost.signal.aborted) cancel = clock.roughly(RENEW_EVERY, renew);
     });
   }
 

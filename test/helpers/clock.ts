@@ -60,6 +60,10 @@ export class ManualClock implements Clock {
     return () => void this.timers.delete(timer);
   }
 
+  roughly(ms: number, callback: () => void): () => void {
+    return this.after(ms, callback);
+  }
+
   /** Resolves once `count` timers of this length are set. */
   async timer(ms: number, count = 1): Promise<void> {
     if (this.count(ms) >= count) return;

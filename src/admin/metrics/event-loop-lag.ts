@@ -1,6 +1,6 @@
 import { createHistogram } from 'node:perf_hooks';
 import { Gauge, type Registry } from 'prom-client';
-import { systemClock } from '../../kernel/clock.ts';
+import { nextMultiple, systemClock } from '../../kernel/clock.ts';
 
 /** Interval of looking at the clock, in milliseconds: each look wakes an idle process. */
 const LOOK_EVERY = 1_000;
@@ -8,12 +8,14 @@ const LOOK_EVERY = 1_000;
 /** The lag of the event loop between two scrapes: how much later than asked for a timer fires. */
 export function eventLoopLag(registry: Registry): void {
   const lags = createHistogram();
-  let due = systemClock.monotonic() + LOOK_EVERY;
-  setInterval(() => {
-    const now = systemClock.monotonic();
-    lags.record(Math.max(1, Math.round((now - due) * 1_000)));
-    due = now + LOOK_EVERY;
-  }, LOOK_EVERY).unref();
+  const look = () => {
+    const due = nextMultiple(LOOK_EVERY, systemClock.monotonic());
+    systemClock.roughly(LOOK_EVERY, () => {
+      lags.record(Math.max(1, Math.round((systemClock.monotonic() - due) * 1_000)));
+      look();
+    });
+  };
+  look();
   for (const [name, read] of [
     ['p50', () => lags.percentile(50)],
     ['p99', () => lags.percentile(99)],

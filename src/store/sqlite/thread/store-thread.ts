@@ -42,8 +42,8 @@ const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);
  * A group that is still at work after this many checks, this many milliseconds apart, is stuck: a disk in trouble may
  * take a minute. Checks count rather than time, which also passes while the whole process is stopped.
  */
-const LOOKS = 120;
-const LOOK_EVERY = 1_000;
+const LOOKS = 24;
+const LOOK_EVERY = 5_000;
 
 type Results = Extract<ThreadReply, { results: unknown }>;
 
@@ -106,7 +106,8 @@ export class StoreThread {
   /** Calls that wait for a scrub; the thread answers in order. */
   private readonly scrubs: ((failure: { readonly code: ErrorCode; readonly message: string } | null) => void)[] = [];
   private readonly exited: Promise<void>;
-  private readonly watch: NodeJS.Timeout;
+  /** Null while nothing is at work, so that an idle process is not woken. */
+  private watch: NodeJS.Timeout | null = null;
   private silent = 0;
 
   private constructor(worker: Thread, log: WriteAheadLog, time: SteadiedTime, events: StoreEvents) {
@@ -119,8 +120,6 @@ export class StoreThread {
     worker.on('messageerror', (error) => this.fail(`The store's thread sent something unreadable: ${error.message}.`));
     worker.on('error', (error) => this.fail(`The store's thread ended: ${error.message}.`));
     worker.on('exit', (code) => this.fail(`The store's thread ended with code ${code}.`));
-    // Not by the injected clock: it watches a thread of this process, not the outside world.
-    this.watch = setInterval(() => this.look(), LOOK_EVERY).unref();
   }
 
   /** Start the thread and open the database; resolves to both and the store's own id. */
@@ -190,7 +189,7 @@ export class StoreThread {
   async close(): Promise<void> {
     if (!this.closed) {
       this.closed = new RollcallError('store_closed', 'The store is closed.');
-      clearInterval(this.watch);
+      this.endWatch();
       if (!this.isIdle) await new Promise<void>((resolve) => (this.onIdle = resolve));
       this.worker.postMessage('close' satisfies ThreadRequest);
     }
@@ -228,6 +227,8 @@ export class StoreThread {
     this.queued -= weight;
     this.sent.push(callers);
     this.sentWeight += weight;
+    // Not by the injected clock: it watches a thread of this process, not the outside world.
+    this.watch ??= setInterval(() => this.look(), LOOK_EVERY).unref();
     const operations = group.map(({ operation }) => operation);
     const needsSync = callers.some((caller) => caller.needsSync);
     this.worker.postMessage({ operations, needsSync, weight } satisfies OperationGroup);
@@ -285,14 +286,20 @@ export class StoreThread {
   }
 
   private look(): void {
-    this.silent = this.sent.length + this.inCommit.size === 0 ? 0 : this.silent + 1;
-    if (this.silent > LOOKS) this.fail("The store's thread is stuck: it has not answered for two minutes.");
-    else if (this.isIdle) this.worker.postMessage('look' satisfies ThreadRequest);
+    this.silent += 1;
+    if (this.isIdle) this.endWatch();
+    else if (this.silent > LOOKS) this.fail("The store's thread is stuck: it has not answered for two minutes.");
+  }
+
+  private endWatch(): void {
+    clearInterval(this.watch ?? undefined);
+    this.watch = null;
+    this.silent = 0;
   }
 
   /** End the store for good, unless it has been closed. */
   private fail(message: string, code: ErrorCode = 'store_failed'): void {
-    clearInterval(this.watch);
+    this.endWatch();
     const wasOpen = this.closed === null;
     const error = new RollcallError(code, message);
     this.closed ??= error;

@@ -19,7 +19,7 @@ export interface ThreadData {
   readonly failpoint: Armed | null;
 }
 
-export type ThreadRequest = OperationGroup | 'scrub' | 'look' | 'close';
+export type ThreadRequest = OperationGroup | 'scrub' | 'close';
 export type ThreadReply =
   /** `damage` describes the damage; a damaged store is not written. */
   | { readonly opened: { readonly store: string; readonly time: StartTime; readonly damage: string | null } }
@@ -76,8 +76,7 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
         port.close();
         return;
       }
-      if (request === 'look') isInPlace();
-      else if (request === 'scrub') port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
+      if (request === 'scrub') port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
       else await write(groupsFrom(request, waiting));
     }
   };
