@@ -27,6 +27,8 @@ const LOCK_WAIT = 2_000;
 /** Longest wait for a free or new connection, in milliseconds. */
 const CONNECT_TIMEOUT = 5_000;
 const CONNECTIONS = 8;
+/** Milliseconds until an idle connection ends: longer than between two rounds of housekeeping, for which it would be made again. */
+const KEPT = 60_000;
 /** Retries after deadlocks, clashes of two writers, and connections lost during a transaction. */
 const RETRIES = 5;
 const CLASHES = new Set(['40001', '40P01']);
@@ -113,6 +115,7 @@ export class Database implements DatabaseSession {
       application_name: 'rollcall',
       max: CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT,
+      idleTimeoutMillis: KEPT,
       ...(limit === 0 ? {} : { query_timeout: limit + GRACE }),
       keepAlive: true,
       allowExitOnIdle: true,
@@ -147,13 +150,12 @@ export class Database implements DatabaseSession {
       this.transact(async (client) => {
         const query = <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []) =>
           client.query<R>({ ...this.statement(sql, values), ...(patience ? { query_timeout: patience } : {}) });
-        if (patience) await query(`SET LOCAL statement_timeout = ${patience}`);
         return work({
           rows: async <R extends readonly unknown[]>(sql: string, values?: readonly unknown[]) =>
             (await query<R>(sql, values)).rows,
           run: async (sql, values) => (await query(sql, values)).rowCount ?? 0,
         });
-      }),
+      }, patience),
     );
   }
 
@@ -214,7 +216,7 @@ export class Database implements DatabaseSession {
     return this.transact((client) => client.query<T>(this.statement(sql, values)));
   }
 
-  private async transact<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  private async transact<T>(work: (client: pg.PoolClient) => Promise<T>, patience?: number): Promise<T> {
     const client = await this.pool.connect();
     /** The reason why the connection broke. Later queries on it only fail with a general error without a code. */
     let broken = null as Error | null;
@@ -224,7 +226,8 @@ export class Database implements DatabaseSession {
     client.on('error', onError);
     let mayBeWritten = false;
     try {
-      await client.query(this.pooled ? beginWith(this.settings) : 'BEGIN');
+      const begin = this.pooled ? beginWith(this.settings) : 'BEGIN';
+      await client.query(patience ? `${begin}; SET LOCAL statement_timeout = ${patience}` : begin);
       const result = await work(client);
       if (broken !== null) throw broken;
       mayBeWritten = true;

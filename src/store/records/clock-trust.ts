@@ -17,19 +17,17 @@ interface Clocks {
 }
 
 /** An apparent downtime may be a wrong clock: one more than a day ahead must stay so for a day to be trusted. */
-export function trustsClocks(session: Session, wall: number): Promise<boolean> {
-  return session.transaction(async ({ rows, run, time }) => {
-    const [[now = 0, text = null] = []] = await rows<[number, string | null]>(
-      sql`SELECT ${time.now}, (SELECT value FROM rollcall.meta WHERE key = ${KEY})`,
-    );
-    const before = text === null ? null : (JSON.parse(text) as Clocks);
-    const clocks: Clocks = { wall: seenAt(before?.wall, wall), store: seenAt(before?.store, now) };
-    if (before === null || isNews(before.wall, clocks.wall) || isNews(before.store, clocks.store)) {
-      await run(sql`INSERT INTO rollcall.meta (key, value) VALUES (${KEY}, ${JSON.stringify(clocks)})
-        ON CONFLICT (key) DO UPDATE SET value = excluded.value`);
-    }
-    return clocks.wall.doubtedSince === null && clocks.store.doubtedSince === null;
-  });
+export async function trustsClocks({ rows, run, time }: Session, wall: number): Promise<boolean> {
+  const [[now = 0, text = null] = []] = await rows<[number, string | null]>(
+    sql`SELECT ${time.now}, (SELECT value FROM rollcall.meta WHERE key = ${KEY})`,
+  );
+  const before = text === null ? null : (JSON.parse(text) as Clocks);
+  const clocks: Clocks = { wall: seenAt(before?.wall, wall), store: seenAt(before?.store, now) };
+  if (before === null || isNews(before.wall, clocks.wall) || isNews(before.store, clocks.store)) {
+    await run(sql`INSERT INTO rollcall.meta (key, value) VALUES (${KEY}, ${JSON.stringify(clocks)})
+      ON CONFLICT (key) DO UPDATE SET value = excluded.value`);
+  }
+  return clocks.wall.doubtedSince === null && clocks.store.doubtedSince === null;
 }
 
 function seenAt(before: Trust | undefined, now: number): Trust {

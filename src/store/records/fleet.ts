@@ -39,11 +39,12 @@ const PENDING = raw('sum(pending + held_out)');
 
 export async function orphans(session: Session): Promise<Orphan[]> {
   const { rows, time, dialect } = session;
-  const known = await knownDestinations(session);
   const pending = await rows<[string, number]>(
     sql`SELECT ${dialect.nameOf(raw('destination'))}, CAST(${PENDING} AS bigint) FROM ${session.backlog}
       GROUP BY destination HAVING ${PENDING} > 0 ORDER BY 1`,
   );
+  if (pending.length === 0) return [];
+  const known = await knownDestinations(session);
   const counted = new Map(
     (
       await rows<[string, number, number]>(
@@ -74,6 +75,7 @@ export function countOrphans(session: Session, fence: Fence, elapsed: number): P
     if (silent.length > 0) return orphans(session);
     const names = (await orphans(session)).map(({ destination }) => destination);
     await run(sql`DELETE FROM rollcall.orphan WHERE NOT ${dialect.oneOf(raw('destination'), 'text', names)}`);
+    if (names.length === 0) return [];
     await run(sql`UPDATE rollcall.orphan SET unknown_for = unknown_for + ${elapsed}`);
     await run(sql`INSERT INTO rollcall.orphan (destination, since, unknown_for)
       SELECT value, ${time.now}, 0 FROM ${dialect.rowsOf('text', names)} WHERE true ON CONFLICT DO NOTHING`);

@@ -32,15 +32,18 @@ export function pruneRecords(
   return session.transaction(async (session) => {
     const { rows, run, dialect } = session;
     const runs = (await rows<[string]>(prunableRuns(dialect, runsBefore, limit))).map(([id]) => id);
-    await run(sql`DELETE FROM rollcall.run_progress WHERE ${dialect.oneOf(raw('run'), 'text', runs)}`);
-    await run(sql`DELETE FROM rollcall.run WHERE ${dialect.oneOf(raw('id'), 'text', runs)}`);
-    await session.dropNames(runs);
+    if (runs.length > 0) {
+      await run(sql`DELETE FROM rollcall.run_progress WHERE ${dialect.oneOf(raw('run'), 'text', runs)}`);
+      await run(sql`DELETE FROM rollcall.run WHERE ${dialect.oneOf(raw('id'), 'text', runs)}`);
+      await session.dropNames(runs);
+    }
     const regulations = await regulationsToPrune(session, regulationsBefore, limit);
-    await run(sql`DELETE FROM rollcall.deletion WHERE ${dialect.oneOf(raw('regulation'), 'text', regulations)}`);
-    await run(
-      sql`DELETE FROM rollcall.notice_confirmation WHERE ${dialect.oneOf(raw('regulation'), 'text', regulations)}`,
-    );
-    await run(sql`DELETE FROM rollcall.regulation WHERE ${dialect.oneOf(raw('id'), 'text', regulations)}`);
+    if (regulations.length > 0) {
+      const ofThese = dialect.oneOf(raw('regulation'), 'text', regulations);
+      await run(sql`DELETE FROM rollcall.deletion WHERE ${ofThese}`);
+      await run(sql`DELETE FROM rollcall.notice_confirmation WHERE ${ofThese}`);
+      await run(sql`DELETE FROM rollcall.regulation WHERE ${dialect.oneOf(raw('id'), 'text', regulations)}`);
+    }
     return Math.max(runs.length, regulations.length);
   });
 }
