@@ -3,12 +3,18 @@
  * sink on loopback, with 4,000 on their way at any time, and at a steady rate that leaves the machine idle for a part of the
  * time. While all cores are busy, the same work takes more CPU time than while some are idle, as they share caches and memory.
  * `on one core` shows what more processes cost apart from that: the contender and its database have one core, which is always
- * full, and the sink has the others. `commits` are transactions for a thousand messages. Each process is warm before it counts,
- * and has the young generation of a deployed one, the peers' too. The database's processes count with those of the contender; the
- * sink's do not. `before` is Rollcall in the checkout of `--before DIR`.
+ * full, and the sink has the others. Each process is warm before it counts, and has the young generation of a deployed one, the
+ * peers' too. The database's processes count with those of the contender; the sink's do not. `before` is Rollcall in the checkout
+ * of `--before DIR`.
+ *
+ * What more processes cost is ours as far as they do more, and the machine's as far as the same takes longer. So these are counted
+ * for a thousand messages: `commits`, pages that the database looked at (`pages`), rows that it wrote (`rows`), bytes of its log
+ * (`wal`), and how often a thread waited (`waits`) or had to leave its core (`evictions`). And `bare` posts the same, signed,
+ * without a queue or a database: its processes share nothing but the machine.
  */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import pg from 'pg';
 import { startPostgres } from '../test/helpers/postgres.ts';
@@ -24,14 +30,24 @@ const STEADY = 4_000;
 const WARM_UP = 60_000;
 const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4GB', 'autovacuum_naptime = 5s']);
 
-/** Syncs of the disk that the server has asked for, and transactions that it has committed. */
-async function countsOf(url: string): Promise<{ readonly syncs: number; readonly commits: number }> {
+/** What the server and these processes have done so far; `syncs` are those of the disk. */
+async function countsOf(url: string, pids: readonly number[]): Promise<Figures> {
   const client = new pg.Client(url);
   await client.connect();
-  const { rows } = await client.query(`SELECT (SELECT sum(fsyncs) FROM pg_stat_io)::float8 AS syncs,
-    (SELECT sum(xact_commit) FROM pg_stat_database)::float8 AS commits`);
+  const { rows } = await client.query<Figures>(`SELECT sum(xact_commit)::float8 AS commits,
+    sum(blks_hit + blks_read)::float8 AS pages, sum(tup_inserted + tup_updated + tup_deleted)::float8 AS rows,
+    (pg_current_wal_insert_lsn() - '0/0')::float8 AS wal, (SELECT sum(fsyncs) FROM pg_stat_io)::float8 AS syncs
+    FROM pg_stat_database`);
   await client.end();
-  return rows[0];
+  const switches = { waits: 0, evictions: 0 };
+  for (const pid of familyOf(pids)) {
+    for (const task of readdirSync(`/proc/${pid}/task`)) {
+      const status = readFileSync(`/proc/${pid}/task/${task}/status`, 'utf8');
+      switches.waits += Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
+      switches.evictions += Number(/^nonvoluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
+    }
+  }
+  return { ...rows[0], ...switches };
 }
 
 /** Lets processes and all that they start run on some cores only, such as `0-1`. */
@@ -64,19 +80,20 @@ async function measure(
   }
   await flow(drivers, sink, WARM_UP * processes, { onTheirWay: ON_THEIR_WAY });
   const postmaster = server.pid as number;
+  const pids = drivers.map(({ pid }) => pid);
   if (isOnOneCore) {
-    confine([postmaster, ...drivers.map(({ pid }) => pid)], '0');
+    confine([postmaster, ...pids], '0');
     confine([sink.pid], `1-${LAST_CORE}`);
   }
-  const countsBefore = await countsOf(database);
+  const countsBefore = await countsOf(database, [postmaster, ...pids]);
   const databaseCpu = countCpu([postmaster]);
-  const ownCpu = countCpu(drivers.map(({ pid }) => pid));
+  const ownCpu = countCpu(pids);
   const started = performance.now();
   await flow(drivers, sink, MESSAGES, { onTheirWay: ON_THEIR_WAY, perSecond });
   const seconds = (performance.now() - started) / 1_000;
   const ownMicros = ownCpu();
   const databaseMicros = databaseCpu();
-  const countsAfter = await countsOf(database);
+  const { syncs = 0, ...counts } = await countsOf(database, [postmaster, ...pids]);
   if (isOnOneCore) confine([postmaster], `0-${LAST_CORE}`);
   for (const driver of drivers) {
     const stopped = once(driver.process, 'message');
@@ -89,8 +106,10 @@ async function measure(
     perSecond: MESSAGES / seconds,
     cpuMicros: (ownMicros + databaseMicros) / MESSAGES,
     databaseShare: databaseMicros / (ownMicros + databaseMicros),
-    syncsPerSecond: (countsAfter.syncs - countsBefore.syncs) / seconds,
-    commits: ((countsAfter.commits - countsBefore.commits) * 1_000) / MESSAGES,
+    syncsPerSecond: (syncs - (countsBefore['syncs'] ?? 0)) / seconds,
+    ...Object.fromEntries(
+      Object.entries(counts).map(([name, count]) => [name, ((count - (countsBefore[name] ?? 0)) * 1_000) / MESSAGES]),
+    ),
   };
 }
 
@@ -104,13 +123,14 @@ for (const kb of sizes) {
   const isUsual = kb === usualSize;
   for (const processes of isUsual ? [1, 2, 4] : [1, 4]) {
     const where = `${kb} KB × ${processes}`;
-    for (const name of [...own, 'graphile', ...(isUsual ? ['boss'] : [])]) {
+    for (const name of [...own, 'graphile', 'bare', ...(isUsual ? ['boss'] : [])]) {
       contenders[`${name} ${where}`] = () => measure(name, kb, processes);
       if (name === 'rollcall') continue;
       for (const figure of ['perSecond', 'cpuMicros']) addRatio(figure, `rollcall ${where}`, `${name} ${where}`);
     }
   }
-  for (const name of [...own, 'graphile']) addRatio('cpuMicros', `${name} ${kb} KB × 4`, `${name} ${kb} KB × 1`);
+  for (const name of [...own, 'graphile', 'bare'])
+    addRatio('cpuMicros', `${name} ${kb} KB × 4`, `${name} ${kb} KB × 1`);
 }
 for (const name of [...own, 'graphile']) {
   const usual = `${name} ${usualSize} KB`;

@@ -1,9 +1,9 @@
 /** One process of a contender: `driver.ts NAME {database,sink,kb}`. Each `enqueue` of the parent puts one batch in. */
-import { boss, graphile } from './peers.ts';
+import { bare, boss, graphile } from './peers.ts';
 import { rollcall } from './rollcall.ts';
 import { BATCH, messageMaker, type Work } from './work.ts';
 
-const contenders = { rollcall, graphile, boss };
+const contenders = { rollcall, graphile, bare, boss };
 const work = JSON.parse(process.argv[3] ?? '{}') as Work;
 const driver = await contenders[process.argv[2] as keyof typeof contenders](work);
 const message = messageMaker(work.kb);

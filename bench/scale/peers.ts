@@ -1,9 +1,28 @@
 import { PgBoss } from 'pg-boss';
 import { startGraphile } from '../forward/graphile.ts';
-import { type Driver, type Message, poster, type Work } from './work.ts';
+import { CONNECTIONS, type Driver, type Message, poster, type Work } from './work.ts';
 
 export function graphile({ database, sink }: Work): Promise<Driver> {
   return startGraphile<Message>(database, poster(sink));
+}
+
+/** The limit: a queue in memory and loops that sign and post. */
+export async function bare({ sink }: Work): Promise<Driver> {
+  const post = poster(sink);
+  const queue: Message[] = [];
+  let running = 0;
+  async function loop(): Promise<void> {
+    running += 1;
+    for (let message = queue.shift(); message; message = queue.shift()) await post(message, message.id);
+    running -= 1;
+  }
+  return {
+    async enqueue(messages) {
+      queue.push(...messages);
+      while (running < CONNECTIONS) void loop();
+    },
+    async stop() {},
+  };
 }
 
 /** Batches that follow each other without a pause while they come back full, as many as connections allow. */
