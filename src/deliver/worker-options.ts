@@ -32,6 +32,7 @@ export type WorkerStore = Pick<
   | 'attempts'
   | 'backlog'
   | 'endpoints'
+  | 'poll'
   | 'markEndpoint'
   | 'deletions'
   | 'trustsClocks'

@@ -389,11 +389,9 @@ export class Worker {
 
   /** Finds deliveries that other processes accepted or released, and endpoints that a person resumed. */
   private async poll(): Promise<void> {
-    // At once, so that an idle process is woken once for both.
-    const [backlogs] = await Promise.all([
-      this.options.store.backlog(),
-      this.states.refresh((state) => this.turns.queue(state.destination)?.hear(state)),
-    ]);
+    const polled = this.options.store.poll();
+    await this.states.refresh(polled, (state) => this.turns.queue(state.destination)?.hear(state));
+    const { backlogs } = await polled;
     for (const { destination, pending } of backlogs) {
       const queue = this.turns.queue(destination);
       if (!queue || pending === this.pendingSeen.get(destination)) continue;

@@ -65,10 +65,18 @@ export interface OldestUntried {
   readonly since: number;
 }
 
+/** All that other processes may have changed for a process that delivers. */
+export interface Polled {
+  readonly backlogs: readonly Backlog[];
+  readonly endpoints: readonly EndpointState[];
+}
+
 export interface EndpointRecords {
   /** One row per destination that was ever delivered to. */
   backlog(): Promise<readonly Backlog[]>;
   oldestUntried(): Promise<readonly OldestUntried[]>;
   endpoints(): Promise<readonly EndpointState[]>;
+  /** The results of `backlog` and `endpoints`. */
+  poll(): Promise<Polled>;
   markEndpoint(state: EndpointState): Promise<void>;
 }

@@ -8,7 +8,7 @@ import { destination, Rig } from './helpers/rig.ts';
 /** Each loop, a verb of the store that it asks, and what it says when that fails: the fault is that saying so fails too. */
 const LOOPS = {
   claiming: ['claim', /Could not claim deliveries/],
-  polling: ['endpoints', /did not answer/],
+  polling: ['poll', /did not answer/],
   housekeeping: ['rescue', /did not answer/],
   settling: ['settle', /Could not write settlements/],
 } as const;

@@ -7,6 +7,7 @@ const STEP = { subject: 'destination', name: 'd1', step: 'minute', since: 0, unt
 export const LOOKS: Readonly<Record<string, (records: Records) => Promise<unknown>>> = {
   backlog: (records) => records.backlog(),
   endpoints: (records) => records.endpoints(),
+  'what a worker polls for': (records) => records.poll(),
   'what waits longest': (records) => records.oldestUntried(),
   orphans: (records) => records.orphans(),
   'last successes': (records) => records.lastSuccesses(),

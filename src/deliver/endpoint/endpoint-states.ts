@@ -1,7 +1,7 @@
 import type { Clock } from '../../kernel/clock.ts';
 import type { Logger } from '../../kernel/log.ts';
 import { backoff } from '../../kernel/retry.ts';
-import { type EndpointState, type Records, whyClosed } from '../../store/port.ts';
+import { type EndpointState, type Polled, type Records, whyClosed } from '../../store/port.ts';
 import type { Loops } from '../loops.ts';
 
 const RETRY_BASE = 50;
@@ -32,14 +32,15 @@ export class EndpointStates {
   }
 
   /**
-   * Reads what other processes found and people resumed.
+   * Takes over what other processes found and people resumed.
    *
+   * @param polled - read from the store after this call
    * @param apply - called with each endpoint that is or was in a special state
    */
-  async refresh(apply: (state: EndpointState) => void): Promise<void> {
+  async refresh(polled: Promise<Pick<Polled, 'endpoints'>>, apply: (state: EndpointState) => void): Promise<void> {
     if (this.marking > 0) return;
     const { marked } = this;
-    const states = await this.options.store.endpoints();
+    const { endpoints: states } = await polled;
     if (this.marked > marked) return;
     const current = new Map(states.map((state) => [state.endpoint, state]));
     for (const { endpoint, destination } of [...this.current.values(), ...states]) {

@@ -17,7 +17,7 @@ import { audits, beginAudit, endAudit, pruneAudits } from './audit.ts';
 import { trustsClocks } from './clock-trust.ts';
 import { deletedSince, deletions, excluded, setUnlogged, suppress } from './deletions.ts';
 import { discardPage, discards, saveDiscards } from './discards.ts';
-import { backlog, endpoints, markEndpoint, oldestUntried } from './endpoints.ts';
+import { backlog, endpoints, markEndpoint, oldestUntried, poll } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
 import { addHistory, history, historySums, pruneHistory, sizes } from './history.ts';
 import { boundDelivered } from './kept-messages.ts';
@@ -62,7 +62,7 @@ export const RECORDS = {
   },
   ...{ suppress, saidIds },
   hashKey: async ({ hashKey }) => hashKey,
-  ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage, hasUndelivered },
+  ...{ endpoints, markEndpoint, backlog, poll, attempts, attemptPage, deadLetters, deadLetterPage, hasUndelivered },
   ...{ messagePage, message, pruneDelivered, boundDelivered },
   ...{ saveDiscards, discards, discardPage, forgetTexts },
   ...{ owners, publish, rosters, orphans, countOrphans },
