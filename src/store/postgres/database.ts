@@ -27,8 +27,8 @@ const LOCK_WAIT = 2_000;
 /** Longest wait for a free or new connection, in milliseconds. */
 const CONNECT_TIMEOUT = 5_000;
 const CONNECTIONS = 8;
-/** Milliseconds until an idle connection ends: longer than between two rounds of housekeeping, for which it would be made again. */
-const KEPT = 60_000;
+/** Connections that never end while idle: as many as rounds that come at once use, which would make them again each time. */
+const KEPT = 6;
 /** Retries after deadlocks, clashes of two writers, and connections lost during a transaction. */
 const RETRIES = 5;
 const CLASHES = new Set(['40001', '40P01']);
@@ -115,7 +115,7 @@ export class Database implements DatabaseSession {
       application_name: 'rollcall',
       max: CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT,
-      idleTimeoutMillis: KEPT,
+      min: KEPT,
       ...(limit === 0 ? {} : { query_timeout: limit + GRACE }),
       keepAlive: true,
       allowExitOnIdle: true,
