@@ -72,7 +72,9 @@ export class Receiver {
   learn(body: string): Told {
     const { type, values, ...told } = toldIn(body);
     for (const state of [this.held, this.byForm[type]]) {
-      for (const [name, value] of values) state.set(`${name} ${told.userId}`, value);
+      // Columns with a false are the last known under this key: under another one there may be newer ones.
+      for (const [name, value] of values)
+        if (told.present || value === null || value === false) state.set(`${name} ${told.userId}`, value);
     }
     this.handle(body, told);
     return told;
