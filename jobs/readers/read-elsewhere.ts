@@ -7,7 +7,7 @@ import type { SqlSession } from '../engines/sql/session.ts';
 import { TextRows } from '../engines/sql/texts.ts';
 import { codeOf } from './errors.ts';
 import type { ReadColumn, Reader, ReadResult, ValueList } from './port.ts';
-import { ID_KINDS, idTextOf, jsonTextOf, jsonTypeOf, timeTextOf } from './values.ts';
+import { ID_KINDS, idTextOf, jsonTextOf, jsonTypeOf, packed, timeTextOf } from './values.ts';
 
 /** The engine that has the snapshots, and its place for the rows of a definition until they are compared. */
 interface Home {
@@ -154,7 +154,8 @@ async function load(
 }
 
 function textsOf({ text, nothing, isId }: Chosen, values: ValueList): readonly string[] | string {
-  if (isId && typeof values === 'string' && values !== '' && text(values) !== null) return values;
+  const ids = isId ? packed(values) : '';
+  if (typeof ids === 'string' && ids !== '' && text(ids) !== null) return ids;
   const list = typeof values === 'string' ? values.split('\n') : values;
   return list.map((value) => (value === null || value === undefined ? null : text(value)) || nothing);
 }

@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import type { ValueList } from './port.ts';
+import { packed } from './values.ts';
 
 /*
  * Reads a SQLite file for the process that started this one. SQLite works synchronously and can't be interrupted from
@@ -16,13 +17,11 @@ export type SqliteAnswer =
   | { readonly rows: number; readonly columns: readonly ValueList[]; readonly isLast: boolean }
   | { readonly error: { readonly message: string; readonly errcode?: number | undefined; readonly isStale?: boolean } };
 
-const ROWS = 20_000;
+const ROWS = 2_000;
 const CHARACTERS = 4_000_000;
 /** A file in WAL mode whose folder this user can't write to, and that no process has open. */
 const CANT_MAKE_WAL = new Set([14, 264, 776, 1032, 1288, 1544]);
 
-let rows: Iterator<unknown> | null = null;
-let width = 0;
 /** The state of a file that was opened as one that nobody writes to. */
 let fixed: { readonly path: string; readonly state: string } | null = null;
 
@@ -31,10 +30,14 @@ const stateOf = (path: string) => {
   return `${mtimeMs} ${size} ${ino} ${existsSync(`${path}-wal`)}`;
 };
 
-function prepare(path: string, sql: string, timeout: number): StatementSync {
+function prepare(path: string, sql: string, timeout: number): readonly [DatabaseSync, StatementSync] {
   fixed = null;
+  const prepared = (from: string | URL) => {
+    const database = new DatabaseSync(from, { readOnly: true, timeout });
+    return [database, database.prepare(sql)] as const;
+  };
   try {
-    return new DatabaseSync(path, { readOnly: true, timeout }).prepare(sql);
+    return prepared(path);
   } catch (error) {
     const { errcode = 0 } = error as { errcode?: number };
     // The last change may be in a file that is missing or can't be read: then nothing is known to be whole.
@@ -43,58 +46,81 @@ function prepare(path: string, sql: string, timeout: number): StatementSync {
     fixed = { path, state: stateOf(path) };
     const url = pathToFileURL(path);
     url.searchParams.set('immutable', '1');
-    return new DatabaseSync(url, { readOnly: true }).prepare(sql);
+    return prepared(url);
   }
+}
+
+/** Rows that were read and not yet handed on, by column. */
+let columns: unknown[][] = [];
+let count = 0;
+let characters = 0;
+
+/** Takes a row. Returns 1 once there are many. */
+function take(...row: readonly unknown[]): 0 | 1 {
+  for (let place = 0; place < row.length; place += 1) {
+    const value = row[place];
+    columns[place]?.push(value);
+    characters += typeof value === 'string' ? value.length : 8;
+  }
+  count += 1;
+  return count >= ROWS || characters >= CHARACTERS ? 1 : 0;
+}
+
+function nothingTaken(of: readonly unknown[]): void {
+  columns = of.map(() => []);
+  count = 0;
+  characters = 0;
+}
+
+let reading: Iterator<unknown> = [].values();
+
+/**
+ * Begins to read; each step takes many rows. A function that SQL calls costs half of an iterator's step. `LIMIT` keeps
+ * SQLite from calling it for rows that are not in the result.
+ */
+function begin(database: DatabaseSync, statement: StatementSync, sql: string): Iterator<unknown> {
+  const names = columns.map((_, place) => `column${place}`).join(', ');
+  database.function('rollcall_take', { useBigIntArguments: true, varargs: true }, take);
+  try {
+    const taking = database.prepare(
+      `WITH "rows of rollcall" (${names}) AS (\n${sql}\n)
+       SELECT 1 FROM (SELECT * FROM "rows of rollcall" LIMIT -1) WHERE rollcall_take(${names})`,
+    );
+    return taking.iterate();
+  } catch {
+    // Not every statement can be part of another, and there may be more columns than arguments.
+    return takenOf(statement);
+  }
+}
+
+function* takenOf(statement: StatementSync) {
+  statement.setReturnArrays(true);
+  statement.setReadBigInts(true);
+  for (const row of statement.iterate()) if (take(...(row as unknown as unknown[])) === 1) yield row;
 }
 
 function answer(demand: SqliteDemand): SqliteAnswer {
   try {
-    if (demand !== 'next') {
-      const statement = prepare(demand.path, demand.sql, demand.timeout);
-      statement.setReturnArrays(true);
-      statement.setReadBigInts(true);
-      rows = null;
-      iterate = () => statement.iterate() as Iterator<unknown>;
-      width = statement.columns().length;
-      return { named: statement.columns().map(({ name, type }) => ({ name, type })) };
-    }
-    rows ??= iterate();
-    return nextRows(rows);
+    if (demand === 'next') return nextRows();
+    const [database, statement] = prepare(demand.path, demand.sql, demand.timeout);
+    const named = statement.columns().map(({ name, type }) => ({ name, type }));
+    nothingTaken(named);
+    reading = begin(database, statement, demand.sql);
+    return { named };
   } catch (error) {
     const { message, errcode } = error as Error & { errcode?: number };
     return { error: { message, errcode } };
   }
 }
 
-let iterate: () => Iterator<unknown> = () => {
-  throw new Error('no query was made');
-};
-
-function nextRows(from: Iterator<unknown>): SqliteAnswer {
-  const columns: unknown[][] = Array.from({ length: width }, () => []);
-  let rows = 0;
-  let isLast = false;
-  for (let characters = 0; rows < ROWS && characters < CHARACTERS; rows += 1) {
-    const { value, done } = from.next();
-    if (done) {
-      isLast = true;
-      break;
-    }
-    const row = value as readonly unknown[];
-    for (let place = 0; place < row.length; place += 1) {
-      const each = row[place];
-      columns[place]?.push(each);
-      characters += typeof each === 'string' ? each.length : 8;
-    }
-  }
+function nextRows(): SqliteAnswer {
+  const isLast = reading.next().done === true;
   if (isLast && fixed && stateOf(fixed.path) !== fixed.state)
     return { error: { message: 'the file was changed', isStale: true } };
-  return { rows, columns: columns.map(packed), isLast };
+  const taken = { rows: count, columns: columns.map(packed), isLast };
+  nothingTaken(columns);
+  return taken;
 }
-
-/** One text is handed on at a fraction of the cost of its parts. */
-const packed = (values: readonly unknown[]): ValueList =>
-  values.every((value) => typeof value === 'string' && !value.includes('\n')) ? values.join('\n') : values;
 
 process.on('message', (demand: SqliteDemand) => void process.send?.(answer(demand)));
 process.on('disconnect', () => process.exit());

@@ -1,7 +1,14 @@
-import type { ReadColumn, ValueKind } from './port.ts';
+import type { ReadColumn, ValueKind, ValueList } from './port.ts';
 
 /** Kinds of columns that have ids. In a column without a type, each value is judged. */
 export const ID_KINDS: ReadonlySet<ValueKind> = new Set(['text', 'integer', 'any']);
+
+/** One text is handed on at a fraction of the cost of its parts. */
+export const packed = (values: ValueList): ValueList =>
+  // `includes` takes three times as long for a short text.
+  typeof values !== 'string' && values.every((value) => typeof value === 'string' && value.indexOf('\n') < 0)
+    ? values.join('\n')
+    : values;
 
 type Encode = (value: NonNullable<unknown>) => string | null;
 

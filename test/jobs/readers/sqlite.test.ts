@@ -38,6 +38,41 @@ t.test('keeps every digit, and judges each value by its own type', async (t) => 
   t.same(await readAll(reader, 'select id from p'), [[9007199254740993n]]);
 });
 
+t.test('reads the rows of a definition and no others, as SQLite returns them', async (t) => {
+  const { db, reader } = database(
+    t,
+    `create table p (id, amount real, raw blob, at);
+     insert into p values ('a', 1, x'00ff', null), ('a', 1, x'00ff', null), (2, 9007199254740993, null, 1.0),
+       ('b' || char(0), null, null, char(65279) || 'c'), (9007199254740993, 1e300, '', cast(x'ff' as text))`,
+  );
+  const definitions = [
+    'select * from p',
+    'select distinct id, amount from p order by id desc -- a comment',
+    'select id from p union select id from p',
+    'select id, count(*) as n from p group by id having n > 1',
+    'select id from p order by id limit 2 offset 1',
+    'select id, row_number() over (partition by id) from p',
+    'with "p of all" as (select * from p) select id from "p of all" where id in (select id from p)',
+    'select a.id, b.id from p as a left join p as b on a.id = b.at',
+    "values ('a'), ('b')",
+    'select 1 as user_id',
+    'select id from p where 0',
+    'select id from p where exists (select 1 from p as other where other.at = p.amount)',
+    MANY,
+    // Those can't be read in a part of a statement.
+    'select id from p /* the end',
+    'pragma table_info(p)',
+    `select id, ${Array.from({ length: 1_100 }, (_, n) => `${n} as c${n}`).join(', ')} from p`,
+  ];
+  for (const sql of definitions) {
+    const statement = db.prepare(sql);
+    statement.setReturnArrays(true);
+    statement.setReadBigInts(true);
+    t.strictSame(await readAll(reader, sql), statement.all(), sql.slice(0, 60));
+  }
+  await t.rejects(readAll(reader, 'select id from p where rollcall_take(id)'), { code: 'sql_failed' });
+});
+
 t.test('writes nothing, and shows the place of a mistake', async (t) => {
   const { reader } = database(t, 'create table p (id text)');
   await t.rejects(readAll(reader, "insert into p values ('a') returning id as user_id"), {
