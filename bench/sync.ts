@@ -46,6 +46,13 @@ const isWanted = (name: string) => only === null || only.some((wanted) => wanted
 async function prepare(members: number, server: PostgresServer | null): Promise<Data> {
   const folder = mkdtempSync(join(tmpdir(), 'rollcall-bench-'));
   const churn = Math.floor(members / 200);
+  if (needsFiles) await prepareFiles(folder, members, churn);
+  const postgres = server && { url: await preparePostgres(server, members, churn), pid: server.pid };
+  const reads = await prepareReads(folder, members, wantedReads, readServers);
+  return { folder, members, postgres, reads };
+}
+
+async function prepareFiles(folder: string, members: number, churn: number): Promise<void> {
   const instance = await DuckDBInstance.create();
   const connection = await instance.connect();
   const list = (from: number) => `select 'user_' || hash(i) as user_id from range(${from}, ${from + members}) as t(i)`;
@@ -68,9 +75,6 @@ async function prepare(members: number, server: PostgresServer | null): Promise<
   instance.closeSync();
   await firstSync(folder, 'snapshot', `select user_id from '${folder}/old.parquet'`);
   await firstSync(folder, 'columns', columnsOf({ folder }, 'old'), COLUMNS);
-  const postgres = server && { url: await preparePostgres(server, members, churn), pid: server.pid };
-  const reads = await prepareReads(folder, members, wantedReads, readServers);
-  return { folder, members, postgres, reads };
 }
 
 async function firstSync(folder: string, name: string, sql: string, columns?: typeof COLUMNS): Promise<void> {
@@ -109,6 +113,9 @@ async function measure(name: string, data: Data): Promise<Figures> {
 
 const needsPostgres = Object.keys(all).some((name) => name.startsWith('postgres') && isWanted(name));
 const server = needsPostgres ? await startPostgres(['work_mem = 256MB', 'max_wal_size = 8GB']) : null;
+const needsFiles = Object.keys(all).some(
+  (name) => !name.startsWith('postgres') && !READS.some((read) => read.includes(name)) && isWanted(name),
+);
 const wantedReads = READS.filter(([, ...names]) => names.some(isWanted)).map(([kind]) => kind);
 const readServers = {
   postgres: wantedReads.includes('postgres') ? await startPostgres() : null,
