@@ -22,11 +22,8 @@ interface MysqlConnection {
   destroy(): void;
 }
 
-interface Rows extends AsyncIterable<unknown[]> {
-  /** The next row if it has arrived. */
-  read(): unknown[] | null;
-  destroy(error: Error): void;
-}
+/** `read` gives the next row if it has arrived. */
+type Rows = AsyncIterable<unknown[]> & { read(): unknown[] | null; destroy(error: Error): void };
 
 interface MysqlStatement {
   readonly columns: readonly DriverColumn[];
@@ -197,14 +194,11 @@ const typeCast = (field: { string(): string | null }) => field.string();
 async function fill(batch: unknown[][], rows: Rows, reading: AsyncIterator<unknown[]>): Promise<boolean> {
   for (let characters = 0; batch.length < BATCH && characters < CHARACTERS; ) {
     // Only rows that have not arrived are waited for: a promise for each costs more than to read it.
-    let row = rows.read();
-    if (row === null) {
-      const { value, done } = await reading.next();
-      if (done) return true;
-      row = value;
-    }
-    batch.push(row);
-    for (const text of row) characters += typeof text === 'string' ? text.length : 0;
+    const row = rows.read();
+    const { value, done } = row === null ? await reading.next() : { value: row, done: false };
+    if (done) return true;
+    batch.push(value);
+    for (const text of value) characters += typeof text === 'string' ? text.length : 0;
   }
   return false;
 }

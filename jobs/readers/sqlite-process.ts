@@ -51,35 +51,29 @@ function prepare(path: string, sql: string, timeout: number): readonly [Database
 }
 
 /** Rows that were read and not yet handed on, by column. */
-let columns: unknown[][] = [];
-let count = 0;
-let characters = 0;
+const taken = { columns: [] as unknown[][], rows: 0, characters: 0 };
+let reading: Iterator<unknown> = [].values();
 
 /** Takes a row. Returns 1 once there are many. */
 function take(...row: readonly unknown[]): 0 | 1 {
   for (let place = 0; place < row.length; place += 1) {
     const value = row[place];
-    columns[place]?.push(value);
-    characters += typeof value === 'string' ? value.length : 8;
+    taken.columns[place]?.push(value);
+    taken.characters += typeof value === 'string' ? value.length : 8;
   }
-  count += 1;
-  return count >= ROWS || characters >= CHARACTERS ? 1 : 0;
+  taken.rows += 1;
+  return taken.rows >= ROWS || taken.characters >= CHARACTERS ? 1 : 0;
 }
 
-function nothingTaken(of: readonly unknown[]): void {
-  columns = of.map(() => []);
-  count = 0;
-  characters = 0;
-}
-
-let reading: Iterator<unknown> = [].values();
+const takeNothing = (width: number) =>
+  Object.assign(taken, { columns: Array.from({ length: width }, () => []), rows: 0, characters: 0 });
 
 /**
  * Begins to read; each step takes many rows. A function that SQL calls costs half of an iterator's step. `LIMIT` keeps
  * SQLite from calling it for rows that are not in the result.
  */
 function begin(database: DatabaseSync, statement: StatementSync, sql: string): Iterator<unknown> {
-  const names = columns.map((_, place) => `column${place}`).join(', ');
+  const names = taken.columns.map((_, place) => `column${place}`).join(', ');
   database.function('rollcall_take', { useBigIntArguments: true, varargs: true }, take);
   try {
     const taking = database.prepare(
@@ -104,7 +98,7 @@ function answer(demand: SqliteDemand): SqliteAnswer {
     if (demand === 'next') return nextRows();
     const [database, statement] = prepare(demand.path, demand.sql, demand.timeout);
     const named = statement.columns().map(({ name, type }) => ({ name, type }));
-    nothingTaken(named);
+    takeNothing(named.length);
     reading = begin(database, statement, demand.sql);
     return { named };
   } catch (error) {
@@ -117,9 +111,9 @@ function nextRows(): SqliteAnswer {
   const isLast = reading.next().done === true;
   if (isLast && fixed && stateOf(fixed.path) !== fixed.state)
     return { error: { message: 'the file was changed', isStale: true } };
-  const taken = { rows: count, columns: columns.map(packed), isLast };
-  nothingTaken(columns);
-  return taken;
+  const { rows, columns } = taken;
+  takeNothing(columns.length);
+  return { rows, columns: columns.map(packed), isLast };
 }
 
 process.on('message', (demand: SqliteDemand) => void process.send?.(answer(demand)));
