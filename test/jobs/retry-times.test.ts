@@ -23,6 +23,8 @@ function manualClock(start: number) {
       now += 1;
       return now;
     },
+    // Leases are renewed by it.
+    roughly: () => () => {},
     after(ms, callback) {
       const timer = { ms, callback };
       timers.push(timer);
