@@ -3,7 +3,7 @@ import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import type { ChangeReason } from '../src/membership-change.ts';
 import type { AudienceRecord, DeadLetter, Records, Run } from '../src/store/port.ts';
-import { connectedTo, nameOf, parseConflictKey, type SyncConfig, wants } from './audience-or-trait.ts';
+import { connectedTo, nameOf, parseConflictKey, reachedBy, type SyncConfig, wants } from './audience-or-trait.ts';
 import { asRollcallError } from './engine-errors.ts';
 import { runsDefinition } from './engines/plan/counts.ts';
 import type { Engine } from './engines/port.ts';
@@ -115,6 +115,7 @@ async function bodiesOfNow(
     const bodies = destinationBodies(spec, deps.config().destinations);
     const sequence = record.sequence + (staged?.total ?? 0);
     return ({ user, form, letter }) => {
+      if (isAway(record, letter.destination, deps.config())) return away(key, letter.destination);
       const standing = hears(letter.destination) ? standings.get(user) : undefined;
       const present = standing?.present ?? false;
       return bodies(letter.destination, form)(letter.messageId, {
@@ -141,6 +142,16 @@ function hearersOf(
   const hearers = new Set([...told, ...connectedTo(record, destinations)]);
   for (const name of unwilling) hearers.delete(name);
   return (destination) => hearers.has(destination);
+}
+
+/** What it gets once it is back is the difference from what it had when it left, which a replay meanwhile would change. */
+function isAway(record: AudienceRecord, name: string, { destinations }: SyncConfig): boolean {
+  return record.lapsed.includes(name) && !reachedBy(record.source, destinations).some((each) => each.name === name);
+}
+
+function away(key: string, name: string): RollcallError {
+  const message = `${key}: ${name} is away. Once it is back, the next run sends what died, with what it missed.`;
+  return new RollcallError('destination_away', message);
 }
 
 /** Without the snapshot, everyone would appear to have left. */

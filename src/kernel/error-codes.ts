@@ -348,6 +348,12 @@ export const SYNC_CODES = {
     'Wait for it.',
     '`rollcall audiences`: since when?',
   ),
+  destination_away: code(
+    409,
+    'A change that died is not replayed to a destination that is away, as it gets the difference once it is back.',
+    'Nothing: the next run sends what died again. Or enable or connect the destination.',
+    '`rollcall destinations`',
+  ),
   older_configuration: code(
     409,
     'A newer configuration, with another definition, ran this audience last. This process still has an older one.',

@@ -214,6 +214,26 @@ t.test('replays false to a destination whose filter now excludes the audience', 
   );
 });
 
+t.test('replays nothing to a destination that is away, which gets what died once it is back', async (t) => {
+  const rig = await createRig(t);
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  rig.config.audiences = [audience('a', members(0, 1))];
+  await rig.sync.run();
+  await rig.deliver((claim) => (claim.destination === 'mail' ? DEAD : { kind: 'delivered' }));
+  const dead = await letters(rig);
+  rig.config.destinations = [destination('crm'), { ...destination('mail'), enabled: false, wants: { audiences: [] } }];
+  await rig.sync.run();
+  const bodies = await rig.sync.currentBodies(dead);
+  await rig.store.replay(
+    dead.flatMap(({ id }, at) => (typeof bodies[at] === 'string' ? [{ id, body: bodies[at] }] : [])),
+  );
+  rig.setTime('2026-03-01T13:00:00Z');
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  await rig.sync.run();
+  t.same(values((await rig.deliver()).get('mail'), 'a'), { u0: true });
+  t.match(bodies, [{ code: 'destination_away' }]);
+});
+
 t.test('replays members to others while a run ends the audience for one destination', async (t) => {
   const rig = await createRig(t);
   rig.config.destinations = [destination('crm'), destination('mail')];
