@@ -506,7 +506,7 @@ export class App {
     await this.regulations
       .resume()
       .catch((error) => this.options.log.warn({ err: error }, 'Could not check for deletion requests; retrying'));
-    this.cancelResume = this.clock.roughly(REGULATION_INTERVAL, () => void this.resumeRegulations());
+    this.cancelResume = this.clock.after(REGULATION_INTERVAL, () => void this.resumeRegulations());
     if (this.stopping) this.cancelResume();
   }
 
