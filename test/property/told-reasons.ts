@@ -14,6 +14,8 @@ interface Plan extends Pick<StageRequest, 'plan' | 'key' | 'action' | 'asOf' | '
   readonly isOtherKind: boolean;
   /** The key that it was renamed from. */
   readonly former: string | undefined;
+  /** True if another key of this definition was retired: a process may have died before the store knew of it. */
+  readonly hasEnded: boolean;
   readonly before: ReadonlyMap<string, Standing>;
   readonly rows: Rows;
 }
@@ -24,6 +26,8 @@ export class ReasonOracle {
   /** Definitions as last committed, by key. */
   private readonly committed = new Map<string, string>();
   private readonly renamed = new Set<string>();
+  /** Definitions of retired keys. */
+  private readonly ended = new Set<string>();
   /** `destination key` of those that were out of reach, and whose `audiences` lacked the key. */
   private readonly away = new Set<string>();
   private readonly unwanted = new Set<string>();
@@ -43,6 +47,7 @@ export class ReasonOracle {
       ? [...this.committed].find(([other, same]) => same === definition && !isConfigured(other))?.[0]
       : undefined;
     if (former !== undefined) this.renamed.add(former);
+    const hasEnded = this.ended.has(definition);
     const isEdited = !isFirst && known !== definition;
     const isOtherKind = isEdited && !known?.startsWith(kind);
     this.plans.push({
@@ -56,6 +61,7 @@ export class ReasonOracle {
       isEdited,
       isOtherKind,
       former,
+      hasEnded,
       before,
       rows,
     });
@@ -64,7 +70,9 @@ export class ReasonOracle {
   commit(id: string): void {
     const plan = this.plans.find((each) => each.plan === id);
     if (plan && isOwn(plan)) this.committed.set(plan.key, plan.definition);
-    if (plan?.action === 'retire') this.committed.delete(plan.key);
+    if (plan?.action !== 'retire') return;
+    this.ended.add(this.committed.get(plan.key) ?? '');
+    this.committed.delete(plan.key);
   }
 
   noteReach(destination: string, key: string, reach: 'reached' | 'away' | 'unwanted'): void {
@@ -101,10 +109,12 @@ export class ReasonOracle {
   }
 }
 
+const RENAMED = ['renamed', 'entered'] as const;
+
 const isOwn = ({ action }: Pick<Plan, 'action'>) => action === 'sync' || action === 'resync';
 
 function reasonsOf(plan: Plan, user: string, present: boolean): readonly ChangeReason[] {
-  const { action, isFirst, isEdited, isOtherKind, former, before, rows } = plan;
+  const { action, isFirst, isEdited, isOtherKind, former, hasEnded, before, rows } = plan;
   switch (action) {
     case 'backfill':
       return ['backfill'];
@@ -115,8 +125,8 @@ function reasonsOf(plan: Plan, user: string, present: boolean): readonly ChangeR
     default:
   }
   // A resync looks for no former name.
-  if (isFirst && (former === undefined || action === 'resync')) return ['first_sync'];
-  if (isFirst) return ['renamed', 'entered'];
+  const isNew = former === undefined || action === 'resync';
+  if (isFirst) return [...(isNew ? ['first_sync' as const] : []), ...(isNew && !hasEnded ? [] : RENAMED)];
   const was = before.get(user)?.present ?? false;
   const is = rows.has(user);
   if (is !== present) return [];
