@@ -7,8 +7,8 @@
  * peers' too. The database's processes count with those of the contender; the sink's do not. `before` is Rollcall in the checkout
  * of `--before DIR`.
  *
- * What more processes cost is ours as far as they do more, and the machine's as far as the same takes longer. So these are counted
- * for a thousand messages: `commits`, pages that the database looked at (`pages`), rows that it wrote (`rows`), bytes of its log
+ * More processes may do more, which is our cost, or the same work may take longer, which is the machine's. These counts of a
+ * thousand messages tell them apart: `commits`, pages that the database looked at (`pages`), rows that it wrote (`rows`), bytes of its log
  * (`wal`), and how often a thread waited (`waits`) or had to leave its core (`evictions`). And `bare` posts the same, signed,
  * without a queue or a database: its processes share nothing but the machine.
  */
@@ -30,7 +30,7 @@ const STEADY = 4_000;
 const WARM_UP = 60_000;
 const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4GB', 'autovacuum_naptime = 5s']);
 
-/** What the server and these processes have done so far; `syncs` are those of the disk. */
+/** Counts of the server and these processes until now; `syncs` are those of the disk. */
 async function countsOf(url: string, pids: readonly number[]): Promise<Figures> {
   const client = new pg.Client(url);
   await client.connect();

@@ -114,8 +114,9 @@ async function bodiesOfNow(
         : { key, name, kind, columns, removed: record.formerColumns, at, now: () => at };
     const bodies = destinationBodies(spec, deps.config().destinations);
     const sequence = record.sequence + (staged?.total ?? 0);
+    const away = awayFrom(record, deps.config());
     return ({ user, form, letter }) => {
-      if (isAway(record, letter.destination, deps.config())) return away(key, letter.destination);
+      if (away.has(letter.destination)) return destinationAway(key, letter.destination);
       const standing = hears(letter.destination) ? standings.get(user) : undefined;
       const present = standing?.present ?? false;
       return bodies(letter.destination, form)(letter.messageId, {
@@ -144,12 +145,14 @@ function hearersOf(
   return (destination) => hearers.has(destination);
 }
 
-/** What it gets once it is back is the difference from what it had when it left, which a replay meanwhile would change. */
-function isAway(record: AudienceRecord, name: string, { destinations }: SyncConfig): boolean {
-  return record.lapsed.includes(name) && !reachedBy(record.source, destinations).some((each) => each.name === name);
+/** Once back, they get the difference from what they had when they left. After a replay it would be the wrong one. */
+function awayFrom({ lapsed, source }: AudienceRecord, { destinations }: SyncConfig): ReadonlySet<string> {
+  const away = new Set(lapsed);
+  for (const { name } of reachedBy(source, destinations)) away.delete(name);
+  return away;
 }
 
-function away(key: string, name: string): RollcallError {
+function destinationAway(key: string, name: string): RollcallError {
   const message = `${key}: ${name} is away. Once it is back, the next run sends what died, with what it missed.`;
   return new RollcallError('destination_away', message);
 }

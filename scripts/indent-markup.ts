@@ -32,7 +32,7 @@ function indented(text: string): string {
   const lines = text.split('\n');
   const own = lines.map((line) => line.length - line.trimStart().length);
   const places: Place[] = [{ kind: 'code', line: 0, braces: 0 }];
-  /** How far in each line goes, by the lines before it. */
+  /** The indent of each line, from the lines before it. */
   const rules: ((known: readonly number[]) => number)[] = [() => 0];
   const baseOf = ({ line, of }: Element, known: readonly number[]) =>
     (known[line] ?? 0) + (of.isList && line === of.line ? CONTENT : 0);

@@ -145,7 +145,7 @@ async function share(options: OpenFileOptions, shared: Shared): Promise<HeldFile
     shared.endStay = end;
     const endIdle = () => {
       signal?.removeEventListener('abort', endIdle);
-      // Whoever opens the file next waits for it, and hears of a failure.
+      // The next opening of the file waits for this, and gets its failure.
       if (shared.endStay === end) end().catch(() => {});
     };
     clock.after(STAYS.unused, endIdle);

@@ -34,7 +34,7 @@ export class EndpointStates {
   /**
    * Takes over what other processes found and people resumed.
    *
-   * @param polled - read from the store after this call
+   * @param polled - begun in this turn of the event loop
    * @param apply - called with each endpoint that is or was in a special state
    */
   async refresh(polled: Promise<Pick<Polled, 'endpoints'>>, apply: (state: EndpointState) => void): Promise<void> {
