@@ -3,7 +3,7 @@ import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
 import type { ChangeReason } from '../src/membership-change.ts';
 import type { AudienceRecord, DeadLetter, Records, Run } from '../src/store/port.ts';
-import { connectedTo, nameOf, parseConflictKey, reachedBy, type SyncConfig, wants } from './audience-or-trait.ts';
+import { nameOf, parseConflictKey, type SyncConfig, wants } from './audience-or-trait.ts';
 import { asRollcallError } from './engine-errors.ts';
 import { runsDefinition } from './engines/plan/counts.ts';
 import type { Engine } from './engines/port.ts';
@@ -54,8 +54,12 @@ export async function currentBodies(
     for (const change of changes) bodies.set(change.letter, body(change));
   };
   const audiences: Audience[] = [];
-  for (const [key, changes] of Map.groupBy(letters.flatMap(toChange), (change) => change.key)) {
+  for (const [key, all] of Map.groupBy(letters.flatMap(toChange), (change) => change.key)) {
     const record = await deps.store.audience(key);
+    const lapsed = new Set(record?.lapsed);
+    const isLapsed = ({ letter }: ChangeLetter) => lapsed.has(letter.destination);
+    tell(all.filter(isLapsed), ({ letter }) => destinationAway(key, letter.destination));
+    const changes = all.filter((change) => !isLapsed(change));
     if (record && !(await isOver(deps, record))) audiences.push({ record, changes });
     else {
       const at = deps.clock.now();
@@ -114,9 +118,7 @@ async function bodiesOfNow(
         : { key, name, kind, columns, removed: record.formerColumns, at, now: () => at };
     const bodies = destinationBodies(spec, deps.config().destinations);
     const sequence = record.sequence + (staged?.total ?? 0);
-    const away = awayFrom(record, deps.config());
     return ({ user, form, letter }) => {
-      if (away.has(letter.destination)) return destinationAway(key, letter.destination);
       const standing = hears(letter.destination) ? standings.get(user) : undefined;
       const present = standing?.present ?? false;
       return bodies(letter.destination, form)(letter.messageId, {
@@ -130,30 +132,22 @@ async function bodiesOfNow(
 }
 
 /**
- * Finds destinations that get the membership rather than its end. A destination whose filter excludes it gets the end.
- * One that syncs can't reach gets the membership only if it had it before, since changes will follow once it is back.
+ * Finds destinations that get the membership rather than its end: those that have it, and still want it. One that will
+ * get it once more begins with its end.
  */
 function hearersOf(
   record: AudienceRecord,
   unfinished: Run | undefined,
   { destinations }: SyncConfig,
 ): (destination: string) => boolean {
-  const unwilling = destinations.filter((each) => !wants(each, record.key)).map(({ name }) => name);
-  const told = [...record.destinations, ...record.lapsed, ...(unfinished?.destinations ?? [])];
-  const hearers = new Set([...told, ...connectedTo(record, destinations)]);
-  for (const name of unwilling) hearers.delete(name);
+  const hearers = new Set([...record.destinations, ...(unfinished?.destinations ?? [])]);
+  for (const each of destinations) if (!wants(each, record.key)) hearers.delete(each.name);
   return (destination) => hearers.has(destination);
 }
 
-/** Once back, they get the difference from what they had when they left. After a replay it would be the wrong one. */
-function awayFrom({ lapsed, source }: AudienceRecord, { destinations }: SyncConfig): ReadonlySet<string> {
-  const away = new Set(lapsed);
-  for (const { name } of reachedBy(source, destinations)) away.delete(name);
-  return away;
-}
-
+/** Until its next run it has what it had when it left, from which it gets the difference. */
 function destinationAway(key: string, name: string): RollcallError {
-  const message = `${key}: ${name} is away. Once it is back, the next run sends what died, with what it missed.`;
+  const message = `${key}: ${name} was away. Its next run after that sends what died, with what it missed.`;
   return new RollcallError('destination_away', message);
 }
 

@@ -350,7 +350,7 @@ export const SYNC_CODES = {
   ),
   destination_away: code(
     409,
-    'A change that died is not replayed to a destination that is away, as it gets the difference once it is back.',
+    'A change that died is not replayed to a destination that was away, before the run that gives it the difference.',
     'Nothing: the next run sends what died again. Or enable or connect the destination.',
     '`rollcall destinations`',
   ),
