@@ -47,7 +47,7 @@ export function explainAgain(
 }
 
 /** The facts of a run that its explanations depend on. */
-export type Explained = Pick<Run, 'key' | 'kind' | 'first' | 'asOf' | 'isEdited' | 'changeReason'>;
+export type Explained = Pick<Run, 'key' | 'kind' | 'first' | 'asOf' | 'isEdited' | 'changeReason' | 'fromVersion'>;
 type PlanCounts = Pick<Staged, 'entered' | 'exited' | 'changed' | 'total' | 'reasons'>;
 
 /** A run that an earlier version of Rollcall left unfinished has no reason of its own. */
@@ -56,12 +56,12 @@ function sharedReason({ first, changeReason = first ? 'first_sync' : null }: Pic
 }
 
 /** Numbers of a plan's changes by reason. */
-export function reasonsOf({ isEdited, ...run }: Explained, staged: PlanCounts): ReasonCounts {
+export function reasonsOf({ isEdited, fromVersion, ...run }: Explained, staged: PlanCounts): ReasonCounts {
   const { entered, exited, changed, total, reasons = { entered, exited, changed } } = staged;
   const changeReason = sharedReason(run);
   const moved = entered + exited + changed;
   if (changeReason === null) return present(reasons);
-  if (changeReason !== 'resync') return present({ [changeReason]: total });
+  if (changeReason !== 'resync' || fromVersion === 0) return present({ [changeReason]: total });
   const { resync = 0, ...others } = reasons;
   return present({ ...(isEdited ? { definition: moved } : others), resync: total - moved + (isEdited ? 0 : resync) });
 }
@@ -86,7 +86,7 @@ export function explainer(
   /** True if members may change without entering or leaving. */
   tellsValues = run.kind === 'trait',
 ): Explain {
-  const { isEdited, asOf } = run;
+  const { isEdited, asOf, fromVersion } = run;
   const changeReason = sharedReason(run);
   const of = (reason: ChangeReason): ChangeExplanation => ({ reason, changedAt: asOf, cause: null });
   const ownReason = ({ present, was, origins }: ChangeBatch, row: number): ChangeExplanation => {
@@ -102,7 +102,8 @@ export function explainer(
       (row) =>
         present[row] && was[row] ? update : shared;
   }
-  if (changeReason !== 'resync') return async () => () => shared;
+  // Over a lost snapshot nobody is known to have changed.
+  if (changeReason !== 'resync' || fromVersion === 0) return async () => () => shared;
   const definition = of('definition');
   return async (rows) => {
     // Only a lookup shows which members have another value than before.

@@ -76,9 +76,11 @@ export function reasonOf(
     case 'backfill':
       return isReturn ? 'returning' : 'backfill';
     case 'resync':
+      // One that the store doesn't know has begun in a former store.
+      return record.endedAt === null ? 'resync' : 'first_sync';
     case 'sync':
       if (isFirst(record)) return 'first_sync';
-      return action === 'resync' ? 'resync' : edited ? 'definition' : null;
+      return edited ? 'definition' : null;
   }
 }
 
@@ -129,7 +131,7 @@ export function newRun(
 export function withCounts(run: Run, staged: Staged): Run {
   const { members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion } = staged;
   const counts = { members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion };
-  return { ...run, ...counts, reasons: reasonsOf(run, staged) };
+  return { ...run, ...counts, reasons: reasonsOf({ ...run, fromVersion }, staged) };
 }
 
 /** The record of an audience after the destinations in `told` got all of a run. */

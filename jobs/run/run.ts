@@ -12,7 +12,7 @@ import { type Debt, debtsOf } from './owed-membership.ts';
 import { reoffer } from './reoffer.ts';
 import { failingSince, nextTryAt } from './retry-times.ts';
 import type { LeasedContext, OnRun, RunContext, RunPlace, SyncOrder } from './run-context.ts';
-import { noted, recordAfter } from './run-record.ts';
+import { isFirst, noted, recordAfter } from './run-record.ts';
 import { sendPlan } from './send.ts';
 import { missing } from './snapshot-version.ts';
 import { recordOf, recordUnopened, stageRun } from './staging.ts';
@@ -66,23 +66,32 @@ async function settleUnfinished(context: RunContext, order: SyncOrder, onRun: On
 async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun): Promise<void> {
   if (!(await settleUnfinished(context, order, onRun))) return;
   if (await isServed(context, order)) return;
-  const { endedAt } = await recordOf(context);
-  if (order.action === 'settle' || (order.action === 'retire' && endedAt !== null)) {
+  const record = await recordOf(context);
+  if (order.action === 'settle' || (order.action === 'retire' && record.endedAt !== null)) {
     await settleDebts(context, order.asOf, onRun);
     return;
   }
   // First, while the snapshot is what destinations have.
-  if (order.action === 'sync' && !(await settleDebts(context, order.asOf, onRun, 'withdraw'))) return;
-  const computes = order.action === 'sync' || order.action === 'resync';
+  if (order.action === 'sync' && !(await settleDebts(context, order.asOf, onRun, isEnd))) return;
+  let { action } = order;
+  if (action === 'resync' && (await context.engine.snapshot(record.key)).version === record.version) {
+    // First, since the resync is no explanation of what a destination missed that was away.
+    await settleDebts(context, order.asOf, onRun, isDifference);
+    if (isFirst(record)) action = 'sync';
+  }
+  const computes = action === 'sync' || action === 'resync';
   const { subject, config } = context;
   const read = computes
     ? await withProject(subject, config(), order.asOf).catch((error) => recordUnopened(context, order, error))
     : subject;
-  const staging = { ...order, action: order.action };
+  const staging = { ...order, action };
   const run = await stageRun({ ...context, subject: read }, staging, await recordOf(context));
   onRun(run.state === 'sending' ? await finishRun(context, run, onRun) : run);
   if (run.state === 'sending') await settleDebts(context, order.asOf, onRun);
 }
+
+const isEnd = ({ action }: Debt) => action === 'withdraw';
+const isDifference = ({ action, isReturn }: Debt) => action === 'backfill' && isReturn;
 
 const replaces = ({ action }: SyncOrder) => action === 'resync' || action === 'retire';
 
@@ -101,7 +110,12 @@ async function isServed(context: RunPlace, { tick }: SyncOrder): Promise<boolean
  * Sends each destination that is behind what it lacks, if it takes messages. Resolves to false once a person has to
  * decide about it first.
  */
-async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only?: Debt['action']): Promise<boolean> {
+async function settleDebts(
+  context: RunContext,
+  asOf: number,
+  onRun: OnRun,
+  isDue: (debt: Debt) => boolean = () => true,
+): Promise<boolean> {
   const { store, subject, config } = context;
   const owing = async () => {
     const record = await store.audience(subject.key);
@@ -113,7 +127,7 @@ async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only
     if (!owed) return true;
     const { record, debts } = owed;
     const debt = debts.find(({ destination }) => destination === name) ?? (await endedFor(context, record, name));
-    if (!debt || (only !== undefined && debt.action !== only)) continue;
+    if (!debt || !isDue(debt)) continue;
     // A destination that left a run because it took nothing gets everything only once it takes messages again.
     if (debt.isReturn && !(await areBack(context))(name)) continue;
     const run = await stageRun(context, { action: debt.action, asOf: record.endedAt ?? asOf, debt }, record);

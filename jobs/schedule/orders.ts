@@ -104,7 +104,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
       const begun = () => void (isForNow && queue.delete(place));
       const work = async (onRun: OnRun) => {
         const asked = { action, now, tick, renames };
-        if (action !== 'sync') return perform(subject, asked, onRun, patience, begun);
+        if (action !== 'sync' && action !== 'resync') return perform(subject, asked, onRun, patience, begun);
         const former = () => formerSelf(subject);
         // Also before there is a run, so that an older configuration doesn't record a failed one.
         await former();

@@ -133,11 +133,11 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const heldBy = returned.frozen === undefined ? whyHeld : () => returned.frozen ?? null;
   const { posts, ...reach } = await reachOf(request, preview, known, retired);
   const rate = await measuredRate(request);
-  const { before, members, entered, exited, changed, invalid, duplicates } = preview;
+  const { before, members, entered, exited, changed, invalid, duplicates, fromVersion } = preview;
   const first = isFirst(known);
   const edited = isEdited(subject, known);
   const changeReason = request.former ? 'renamed' : reasonOf('sync', known, edited, {});
-  const run: Explained = { key, kind, first, asOf, isEdited: edited, changeReason };
+  const run: Explained = { key, kind, first, asOf, isEdited: edited, changeReason, fromVersion };
   return {
     ...{ key, kind, first },
     ...{ before, members, entered, exited, changed, invalid, duplicates },

@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import type { Destination } from '../../src/destination.ts';
 import type { Claim, Verdict } from '../../src/store/port.ts';
@@ -93,13 +95,31 @@ t.test('takes another guard, schedule or engine name for no other definition', a
   t.same(await heard(rig), ['cid true entered 13']);
 });
 
-t.test('gives the reason first_sync to all when an audience begins by a resync', async (t) => {
-  const rig = await createRig(t);
-  rig.config.audiences = [audience('club', FILE)];
-  members(rig, 'ann');
+t.test('takes the resync of an audience that has not begun for its first sync', async (t) => {
+  const rig = await createClub(t, 'ann');
+  set(rig, destination('crm'), skipping('mail'));
   const { runs } = await rig.sync.resync('club');
-  t.match(runs, [{ action: 'resync', reasons: { first_sync: 1 } }]);
-  t.same(await heard(rig), ['ann true first_sync 12']);
+  t.match(runs, [{ action: 'sync', first: true, reasons: { first_sync: 1 }, skipped: ['mail'] }]);
+  const told = await rig.deliver();
+  t.same(said(told.get('crm')), ['ann true first_sync 12']);
+  t.same(told.get('mail'), []);
+  rig.config.audiences = [audience('circle', FILE)];
+  t.match((await rig.sync.resync('circle')).runs, [{ state: 'held', renamedFrom: 'club' }]);
+});
+
+t.test('says resync of everybody once the snapshot or the store is lost, except of who left since', async (t) => {
+  const rig = await createKnownClub(t);
+  rmSync(join(rig.config.folder, 'audiences.duckdb'));
+  members(rig, 'bob', 'cid');
+  t.match((await rig.sync.resync('club')).runs, [{ entered: 2, reasons: { resync: 2 } }]);
+  t.same(await heard(rig), ['bob true resync 13', 'cid true resync 13']);
+  const fence = await rig.store.takeLease('sync:club', 1000);
+  if (fence === null) return t.fail('no lease');
+  await rig.store.forgetAudience('club', fence);
+  await rig.store.releaseLease(fence);
+  members(rig, 'cid', 'dan');
+  t.match((await rig.sync.resync('club')).runs, [{ action: 'resync', first: false }]);
+  t.same(await heard(rig), ['bob false exited 13', 'cid true resync 13', 'dan true entered 13']);
 });
 
 t.test('says resync only of whom nothing else has changed', async (t) => {
@@ -112,6 +132,20 @@ t.test('says resync only of whom nothing else has changed', async (t) => {
   members(rig, 'bob');
   await rig.sync.resync('club');
   t.same(await heard(rig), ['ann false resync 13', 'bob true resync 13', 'cid false definition 13']);
+});
+
+t.test('tells a destination that is back what it missed before a resync, with the reason returning', async (t) => {
+  const rig = await createKnownClub(t);
+  set(rig, off('crm'), destination('mail'));
+  members(rig, 'bob', 'cid');
+  await rig.sync.run();
+  await rig.deliver();
+  set(rig, destination('crm'), destination('mail'));
+  rig.setTime(TWO);
+  t.match((await rig.sync.resync('club')).runs, [{ action: 'backfill', destinations: ['crm'] }, { action: 'resync' }]);
+  const told = await rig.deliver();
+  t.same(said(told.get('crm')), ['ann false returning 13', 'bob true resync 14', 'cid true returning 13']);
+  t.same(said(told.get('mail')), ['ann false resync 14', 'bob true resync 14', 'cid true resync 14']);
 });
 
 t.test('gives the reason definition to all who stay when a trait becomes an audience', async (t) => {

@@ -94,7 +94,7 @@ export class ToldModel {
       ...[this.editRows, this.editRows, this.editRows, this.editRows, this.switchDestination, this.switchDestination],
       ...[this.filter, this.filter, this.connect, this.rename, this.redefine, this.drop, this.add],
       ...[this.retire, this.resync, this.forget, this.changeKind, this.changeSource, this.nothing],
-      ...[this.replay, this.replay, this.setClockBack, this.skip, this.changeForm],
+      ...[this.replay, this.replay, this.setClockBack, this.skip, this.changeForm, this.comeBack],
     ];
     const event = this.pick(events);
     this.note(event.name);
@@ -199,6 +199,13 @@ export class ToldModel {
     const { wants, ...rest } = known;
     const back = { ...rest, ...(wants?.types ? {} : { wants: wants ?? {} }), enabled: true };
     config.destinations = [...config.destinations.filter((each) => each.name !== name), back];
+  }
+
+  /** A person acts before the next run. */
+  private async comeBack(): Promise<void> {
+    this.welcome(this.pick(NAMES));
+    await this.pick([this.resync, this.replay]).call(this);
+    this.editRows();
   }
 
   private skip(): void {

@@ -124,8 +124,7 @@ function reasonsOf(plan: Plan, user: string, present: boolean): readonly ChangeR
       return ['retired', 'renamed'];
     default:
   }
-  // A resync looks for no former name.
-  const isNew = former === undefined || action === 'resync';
+  const isNew = former === undefined;
   if (isFirst) return [...(isNew ? ['first_sync' as const] : []), ...(isNew && !hasEnded ? [] : RENAMED)];
   const was = before.get(user)?.present ?? false;
   const is = rows.has(user);
