@@ -126,7 +126,7 @@ t.test('serves waiting orders in order of arrival, each as of its start', async 
   });
   const asOf = rig.time();
   t.match(runs, [
-    { action: 'resync', state: 'done', entered: 1, asOf },
+    { action: 'sync', state: 'done', first: true, entered: 1, asOf },
     { action: 'retire', state: 'done', exited: 1, asOf },
   ]);
 });
