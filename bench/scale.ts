@@ -9,8 +9,9 @@
  *
  * More processes may do more, which is our cost, or the same work may take longer, which is the machine's. These counts of a
  * thousand messages tell them apart: `commits`, pages that the database looked at (`pages`), rows that it wrote (`rows`), bytes of its log
- * (`wal`), and how often a thread waited (`waits`) or had to leave its core (`evictions`). And `bare` posts the same, signed,
- * without a queue or a database: its processes share nothing but the machine.
+ * (`wal`), how often a thread waited (`waits`) or had to leave its core (`evictions`), and milliseconds of V8's threads, which
+ * compile and collect (`helperMs`). And `bare` posts the same, signed, without a queue or a database: its processes share nothing
+ * but the machine.
  */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,6 +23,7 @@ import { sizes, usualSize } from './bodies.ts';
 import { before, type Contender, compare, countCpu, DEPLOYED, type Figures, familyOf, startPart } from './harness.ts';
 import { flow } from './scale/flow.ts';
 
+/** Messages of each process that count. */
 const MESSAGES = 40_000;
 const ON_THEIR_WAY = 4_000;
 /** Messages per second of the steady rate. */
@@ -39,15 +41,17 @@ async function countsOf(url: string, pids: readonly number[]): Promise<Figures> 
     (pg_current_wal_insert_lsn() - '0/0')::float8 AS wal, (SELECT sum(fsyncs) FROM pg_stat_io)::float8 AS syncs
     FROM pg_stat_database`);
   await client.end();
-  const switches = { waits: 0, evictions: 0 };
+  const threads = { waits: 0, evictions: 0, helperMs: 0 };
   for (const pid of familyOf(pids)) {
     for (const task of readdirSync(`/proc/${pid}/task`)) {
-      const status = readFileSync(`/proc/${pid}/task/${task}/status`, 'utf8');
-      switches.waits += Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
-      switches.evictions += Number(/^nonvoluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
+      const read = (file: string) => readFileSync(`/proc/${pid}/task/${task}/${file}`, 'utf8');
+      const status = read('status');
+      threads.waits += Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
+      threads.evictions += Number(/^nonvoluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
+      if (task !== `${pid}`) threads.helperMs += Number(read('schedstat').split(' ')[0]) / 1e6;
     }
   }
-  return { ...rows[0], ...switches };
+  return { ...rows[0], ...threads };
 }
 
 /** Lets processes and all that they start run on some cores only, such as `0-1`. */
@@ -89,7 +93,8 @@ async function measure(
   const databaseCpu = countCpu([postmaster]);
   const ownCpu = countCpu(pids);
   const started = performance.now();
-  await flow(drivers, sink, MESSAGES, { onTheirWay: ON_THEIR_WAY, perSecond });
+  const count = MESSAGES * processes;
+  await flow(drivers, sink, count, { onTheirWay: ON_THEIR_WAY, perSecond });
   const seconds = (performance.now() - started) / 1_000;
   const ownMicros = ownCpu();
   const databaseMicros = databaseCpu();
@@ -103,8 +108,8 @@ async function measure(
   }
   await sink.stop();
   return {
-    perSecond: MESSAGES / seconds,
-    cpuMicros: (ownMicros + databaseMicros) / MESSAGES,
+    perSecond: count / seconds,
+    cpuMicros: (ownMicros + databaseMicros) / count,
     databaseShare: databaseMicros / (ownMicros + databaseMicros),
     syncsPerSecond: (syncs - (countsBefore['syncs'] ?? 0)) / seconds,
     ...Object.fromEntries(

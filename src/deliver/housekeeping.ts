@@ -48,7 +48,7 @@ interface HousekeepingOptions {
 
 /** Ends what nobody else ends; resolves to the number of deliveries freed from dead processes. */
 export async function housekeeping(options: HousekeepingOptions): Promise<number> {
-  const { store, clock, attemptRetention, recordRetention, log, queues } = options;
+  const { store, log, queues } = options;
   const freed = await store.rescue();
   if (freed > 0) log.warn({ stage: 'claim', freed }, 'Lease of another process expired; requeued its deliveries');
   for (const { destination, pending, heldOut } of await store.backlog()) {
@@ -60,17 +60,28 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
   }
   const { keep, maxSize } = options.messageRetention;
   if (keep > 0) while ((await store.boundDelivered(maxSize, STEP)) > 0);
+  return freed;
+}
+
+/** Drops what was kept for its time; resolves to the number of rows. */
+export async function prune({
+  store,
+  clock,
+  attemptRetention,
+  recordRetention,
+  messageRetention,
+}: HousekeepingOptions): Promise<number> {
   // Runs and deletion requests use the wall clock, which may differ greatly from store time.
   const wall = store.time.toWall(clock.now());
-  if (!(await store.trustsClocks(wall))) return freed;
-  await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
-  await inSteps(() => store.pruneDelivered(clock.now() - keep, STEP));
+  if (!(await store.trustsClocks(wall))) return 0;
+  let pruned = await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
+  pruned += await inSteps(() => store.pruneDelivered(clock.now() - messageRetention.keep, STEP));
   if (recordRetention) {
     const { runs, regulations, audit } = recordRetention;
-    await inSteps(() => store.pruneRecords(wall - runs, wall - regulations, STEP));
-    await inSteps(() => store.pruneAudits(wall - audit, STEP));
+    pruned += await inSteps(() => store.pruneRecords(wall - runs, wall - regulations, STEP));
+    pruned += await inSteps(() => store.pruneAudits(wall - audit, STEP));
   }
-  return freed;
+  return pruned;
 }
 
 /**

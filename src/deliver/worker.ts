@@ -10,7 +10,7 @@ import { RefusingEndpoints } from './endpoint/refusing.ts';
 import { exchange } from './exchange.ts';
 import { Fleet } from './fleet.ts';
 import { HeldOutLetters } from './held-out.ts';
-import { housekeeping, type MessageRetention } from './housekeeping.ts';
+import { housekeeping, type MessageRetention, prune } from './housekeeping.ts';
 import { Loops } from './loops.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
@@ -25,6 +25,8 @@ import type { WorkerOptions } from './worker-options.ts';
 /** Interval of polling for other processes' messages, in milliseconds. */
 const POLL_INTERVAL = 1_000;
 const HOUSEKEEPING_INTERVAL = 30_000;
+/** Milliseconds until old rows are looked for again where there were none. */
+const PRUNE_INTERVAL = 300_000;
 /** Writing many costs hardly more than writing one. A crash repeats the deliveries of this period. */
 const SETTLE_INTERVAL = 100;
 const RETRY_BASE = 50;
@@ -56,6 +58,8 @@ export class Worker {
   private pendingSeen = new Map<string, number>();
   /** The store's value; until it is read, the time since this process has its lease. */
   private servedSince = 0;
+  /** Time by the steady clock from which old rows are looked for. */
+  private pruneAt = 0;
   private readonly loops: Loops;
   private readonly shortage: Shortage;
   private ended: Promise<void> | null = null;
@@ -416,7 +420,7 @@ export class Worker {
     const queues = new Map(this.turns.queues.map((queue) => [queue.name, queue]));
     const { store, attemptRetention, recordRetention, log } = this.options;
     this.servedSince = await store.servedSince();
-    const freed = await housekeeping({
+    const options = {
       store,
       clock: this.clock,
       attemptRetention: attemptRetention(),
@@ -424,9 +428,11 @@ export class Worker {
       messageRetention: this.messageRetention,
       log,
       queues,
-      giveBack: (name) => this.giveBack(this.stock.clear(name)),
-    });
-    if (freed > 0) this.wake(queues.keys());
+      giveBack: (name: string) => this.giveBack(this.stock.clear(name)),
+    };
+    if ((await housekeeping(options)) > 0) this.wake(queues.keys());
+    const now = this.clock.monotonic();
+    if (now >= this.pruneAt && (await prune(options)) === 0) this.pruneAt = now + PRUNE_INTERVAL;
     this.retired = this.retired.filter(({ idle }) => !idle);
     // Another process may have released or postponed what the poll has seen as pending.
     this.pendingSeen.clear();

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
-import { housekeeping } from '../../src/deliver/housekeeping.ts';
+import { prune } from '../../src/deliver/housekeeping.ts';
 import type { WorkerStore } from '../../src/deliver/worker-options.ts';
 import { withTime } from '../../src/kernel/clock.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
@@ -35,6 +35,30 @@ t.test('applies a reloaded attempts.keep from the next housekeeping on', async (
   await rig.stopInTime();
 });
 
+t.test('looks for old rows each half minute while there are some, else each five minutes', async (t) => {
+  const receiver = await Receiver.start(t);
+  let looks = 0;
+  let old = 0;
+  const rig = await Rig.start(t, {
+    destinations: [destination(receiver.url)],
+    workerStore: (store): WorkerStore =>
+      Object.assign(Object.create(store), {
+        prune: async () => {
+          looks += 1;
+          return old;
+        },
+      }),
+  });
+  await rig.passUntil(() => looks === 1);
+  await rig.pass(280_000);
+  t.equal(looks, 1);
+  old = 1;
+  await rig.passUntil(() => looks === 2);
+  await rig.pass(70_000);
+  t.equal(looks, 4);
+  await rig.stopInTime();
+});
+
 t.test('keeps records for their time, however far the store time is from the clock', async (t) => {
   const path = join(t.testdir({}), 'store.db');
   const open = (clock: ManualClock) => openSqliteStore({ path, maxQueued: 100, clock });
@@ -50,8 +74,8 @@ t.test('keeps records for their time, however far the store time is from the clo
   for (const [age, id] of ['newest', 'newer'].entries())
     await store.saveRun(run({ id, state: 'done', startedAt: clock.now() - age }), fence, audience());
   await store.beginAudit({ who: 'ann', action: 'audience.sync', target: null, at: clock.now() });
-  const keepHouse = () =>
-    housekeeping({
+  const pruneAll = () =>
+    prune({
       store,
       clock: withTime(clock, () => store.time.now()),
       attemptRetention: 7 * 24 * HOUR,
@@ -62,12 +86,12 @@ t.test('keeps records for their time, however far the store time is from the clo
       giveBack: async () => {},
     });
   const kept = async () => [(await store.runs({ limit: 10 })).length, (await store.audits({ limit: 10 })).length];
-  await keepHouse();
+  await pruneAll();
   t.same(await kept(), [2, 1]);
   clock.jump(400 * 24 * HOUR);
-  await keepHouse();
+  await pruneAll();
   t.same(await kept(), [2, 1], 'and however far the clock is set ahead');
   clock.advance(24 * HOUR);
-  await keepHouse();
+  await pruneAll();
   t.same(await kept(), [1, 1], 'which is believed after a day: audits are in the time of the store');
 });

@@ -56,7 +56,7 @@ export async function rescue({ db, parts }: StoreContext, free: Free, claims: Cl
   const ended = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until <= ${db.now} ORDER BY id`);
   let freed = await claims.freeUntold(free);
   for (const [owner] of ended) freed += await free(owner, undefined, !own.has(owner));
-  await db.run(`DELETE FROM rollcall.owner WHERE lease_until <= ${db.now} - ${FORGET_AFTER}`);
+  if (ended.length > 0) await db.run(`DELETE FROM rollcall.owner WHERE lease_until <= ${db.now} - ${FORGET_AFTER}`);
   return freed;
 }
 
