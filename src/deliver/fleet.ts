@@ -99,6 +99,10 @@ export class Fleet {
     }
   }
 
+  get isAlone(): boolean {
+    return this.owners.length <= 1;
+  }
+
   shareOf(destination: string): Share | null {
     return shareOf(destination, this.options.owner(), this.serving(destination));
   }

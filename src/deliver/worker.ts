@@ -22,8 +22,9 @@ import { type PlannedClaim, Turns } from './turns.ts';
 import { released } from './verdict.ts';
 import type { WorkerOptions } from './worker-options.ts';
 
-/** Interval of polling for other processes' messages, in milliseconds. */
+/** Intervals of polling for what others wrote, in milliseconds; the longer one while nothing waits and no other process delivers. */
 const POLL_INTERVAL = 1_000;
+const IDLE_POLL_INTERVAL = 2_000;
 const HOUSEKEEPING_INTERVAL = 30_000;
 /** Milliseconds until old rows are looked for again where there were none. */
 const PRUNE_INTERVAL = 300_000;
@@ -56,6 +57,8 @@ export class Worker {
   private readonly refusing: RefusingEndpoints;
   /** Pending deliveries at the last poll, by destination. */
   private pendingSeen = new Map<string, number>();
+  /** True if the last poll found nothing that waits, and no endpoint that is closed. */
+  private nothingWaits = false;
   /** The store's value; until it is read, the time since this process has its lease. */
   private servedSince = 0;
   /** Time by the steady clock from which old rows are looked for. */
@@ -164,7 +167,7 @@ export class Worker {
     this.loops.run('claiming', () => this.claimLoop());
     this.loops.every(
       'polling',
-      () => POLL_INTERVAL,
+      () => (this.nothingWaits && this.fleet.isAlone ? IDLE_POLL_INTERVAL : POLL_INTERVAL),
       () => this.poll(),
     );
     this.loops.every(
@@ -395,7 +398,8 @@ export class Worker {
   private async poll(): Promise<void> {
     const polled = this.options.store.poll();
     await this.states.refresh(polled, (state) => this.turns.queue(state.destination)?.hear(state));
-    const { backlogs } = await polled;
+    const { backlogs, endpoints } = await polled;
+    this.nothingWaits = endpoints.length === 0 && backlogs.every(({ pending, heldOut }) => pending + heldOut === 0);
     for (const { destination, pending } of backlogs) {
       const queue = this.turns.queue(destination);
       if (!queue || pending === this.pendingSeen.get(destination)) continue;

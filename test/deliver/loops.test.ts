@@ -58,6 +58,39 @@ for (const [loop, [verb, saying]] of Object.entries(LOOPS)) {
   });
 }
 
+t.test('polls half as often while nothing waits and nobody shares the store', async (t) => {
+  const receiver = await Receiver.start(t);
+  let polls = 0;
+  const rig = await Rig.start(t, {
+    destinations: [destination(receiver.url)],
+    workerStore: (store): WorkerStore =>
+      Object.assign(Object.create(store), {
+        poll: () => {
+          polls += 1;
+          return store.poll();
+        },
+      }),
+  });
+  const during = async (ms: number) => {
+    const before = polls;
+    await rig.pass(ms);
+    return polls - before;
+  };
+  await rig.pass(10_000);
+  t.equal(await during(60_000), 30);
+  const state = { endpoint: 'elsewhere', destination: 'other', pausedAt: rig.store.time.now(), deadSince: null };
+  await rig.store.markEndpoint(state);
+  await rig.pass(10_000);
+  t.equal(await during(60_000), 60, 'an endpoint is closed');
+  await rig.store.markEndpoint({ ...state, pausedAt: null });
+  await rig.pass(10_000);
+  t.equal(await during(60_000), 30);
+  const owner = await rig.store.join(120_000);
+  await rig.pass(10_000);
+  t.equal(await during(60_000), 60, 'another process delivers');
+  await rig.store.leave(owner);
+});
+
 t.test('posts nothing more after being given up', async (t) => {
   const receiver = await Receiver.start(t);
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
