@@ -113,7 +113,7 @@ async function measure(
     databaseShare: databaseMicros / (ownMicros + databaseMicros),
     syncsPerSecond: (syncs - (countsBefore['syncs'] ?? 0)) / seconds,
     ...Object.fromEntries(
-      Object.entries(counts).map(([name, count]) => [name, ((count - (countsBefore[name] ?? 0)) * 1_000) / MESSAGES]),
+      Object.entries(counts).map(([name, value]) => [name, ((value - (countsBefore[name] ?? 0)) * 1_000) / count]),
     ),
   };
 }
