@@ -46,7 +46,7 @@ export async function showEvents(
     add: async (parts) =>
       session.append(PARTS, [parts.map(({ source }) => source), parts.map(({ bodies }) => readable(bodies))]),
   });
-  await session.run(`CREATE OR REPLACE TEMP TABLE ${TAIL} AS ${tailEvents(PARTS)}`);
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${TAIL} AS SELECT * EXCLUDE rest FROM (${tailEvents(PARTS)})`);
   await session.run(`DROP TABLE temp.${PARTS}`);
   const taken = await ownNames(session);
   const named = [...views].filter((name) => !taken.has(name));
