@@ -53,6 +53,13 @@ t.test("reads the design's example into the values that the program works with",
   });
 });
 
+t.test('makes keys of names, in which VIPs is one word', async (t) => {
+  const keys = { VIPs: 'vips', 'Our VIPs 2': 'our_vips_2', 'Big Spenders': 'big_spenders', SKUs: 'skus', VIP: 'vip' };
+  for (const [name, key] of Object.entries(keys)) {
+    t.equal(parse(withParts({ audience: `name: ${name}\nsql: x` })).audiences[0]?.key, key);
+  }
+});
+
 t.test('adds an embedded engine to a file without engines', async (t) => {
   const { engines, audiences } = parse(withParts({}));
   t.match(engines, { lake: { type: 'duckdb', path: '/etc/rollcall/audiences.duckdb' } });
