@@ -131,17 +131,17 @@ function Behind({ title, times, series, format }) {
   </details>`;
 }
 
-/** The end of an axis: the next of 2, 5, 10, 20, 50, … @param {number} value */
+/** The end of an axis, of which the half is whole: the next of 2, 4, 10, 20, 40, … @param {number} value */
 function niceAbove(value) {
   if (value <= 2) return value <= 0 ? 10 : 2;
   const power = 10 ** Math.floor(Math.log10(value));
-  return power * ([1, 2, 5].find((step) => step * power >= value) ?? 10);
+  return power * ([1, 2, 4].find((step) => step * power >= value) ?? 10);
 }
 
 /** The ends of an axis on which a small change of a large size shows. @param {readonly number[]} values */
 function niceAround(values) {
   const [least, most] = [Math.min(...values), Math.max(...values)];
-  const step = niceAbove(Math.max(10, most - least)) / 2;
+  const step = niceAbove(Math.max(20, most - least)) / 2;
   const lowest = step * Math.floor(least / step);
   return least < most / 2 ? [0, niceAbove(most)] : [lowest, Math.max(lowest + step, step * Math.ceil(most / step))];
 }
