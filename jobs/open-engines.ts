@@ -67,7 +67,7 @@ export interface OpenEngines {
   /** Opens an engine for a short task of the process, such as a deletion, in a slot that no reader takes. */
   aside: WithEngine;
   look: ReadEngine;
-  /** As `look`, for work that reads snapshots only. A file stays open for a moment, for the next one. */
+  /** As `look`, for work that reads snapshots only. A file or session stays open for a moment, for the next one. */
   lookUp: ReadEngine;
   /** As `look`, for queries that may take as long as a run. */
   plan: ReadEngine<Place>;

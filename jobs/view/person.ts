@@ -68,26 +68,20 @@ export async function tellPerson(
 ): Promise<Person> {
   const { store, config, look } = parts;
   const configured = new Map(computations(config()).map((each) => [each.key, each]));
-  // Records that all audiences share are read once, and all that is needed at the same time: each turn of the store takes a moment.
+  // Records that all audiences share are read once, and the store is asked while the engines are: each turn takes a moment.
   const records = store.audiences();
   const shared = {
     audiences: () => records,
     audience: async (key: string) => (await records).find((record) => record.key === key) ?? null,
     runs: (filter: RunFilter) => store.runs(filter),
   };
-  const [all, attempts, deletion] = await Promise.all([
-    createSubjects(shared, config).everyone(),
-    store.attempts({ userId: user, limit: RECENT }),
-    deletionOf(store, config(), user),
-  ]);
-  const letters = await store.deadLetters({
-    conflicts: all.flatMap(({ key }) => conflictKeys(key, user)),
-    limit: RECENT,
-  });
+  const all = await createSubjects(shared, config).everyone();
+  const attempts = store.attempts({ userId: user, limit: RECENT });
+  const letters = store.deadLetters({ conflicts: all.flatMap(({ key }) => conflictKeys(key, user)), limit: RECENT });
   const known: StoryParts['store'] = {
     ...shared,
-    attempts: async () => attempts,
-    deadLetters: async ({ conflicts }) => letters.filter(({ conflict }) => conflicts?.includes(conflict ?? '')),
+    attempts: () => attempts,
+    deadLetters: async ({ conflicts }) => (await letters).filter(({ conflict }) => conflicts?.includes(conflict ?? '')),
   };
   const failures: Person['failures'][number][] = [];
   const ofEngine = async ([name, theirs]: readonly [string, readonly Subject[]]): Promise<
@@ -114,9 +108,14 @@ export async function tellPerson(
       return [];
     }
   };
-  const found = (await Promise.all([...Map.groupBy(all, ({ engine }) => engine)].map(ofEngine))).flat();
+  const [deletion, found] = await Promise.all([
+    deletionOf(store, config(), user),
+    Promise.all([...Map.groupBy(all, ({ engine }) => engine)].map(ofEngine)),
+    attempts,
+    letters,
+  ]);
   const place = new Map(all.map(({ key }, index) => [key, index]));
-  const memberships = found.toSorted((a, b) => (place.get(a.key) ?? 0) - (place.get(b.key) ?? 0));
+  const memberships = found.flat().toSorted((a, b) => (place.get(a.key) ?? 0) - (place.get(b.key) ?? 0));
   return { user, asOf, memberships, failures, deletion };
 }
 

@@ -23,7 +23,7 @@ export interface FileUse {
   readonly sharesReading: boolean;
   /** Milliseconds to wait until another process closes the file. */
   readonly patience: number;
-  /** Set if the file may stay open for the next such use: opening it takes longer than finding a person. */
+  /** Set if the file, or a session, may stay open for the next such use: opening it takes longer than finding a person. */
   readonly stays?: boolean;
   /** Called once if it has to wait. */
   readonly onWait?: (message: string) => void;
@@ -41,9 +41,10 @@ export interface OpenFileOptions extends Omit<FileUse, 'sharesReading'> {
 
 /** A file held open until `release`, which is idempotent. */
 export interface HeldFile {
-  /** Opens a connection that resolves names in the file. */
+  /** Opens a connection that resolves names in the file, or takes one that was kept. */
   connect(): Promise<DuckDBConnection>;
-  release(): Promise<void>;
+  /** Closes the connection, or keeps it for the next session while the file stays open. */
+  release(connection?: DuckDBConnection): Promise<void>;
 }
 
 /** A file that sessions of this process have open. */
@@ -52,6 +53,8 @@ interface Shared {
   readonly settings: DuckdbSettings;
   readonly database: Promise<AttachedDatabase>;
   sessions: number;
+  /** The connection of the last session, if the file stays open. */
+  unused: DuckDBConnection | null;
   /** Closes a file that stays open, of which no session is left. */
   endStay: (() => Promise<void>) | null;
   /** Resolves once the last session has released it. */
@@ -106,7 +109,7 @@ async function tryToHold(options: OpenFileOptions): Promise<HeldFile | string> {
 
 function begin({ path, readOnly, settings, setup }: OpenFileOptions): Shared {
   const database = attachDatabase({ path, name: databaseName(path), readOnly }, settings, setup);
-  return { readOnly, settings, database, sessions: 0, endStay: null, closed: null };
+  return { readOnly, settings, database, sessions: 0, unused: null, endStay: null, closed: null };
 }
 
 /** The beginning of the last time for which files stay open, by path. */
@@ -125,6 +128,12 @@ async function takeTurn({ path, clock, signal }: OpenFileOptions): Promise<void>
 const mayStay = ({ path, stays = false, clock }: OpenFileOptions) =>
   stays && clock.monotonic() - (turns.get(path) ?? 0) < STAYS.most;
 
+function takeUnused(shared: Shared): DuckDBConnection | null {
+  const { unused } = shared;
+  shared.unused = null;
+  return unused;
+}
+
 async function share(options: OpenFileOptions, shared: Shared): Promise<HeldFile> {
   const { path, clock, signal } = options;
   shared.sessions += 1;
@@ -136,6 +145,7 @@ async function share(options: OpenFileOptions, shared: Shared): Promise<HeldFile
     if (shared.sessions > 0) return;
     const end = async () => {
       shared.endStay = null;
+      takeUnused(shared)?.closeSync();
       shared.closed = close().finally(() => {
         if (files.get(path) === shared) files.delete(path);
       });
@@ -154,10 +164,12 @@ async function share(options: OpenFileOptions, shared: Shared): Promise<HeldFile
   try {
     const database = await shared.database;
     return {
-      connect: database.connect,
-      async release() {
+      connect: async () => takeUnused(shared) ?? database.connect(),
+      async release(connection) {
         if (!isHere) return;
         isHere = false;
+        if (connection && shared.sessions === 1 && mayStay(options)) shared.unused = connection;
+        else connection?.closeSync();
         await leave(database.detach);
       },
     };

@@ -78,10 +78,7 @@ function duckdbSession(held: HeldFile, connection: DuckDBConnection, hide: (text
     },
     append: (table, columns) => append(connection, table, columns),
     interrupt: () => connection.interrupt(),
-    async close() {
-      connection.closeSync();
-      await held.release();
-    },
+    close: () => held.release(connection),
   };
 }
 

@@ -1,21 +1,27 @@
 import type { PostgresConfig } from '../../../src/config/config.ts';
+import type { Clock } from '../../../src/kernel/clock.ts';
 import { examineServer } from '../../../src/store/postgres-server.ts';
 import { type OpenReader, readElsewhere } from '../../readers/read-elsewhere.ts';
+import type { FileUse } from '../duckdb/files.ts';
 import type { Engine, StageRequest } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { cancelledBy } from '../sql/session.ts';
 import { tablesOf } from '../sql/tables.ts';
 import { postgresDialect } from './dialect.ts';
 import { openSession } from './session.ts';
+import { stayingSession } from './staying.ts';
 
 const PREFIX = postgresDialect.prefix(`user_id${postgresDialect.binary}`);
 
 interface PostgresOptions {
+  readonly clock?: Clock;
   readonly readOnly?: boolean;
   readonly timeout?: number | undefined;
   /** True if the database is the store's and contains the event log. */
   readonly seesEvents?: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** `stays` is as for a file. */
+  readonly file?: Pick<FileUse, 'stays'> | undefined;
   /** Opens the database in which definitions run, if it is another. */
   readonly reads?: OpenReader | undefined;
 }
@@ -28,9 +34,10 @@ interface PostgresOptions {
  */
 export async function openPostgres(
   { url, schema }: PostgresConfig,
-  { readOnly = false, timeout, seesEvents = false, signal, reads }: PostgresOptions = {},
+  { clock, readOnly = false, timeout, seesEvents = false, signal, file, reads }: PostgresOptions = {},
 ): Promise<Engine> {
-  const opened = await openSession(url, { timeout, seesEvents });
+  const options = { timeout, seesEvents };
+  const opened = await (file?.stays && clock ? stayingSession(url, options, clock, signal) : openSession(url, options));
   const session = { ...(readOnly ? cancelledBy(signal, opened) : opened), schema };
   const engine = createSqlEngine({
     dialect: postgresDialect,

@@ -42,7 +42,7 @@ const OPTIONAL: SessionSettings = {
 const SEE_EVENTS = "SELECT current_setting('search_path') || ', rollcall_events' AS path";
 const NO_TRANSACTION = /^VACUUM\b/;
 
-interface SessionOptions {
+export interface SessionOptions {
   /** Milliseconds that a statement may take. */
   readonly timeout?: number | undefined;
   /** True if the views of the event log are visible. */
@@ -51,8 +51,10 @@ interface SessionOptions {
   readonly readsOnly?: boolean;
 }
 
-interface PostgresSession extends SqlSession {
+export interface PostgresSession extends SqlSession {
   readonly isPooled: boolean;
+  /** True once the server or the network has ended it. */
+  isOver(): boolean;
   /** The rows of a query as lines of `COPY`, in batches. */
   copy(query: string): AsyncGenerator<CopiedLines>;
 }
@@ -108,6 +110,7 @@ export async function openSession(url: string, options: SessionOptions = {}): Pr
   }
   return {
     isPooled: !isOwn,
+    isOver: () => isOver,
     rows: async (sql, texts) => (await query(sql, texts ? [texts] : [])).rows,
     async byColumn(sql) {
       const { rows, fields } = await query(sql);

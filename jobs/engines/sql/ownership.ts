@@ -16,13 +16,14 @@ export async function readVersions(database: SqlDatabase): Promise<ReadonlyMap<s
 }
 
 /** Rows of one of our tables. To look first if it is there takes longer than to read it. */
-async function rowsIfThere(
+export async function rowsIfThere(
   { session, writable }: SqlDatabase,
   isThere: (session: SqlSession) => Promise<boolean>,
   query: string,
+  texts?: readonly string[],
 ): Promise<readonly unknown[][]> {
   try {
-    return await session.rows(query);
+    return await session.rows(query, texts);
   } catch (error) {
     if (writable || (await isThere(session))) throw error;
     return [];

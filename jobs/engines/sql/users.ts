@@ -1,9 +1,11 @@
+import chunk from 'lodash/chunk.js';
+import partition from 'lodash/partition.js';
 import type { Standing, UserInSnapshot } from '../port.ts';
 import { toInterval } from './history.ts';
-import { readVersions } from './ownership.ts';
+import { rowsIfThere } from './ownership.ts';
 import { literal } from './plan-query.ts';
 import type { SqlDatabase, SqlSession } from './session.ts';
-import { holdPlans, ID_HASH, readSnapshot, readStaged, tablesOf } from './tables.ts';
+import { hasRegistry, holdPlans, ID_HASH, readSnapshot, readStaged, tablesOf } from './tables.ts';
 
 const ASKED = 'user_id IN (SELECT unnest($1::varchar[]))';
 
@@ -39,7 +41,7 @@ async function lookupSnapshot(
 /** Snapshots that one query reads. */
 const AT_ONCE = 100;
 
-/** A user in all of these snapshots: in few queries of few columns, since to plan one takes as long as to run it. */
+/** A user in all of these snapshots: in few queries of few tables, since to plan one takes as long as to run it. */
 export async function lookupEverywhere(
   database: SqlDatabase,
   keys: readonly string[],
@@ -47,39 +49,54 @@ export async function lookupEverywhere(
 ): Promise<ReadonlyMap<string, UserInSnapshot>> {
   const { session } = database;
   const tables = tablesOf(session);
-  const versions = await readVersions(database);
-  const kept = keys.filter((key) => versions.has(key));
   const read = async (condition: string, texts?: readonly string[]) => {
-    const standings = new Map<string, Standing>();
-    for (let from = 0; from < kept.length; from += AT_ONCE) {
-      const some = kept.slice(from, from + AT_ONCE);
-      // Members have their place in the list, leavers the complement of it.
-      const parts = some.map((key, place) => {
-        const [members, leavers] = [tables.members(key), tables.leavers(key)];
-        return `SELECT ${place}, user_id, value, since FROM ${members} WHERE ${condition}
-        UNION ALL SELECT ${~place}, user_id, NULL, since FROM ${leavers} WHERE ${condition}`;
-      });
-      for (const [place, id, ...rest] of await session.rows(parts.join(' UNION ALL '), texts)) {
-        const [key = '', present] = Number(place) < 0 ? [some[~Number(place)], false] : [some[Number(place)], true];
-        if (id === user) standings.set(...toStanding([key, present, ...rest]));
+    const find = async (list: readonly string[], rows: (key: string, place: number) => string) => {
+      const found: [string, unknown[]][] = [];
+      for (const some of chunk(list, AT_ONCE)) {
+        const query = some.map((key, place) => `${rows(key, place)} WHERE ${condition}`).join(' UNION ALL ');
+        for (const [place, id, ...rest] of await session.rows(query, texts))
+          if (id === user) found.push([some[Number(place)] ?? '', rest]);
       }
-    }
-    if (versions.size === 0) return { standings, past: [] };
-    const past = `SELECT user_id, key, value, since, until FROM ${tables.history} WHERE ${condition} ORDER BY until, since`;
-    return { standings, past: (await session.rows(past, texts)).filter(([id]) => id === user) };
+      return found;
+    };
+    const query = `SELECT key, version, NULL, NULL, NULL, NULL FROM ${tables.snapshots} UNION ALL
+      SELECT key, NULL, user_id, value, since, until FROM ${tables.history} WHERE ${condition}`;
+    const rows = await rowsIfThere(database, hasRegistry, query, texts);
+    const [kept, past] = partition(rows, ([, version]) => version !== null);
+    const versions = new Map(kept.map(([key, version]) => [String(key), Number(version)]));
+    const known = keys.filter((key) => versions.has(key));
+    const member = (key: string, place: number) =>
+      `SELECT ${place}, user_id, TRUE, value, since FROM ${tables.members(key)}`;
+    const members = await find(known, member);
+    const isMember = new Set(members.map(([key]) => key));
+    const leaver = (key: string, place: number) =>
+      `SELECT ${place}, user_id, FALSE, NULL, since FROM ${tables.leavers(key)}`;
+    const others = await find(
+      known.filter((key) => !isMember.has(key)),
+      leaver,
+    );
+    return {
+      versions,
+      standings: new Map([...members, ...others].map(([key, rest]) => toStanding([key, ...rest]))),
+      past: past.filter(([, , id]) => id === user),
+    };
   };
   const readIds = () => read('user_id = ($1::varchar[])[1]', [user]);
   const hash = database.dialect.idHash?.of(user);
   // The hash alone: with a second condition DuckDB reads all ids. Tables that no run has written to since there are hashes lack them.
-  const { standings, past } = await (hash === undefined ? readIds() : read(`${ID_HASH} = ${hash}`).catch(readIds));
-  const intervals = Map.groupBy(past, ([, key]) => String(key));
+  const { versions, standings, past } = await (hash === undefined
+    ? readIds()
+    : read(`${ID_HASH} = ${hash}`).catch(readIds));
+  const intervals = Map.groupBy(past, ([key]) => String(key));
   return new Map(
     keys.map((key) => [
       key,
       {
         version: versions.get(key) ?? 0,
         standing: standings.get(key),
-        past: (intervals.get(key) ?? []).map(([, , ...interval]) => toInterval(interval)),
+        past: (intervals.get(key) ?? [])
+          .map(([, , , ...interval]) => toInterval(interval))
+          .toSorted((one, other) => one.until - other.until || one.since - other.since),
       },
     ]),
   );

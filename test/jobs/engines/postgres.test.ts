@@ -4,6 +4,7 @@ import { openPostgres } from '../../../jobs/engines/postgres/postgres.ts';
 import { type EngineFixture, engineContract, request, settle, told, usersSql } from '../../contract/engine.ts';
 import { liesInOrder } from '../../contract/first-order.ts';
 import { readsLittleOfLongValues } from '../../contract/long-values.ts';
+import { ManualClock } from '../../helpers/clock.ts';
 import { startFastPostgres } from '../../helpers/postgres.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -49,6 +50,53 @@ t.test('compares ids by their bytes, whatever their collation', async (t) => {
     await settle(engine, { key: 'plan', kind: 'trait', sql: 'select user_id, plan as value from people' });
     t.match(await engine.snapshot('plan'), { members: 2 });
   }
+});
+
+t.test('keeps a session of look-ups open for the next one', async (t) => {
+  const url = await server.database();
+  await (await openPostgres({ type: 'postgres', url })).close();
+  const clock = new ManualClock();
+  const stop = new AbortController();
+  const look = async (signal = stop.signal) => {
+    const engine = await openPostgres(
+      { type: 'postgres', url },
+      { clock, readOnly: true, signal, file: { stays: true } },
+    );
+    t.same((await engine.everywhere?.(['club'], 'a'))?.get('club')?.version, 0);
+    return engine;
+  };
+  const admin = new pg.Client(url);
+  await admin.connect();
+  t.teardown(() => admin.end());
+  const sessions = async () => {
+    const { rows } = await admin.query(
+      'SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+    );
+    return rows.map(({ pid }) => Number(pid));
+  };
+  const [one, other] = [await look(), await look()];
+  await one.close();
+  await other.close();
+  const kept = await sessions();
+  t.equal(kept.length, 2, 'those at once have one each');
+  await (await look()).close();
+  t.same(await sessions(), kept);
+  clock.advance(10_000);
+  await until(async () => (await sessions()).length === 0);
+  await (await look()).close();
+  const [pid] = await sessions();
+  await admin.query('SELECT pg_terminate_backend($1)', [pid]);
+  await until(async () => (await sessions()).length === 0);
+  await until(async () => (await look().catch(() => null))?.close().then(() => true) ?? false);
+  t.equal((await sessions()).length, 1, 'one that the server ended is no longer used');
+  const caller = new AbortController();
+  const engine = await look(caller.signal);
+  caller.abort();
+  await engine.close();
+  await until(async () => (await sessions()).length === 0);
+  await (await look()).close();
+  stop.abort();
+  await until(async () => (await sessions()).length === 0);
 });
 
 t.test("cancels a reader's query once its signal aborts, whatever it asks", async (t) => {
