@@ -1,4 +1,5 @@
 import isEqual from 'lodash/isEqual.js';
+import partition from 'lodash/partition.js';
 import type { ChangeCause } from '../../src/membership-change.ts';
 import type { LiveMember, LiveOrigin } from '../../src/store/live.ts';
 import type { Deletions, Records } from '../../src/store/port.ts';
@@ -78,22 +79,30 @@ export function originOf({ cause, changedAt }: LiveOrigin): ChangeOrigin | null 
 const AGAIN = 1_000;
 
 /**
- * Omits deleted and suppressed users who would enter.
+ * Omits deleted and suppressed users who would enter or change, and everybody whose deletion is under way: that removes
+ * them from membership and destinations itself.
  *
  * @returns the changes, and until when the users of the others wait: for the end of open deletions
  */
 export async function withoutExcluded(
-  store: Pick<Records, 'excluded'>,
+  store: Pick<Records, 'excluded' | 'deletedSince'>,
   source: string,
   found: readonly Difference[],
   { epoch, settled }: Deletions,
   now: number,
 ): Promise<{ readonly changes: readonly Difference[]; readonly waiting: ReadonlyMap<string, number> }> {
-  const entering = [...new Set(found.flatMap(({ user, current }) => (current === null ? [] : user)))];
-  if (entering.length === 0) return { changes: found, waiting: new Map() };
-  const out = new Set(await store.excluded(entering, source, settled));
+  const isOpen = settled < epoch;
+  const [leaving, staying] = partition(found, ({ current }) => current === null);
+  const [gone, out] = await Promise.all([
+    // Suppressed users leave as others do.
+    isOpen && leaving.length > 0 ? store.deletedSince(usersOf(leaving), source, settled) : [],
+    staying.length > 0 ? store.excluded(usersOf(staying), source, settled) : [],
+  ]);
+  const omitted = { leaving: new Set(gone), staying: new Set(out) };
   return {
-    changes: found.filter(({ user, current }) => current === null || !out.has(user)),
-    waiting: new Map(settled < epoch ? [...out].map((user) => [user, now + AGAIN]) : []),
+    changes: found.filter(({ user, current }) => !omitted[current === null ? 'leaving' : 'staying'].has(user)),
+    waiting: new Map(isOpen ? out.map((user) => [user, now + AGAIN]) : []),
   };
 }
+
+const usersOf = (found: readonly Difference[]) => [...new Set(found.map(({ user }) => user))];

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
 import { send } from '../events/helpers/logging-app.ts';
 import { caughtUp, computed } from '../live/helpers/service.ts';
-import { deletingService, deliveredLater, everything, forget, membersIn } from './helpers/deleting-service.ts';
+import { deletingService, deliveredLater, everything, forget, fresh, membersIn } from './helpers/deleting-service.ts';
 
 const bought = (who: object, messageId: string) => ({ type: 'track', event: 'Bought', messageId, ...who });
 
@@ -283,18 +283,6 @@ async function serviceOfAliased(t: Test) {
   await caughtUp(app);
   t.same(await membersIn(app, 'live'), ['ann', 'zoe']);
   return service;
-}
-
-/** A rebuilt state serves, and everybody was evaluated by it. */
-async function fresh(app: App): Promise<void> {
-  const isFresh = async () => {
-    const states = await app.store.live.allStates();
-    return (
-      states.length === 1 && states.every(({ isBuilding, isStale, isUnseen }) => !isBuilding && !isStale && !isUnseen)
-    );
-  };
-  while (!(await isFresh())) await new Promise((done) => setTimeout(done, 20));
-  await caughtUp(app);
 }
 
 async function membersBecome(app: App, members: readonly string[]): Promise<void> {

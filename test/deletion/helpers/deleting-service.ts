@@ -7,7 +7,7 @@ import pg from 'pg';
 import type { Test } from 'tap';
 import type { App } from '../../../src/app.ts';
 import { loggingService } from '../../events/helpers/logging-app.ts';
-import { computed } from '../../live/helpers/service.ts';
+import { caughtUp, computed } from '../../live/helpers/service.ts';
 
 /** One posted body. */
 export interface Post {
@@ -71,13 +71,29 @@ export async function deliveredLater({ app, advance }: Awaited<ReturnType<typeof
 }
 
 /** Sends deletion requests and waits for their end. Resolves to how each ended. */
-export async function forget(app: App, userIds: readonly string[], type = 'DELETE_ONLY' as const): Promise<string> {
+export async function forget(
+  app: App,
+  userIds: readonly string[],
+  type: 'DELETE_ONLY' | 'SUPPRESS_ONLY' = 'DELETE_ONLY',
+): Promise<string> {
   const id = await app.regulations.file({ type, sources: null, userIds });
   for (;;) {
     const status = (await app.regulations.find(id))?.status ?? '';
     if (status !== 'INITIALIZED' && status !== 'RUNNING') return status;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+}
+
+/** A rebuilt state serves, and everybody was evaluated by it. */
+export async function fresh(app: App): Promise<void> {
+  const isFresh = async () => {
+    const states = await app.store.live.allStates();
+    return (
+      states.length === 1 && states.every(({ isBuilding, isStale, isUnseen }) => !isBuilding && !isStale && !isUnseen)
+    );
+  };
+  while (!(await isFresh())) await new Promise((done) => setTimeout(done, 20));
+  await caughtUp(app);
 }
 
 /** The members of an audience. A scheduled one is synced first. */
