@@ -35,7 +35,7 @@ export class ConfigurationError extends RollcallError {
       'bad_configuration',
       [
         `${file} has ${count}:`,
-        ...mistakes.map((each) => `  ${isOf(file, each) ? each.message : showMistake(each)}`),
+        ...mistakes.map((each) => `  ${isOf(file, each) ? withKey(each) : showMistake(each)}`),
       ].join('\n'),
     );
     this.file = file;
@@ -46,9 +46,9 @@ export class ConfigurationError extends RollcallError {
 /** True for a mistake of the file as a whole, which need not be named again. */
 const isOf = (file: string, mistake: ShownMistake) => mistake.file === file && mistake.line === null;
 
-export function showMistake({ path, message, ...place }: ShownMistake): string {
-  return `${showPlace(place)}: ${path === '' ? '' : `${path} `}${message}`;
-}
+export const showMistake = (mistake: ShownMistake): string => `${showPlace(mistake)}: ${withKey(mistake)}`;
+
+const withKey = ({ path, message }: ShownMistake): string => (path === '' ? message : `${path} ${message}`);
 
 /** A place as editors and terminals follow it. */
 export function showPlace({ file, line, column }: FilePlace): string {

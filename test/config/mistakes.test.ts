@@ -299,6 +299,7 @@ t.test('reports files that are not YAML or not a map, with the line', async (t) 
   t.match(mistakesIn('a: 1\na: 2')[''], { line: 2, message: /unique/ });
   t.match(mistakesIn('- a'), { '': { message: /must be a map, not a list/ } });
   t.match(mistakesIn(''), { sources: { message: /required/ } });
+  t.throws(() => parse(''), { message: 'rollcall.yaml has a mistake:\n  sources is required' });
 });
 
 t.test('shows no secret in a mistake', async (t) => {
