@@ -22,6 +22,42 @@ interface Document {
 /** The document itself has the texts. */
 const COMMENT = /^ *\/\*\*[\s\S]*?\*\/\n/gm;
 
+/** A shape that stands in several places is one type, with the name of the first of them. */
+function shared(answers: Readonly<Record<string, Schema>>): Readonly<Record<string, Schema>> {
+  const times = new Map<string, number>();
+  const count = (value: unknown) => {
+    if (isShape(value)) times.set(JSON.stringify(value), (times.get(JSON.stringify(value)) ?? 0) + 1);
+    if (typeof value === 'object' && value !== null) Object.values(value).forEach(count);
+  };
+  count(answers);
+  const types: Record<string, Schema> = {};
+  const names = new Map<string, string>();
+  const within = (value: unknown, place: string): unknown => {
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map((each) => within(each, place));
+    const text = JSON.stringify(value);
+    if (!isShape(value) || (times.get(text) ?? 0) < 2) return inner(value, place);
+    if (!names.has(text)) {
+      names.set(text, place);
+      types[place] = inner(value, place);
+    }
+    return { $ref: `#/components/schemas/${names.get(text)?.replaceAll('/', '~1')}` };
+  };
+  const inner = (value: object, place: string): Schema =>
+    Object.fromEntries(
+      Object.entries(value).map(([key, each]) => [key, within(each, SYNTAX.has(key) ? place : `${place} ${key}`)]),
+    );
+  for (const [name, answer] of Object.entries(answers)) {
+    const type = within(answer, name) as Schema;
+    types[name] ??= type;
+  }
+  return types;
+}
+
+const SYNTAX = new Set(['properties', 'items', 'anyOf', 'oneOf', 'additionalProperties']);
+const isShape = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && Object.keys((value as Schema)['properties'] ?? {}).length > 3;
+
 /** What fits a line gets one. */
 function folded(types: string): string {
   const next = types.replaceAll(/\{\n([^{}]*)\n *\}/g, (whole: string, inner: string) => {
@@ -45,7 +81,7 @@ t.test('pages have the types of the OpenAPI document', async (t) => {
   t.ok(schemas.length > 40, `${schemas.length} answers`);
   const document = {
     ...{ openapi: '3.1.0', info: { title: '', version: '' }, paths: {} },
-    components: { schemas: Object.fromEntries(schemas) },
+    components: { schemas: shared(Object.fromEntries(schemas)) },
   };
   const types: string = astToString(await openapiTS(document));
   const made = `// Made by npm run reference from the OpenAPI document.\n\n${folded(types.replaceAll(COMMENT, ''))}`;

@@ -10,12 +10,7 @@ export interface components {
             service: string;
             version: string;
         };
-        "POST /session": {
-            name: string;
-            may: ("read" | "operate" | "delete" | "query")[];
-            service: string;
-            version: string;
-        };
+        "POST /session": components["schemas"]["GET /session"];
         "DELETE /session": { done: true; };
         "GET /overview": {
             attention: {
@@ -51,6 +46,17 @@ export interface components {
             }[];
             next: string | null;
         };
+        "GET /audiences data lastRun": {
+            run: string;
+            state: string;
+            action: string;
+            startedAt: string;
+            ms: number | null;
+            code: string | null;
+            reason: string | null;
+        };
+        "GET /audiences data live": { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; };
+        "GET /audiences data todo": { do: "repair"; run: string; code: string; reason: string; since: string; };
         "GET /audiences": {
             data: {
                 key: string;
@@ -60,27 +66,48 @@ export interface components {
                 state: "ok" | "new" | "held" | "failed" | "unfinished" | "paused" | "orphaned";
                 members: number | null;
                 trend: number[];
-                lastRun: {
-                    run: string;
-                    state: string;
-                    action: string;
-                    startedAt: string;
-                    ms: number | null;
-                    code: string | null;
-                    reason: string | null;
-                } | null;
+                lastRun: components["schemas"]["GET /audiences data lastRun"] | null;
                 ordered: { action: string; at: string; } | null;
                 schedule: string | null;
                 nextRunAt: string | null;
                 paused: { since: string; by: string; } | null;
                 overdueSince: string | null;
-                live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
-                todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
+                live: components["schemas"]["GET /audiences data live"] | null;
+                todo: ({ do: "decide"; run: string; reason: string; } | components["schemas"]["GET /audiences data todo"] | { do: "retire"; }) | null;
                 description?: string;
                 owner?: string;
                 labels?: { [key: string]: string; };
             }[];
             next: string | null;
+        };
+        "GET /audiences/{key} definition guard": {
+            maxExits: ({ count: number; } | { percent: number; }) | null;
+            maxEntries: ({ count: number; } | { percent: number; }) | null;
+            minMembers: number;
+            allowEmpty: boolean;
+        };
+        "GET /audiences/{key} definition": {
+            name: string;
+            timezone: string | null;
+            timeout: number;
+            guard: components["schemas"]["GET /audiences/{key} definition guard"];
+            destinations: string[];
+            language: "sql" | "yaml";
+            text: string;
+            yaml: string;
+            version: string;
+            sentence: string | null;
+        };
+        "GET /audiences/{key} destinations run": { id: string; action: string; sent: number; members: number; };
+        "GET /audiences/{key} destinations": {
+            key: string;
+            kind: "audience" | "trait";
+            destination: string;
+            state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
+            since: string | null;
+            run: components["schemas"]["GET /audiences/{key} destinations run"] | null;
+            pending: number;
+            dead: number;
         };
         "GET /audiences/{key}": {
             key: string;
@@ -90,56 +117,91 @@ export interface components {
             state: "ok" | "new" | "held" | "failed" | "unfinished" | "paused" | "orphaned";
             members: number | null;
             trend: number[];
-            lastRun: {
-                run: string;
-                state: string;
-                action: string;
-                startedAt: string;
-                ms: number | null;
-                code: string | null;
-                reason: string | null;
-            } | null;
+            lastRun: components["schemas"]["GET /audiences data lastRun"] | null;
             ordered: { action: string; at: string; } | null;
             schedule: string | null;
             nextRunAt: string | null;
             paused: { since: string; by: string; } | null;
             overdueSince: string | null;
-            live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
-            todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
+            live: components["schemas"]["GET /audiences data live"] | null;
+            todo: ({ do: "decide"; run: string; reason: string; } | components["schemas"]["GET /audiences data todo"] | { do: "retire"; }) | null;
             description?: string;
             owner?: string;
             labels?: { [key: string]: string; };
-            definition: {
-                name: string;
-                timezone: string | null;
-                timeout: number;
-                guard: {
-                    maxExits: ({ count: number; } | { percent: number; }) | null;
-                    maxEntries: ({ count: number; } | { percent: number; }) | null;
-                    minMembers: number;
-                    allowEmpty: boolean;
-                };
-                destinations: string[];
-                language: "sql" | "yaml";
-                text: string;
-                yaml: string;
-                version: string;
-                sentence: string | null;
-            } | null;
-            destinations: {
-                key: string;
-                kind: "audience" | "trait";
-                destination: string;
-                state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
-                since: string | null;
-                run: { id: string; action: string; sent: number; members: number; } | null;
-                pending: number;
-                dead: number;
-            }[];
+            definition: components["schemas"]["GET /audiences/{key} definition"] | null;
+            destinations: components["schemas"]["GET /audiences/{key} destinations"][];
         };
         "GET /audiences/{key}/members": {
             data: { userId: string; traits?: unknown; }[];
             next: string | null;
+        };
+        "GET /audiences/{key}/why since": {
+            run: string;
+            key: string;
+            kind: "audience" | "trait";
+            first: boolean;
+            members: number;
+            entered: number;
+            exited: number;
+            invalid: number;
+            duplicates: number;
+            held: boolean;
+            sent: number;
+            startedAt: string;
+            ms: number | null;
+            action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
+            state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
+            phase: string;
+            code: string | null;
+            reason: string | null;
+            changed: number;
+            reasons: { [key: string]: number; };
+            skipped: string[];
+            before: number | null;
+            definitionHash: string;
+            asOf: string;
+        };
+        "GET /audiences/{key}/why changes event": { messageId: string; type: string; event: string | null; timestamp: string; };
+        "GET /audiences/{key}/why changes told attempt": {
+            delivery: string;
+            destination: string;
+            endpoint: string;
+            source: string;
+            type: "identify" | "track" | "page" | "screen" | "group" | "alias" | "delete";
+            userId: string | null;
+            messageId: string;
+            at: string;
+            ms: number;
+            outcome: "success" | "retry" | "refused" | "tls_untrusted" | "address_refused" | "skipped";
+            status: number | null;
+            error: string | null;
+            response: string | null;
+        };
+        "GET /audiences/{key}/why changes told deadLetter": {
+            id: string;
+            destination: string;
+            reason: "refused" | "expired" | "destination_removed" | "undeliverable" | "queue_full";
+            status: number | null;
+        };
+        "GET /audiences/{key}/why changes told": {
+            destination: string;
+            reached: boolean;
+            attempt: components["schemas"]["GET /audiences/{key}/why changes told attempt"] | null;
+            deadLetter: components["schemas"]["GET /audiences/{key}/why changes told deadLetter"] | null;
+        };
+        "GET /audiences/{key}/why changes": {
+            change: "entered" | "left" | "changed" | "sent again";
+            reason: ("first_sync" | "entered" | "exited" | "changed" | "definition" | "resync" | "backfill" | "returning" | "withdrawn" | "retired" | "renamed") | null;
+            changedAt: string | null;
+            at: string | null;
+            run: string | null;
+            action: ("sync" | "resync" | "retire" | "backfill" | "withdraw") | null;
+            definitionHash: string | null;
+            cause: ({ messageId: string; } | { audience: string; } | { computed: string; } | { deletion: true; } | { time: string; }) | null;
+            event: components["schemas"]["GET /audiences/{key}/why changes event"] | null;
+            audience: string | null;
+            value: unknown;
+            told: components["schemas"]["GET /audiences/{key}/why changes told"][];
         };
         "GET /audiences/{key}/why": {
             key: string;
@@ -147,32 +209,7 @@ export interface components {
             asOf: string | null;
             member: boolean | null;
             value: unknown;
-            since: {
-                run: string;
-                key: string;
-                kind: "audience" | "trait";
-                first: boolean;
-                members: number;
-                entered: number;
-                exited: number;
-                invalid: number;
-                duplicates: number;
-                held: boolean;
-                sent: number;
-                startedAt: string;
-                ms: number | null;
-                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
-                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
-                phase: string;
-                code: string | null;
-                reason: string | null;
-                changed: number;
-                reasons: { [key: string]: number; };
-                skipped: string[];
-                before: number | null;
-                definitionHash: string;
-                asOf: string;
-            } | null;
+            since: components["schemas"]["GET /audiences/{key}/why since"] | null;
             absence: { reason: "former" | "unknown" | "condition"; user: string | null; failing: string[]; } | null;
             conditions: {
                 path: string;
@@ -190,91 +227,10 @@ export interface components {
                 until: string | null;
                 isOver: boolean;
             }[];
-            changes: {
-                change: "entered" | "left" | "changed" | "sent again";
-                reason: ("first_sync" | "entered" | "exited" | "changed" | "definition" | "resync" | "backfill" | "returning" | "withdrawn" | "retired" | "renamed") | null;
-                changedAt: string | null;
-                at: string | null;
-                run: string | null;
-                action: ("sync" | "resync" | "retire" | "backfill" | "withdraw") | null;
-                definitionHash: string | null;
-                cause: ({ messageId: string; } | { audience: string; } | { computed: string; } | { deletion: true; } | { time: string; }) | null;
-                event: { messageId: string; type: string; event: string | null; timestamp: string; } | null;
-                audience: string | null;
-                value: unknown;
-                told: {
-                    destination: string;
-                    reached: boolean;
-                    attempt: {
-                        delivery: string;
-                        destination: string;
-                        endpoint: string;
-                        source: string;
-                        type: "identify" | "track" | "page" | "screen" | "group" | "alias" | "delete";
-                        userId: string | null;
-                        messageId: string;
-                        at: string;
-                        ms: number;
-                        outcome: "success" | "retry" | "refused" | "tls_untrusted" | "address_refused" | "skipped";
-                        status: number | null;
-                        error: string | null;
-                        response: string | null;
-                    } | null;
-                    deadLetter: {
-                        id: string;
-                        destination: string;
-                        reason: "refused" | "expired" | "destination_removed" | "undeliverable" | "queue_full";
-                        status: number | null;
-                    } | null;
-                }[];
-            }[];
-            unfinished: {
-                run: string;
-                key: string;
-                kind: "audience" | "trait";
-                first: boolean;
-                members: number;
-                entered: number;
-                exited: number;
-                invalid: number;
-                duplicates: number;
-                held: boolean;
-                sent: number;
-                startedAt: string;
-                ms: number | null;
-                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
-                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
-                phase: string;
-                code: string | null;
-                reason: string | null;
-                changed: number;
-                reasons: { [key: string]: number; };
-                skipped: string[];
-                before: number | null;
-                definitionHash: string;
-                asOf: string;
-            }[];
-            attempts: {
-                delivery: string;
-                destination: string;
-                endpoint: string;
-                source: string;
-                type: "identify" | "track" | "page" | "screen" | "group" | "alias" | "delete";
-                userId: string | null;
-                messageId: string;
-                at: string;
-                ms: number;
-                outcome: "success" | "retry" | "refused" | "tls_untrusted" | "address_refused" | "skipped";
-                status: number | null;
-                error: string | null;
-                response: string | null;
-            }[];
-            deadLetters: {
-                id: string;
-                destination: string;
-                reason: "refused" | "expired" | "destination_removed" | "undeliverable" | "queue_full";
-                status: number | null;
-            }[];
+            changes: components["schemas"]["GET /audiences/{key}/why changes"][];
+            unfinished: components["schemas"]["GET /audiences/{key}/why since"][];
+            attempts: components["schemas"]["GET /audiences/{key}/why changes told attempt"][];
+            deadLetters: components["schemas"]["GET /audiences/{key}/why changes told deadLetter"][];
         };
         "GET /audiences/{key}/plan": {
             key: string;
@@ -312,233 +268,26 @@ export interface components {
             unnamed: string[];
             sample: unknown[];
         };
+        "POST /audiences/{key}/sync deliveries": { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
         "POST /audiences/{key}/sync": {
             status: "ordered" | "done" | "undelivered";
-            runs: {
-                run: string;
-                key: string;
-                kind: "audience" | "trait";
-                first: boolean;
-                members: number;
-                entered: number;
-                exited: number;
-                invalid: number;
-                duplicates: number;
-                held: boolean;
-                sent: number;
-                startedAt: string;
-                ms: number | null;
-                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
-                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
-                phase: string;
-                code: string | null;
-                reason: string | null;
-                changed: number;
-                reasons: { [key: string]: number; };
-                skipped: string[];
-                before: number | null;
-                definitionHash: string;
-                asOf: string;
-            }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            runs: components["schemas"]["GET /audiences/{key}/why since"][];
+            deliveries: components["schemas"]["POST /audiences/{key}/sync deliveries"] | null;
         };
-        "POST /audiences/{key}/pause": {
-            key: string;
-            kind: "audience" | "trait";
-            engine: string;
-            source: string;
-            state: "ok" | "new" | "held" | "failed" | "unfinished" | "paused" | "orphaned";
-            members: number | null;
-            trend: number[];
-            lastRun: {
-                run: string;
-                state: string;
-                action: string;
-                startedAt: string;
-                ms: number | null;
-                code: string | null;
-                reason: string | null;
-            } | null;
-            ordered: { action: string; at: string; } | null;
-            schedule: string | null;
-            nextRunAt: string | null;
-            paused: { since: string; by: string; } | null;
-            overdueSince: string | null;
-            live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
-            todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
-            description?: string;
-            owner?: string;
-            labels?: { [key: string]: string; };
-            definition: {
-                name: string;
-                timezone: string | null;
-                timeout: number;
-                guard: {
-                    maxExits: ({ count: number; } | { percent: number; }) | null;
-                    maxEntries: ({ count: number; } | { percent: number; }) | null;
-                    minMembers: number;
-                    allowEmpty: boolean;
-                };
-                destinations: string[];
-                language: "sql" | "yaml";
-                text: string;
-                yaml: string;
-                version: string;
-                sentence: string | null;
-            } | null;
-            destinations: {
-                key: string;
-                kind: "audience" | "trait";
-                destination: string;
-                state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
-                since: string | null;
-                run: { id: string; action: string; sent: number; members: number; } | null;
-                pending: number;
-                dead: number;
-            }[];
-        };
-        "POST /audiences/{key}/resume": {
-            key: string;
-            kind: "audience" | "trait";
-            engine: string;
-            source: string;
-            state: "ok" | "new" | "held" | "failed" | "unfinished" | "paused" | "orphaned";
-            members: number | null;
-            trend: number[];
-            lastRun: {
-                run: string;
-                state: string;
-                action: string;
-                startedAt: string;
-                ms: number | null;
-                code: string | null;
-                reason: string | null;
-            } | null;
-            ordered: { action: string; at: string; } | null;
-            schedule: string | null;
-            nextRunAt: string | null;
-            paused: { since: string; by: string; } | null;
-            overdueSince: string | null;
-            live: { lag: number | null; progress: number | null; ids: number; due: number; hold: string | null; } | null;
-            todo: ({ do: "decide"; run: string; reason: string; } | { do: "repair"; run: string; code: string; reason: string; since: string; } | { do: "retire"; }) | null;
-            description?: string;
-            owner?: string;
-            labels?: { [key: string]: string; };
-            definition: {
-                name: string;
-                timezone: string | null;
-                timeout: number;
-                guard: {
-                    maxExits: ({ count: number; } | { percent: number; }) | null;
-                    maxEntries: ({ count: number; } | { percent: number; }) | null;
-                    minMembers: number;
-                    allowEmpty: boolean;
-                };
-                destinations: string[];
-                language: "sql" | "yaml";
-                text: string;
-                yaml: string;
-                version: string;
-                sentence: string | null;
-            } | null;
-            destinations: {
-                key: string;
-                kind: "audience" | "trait";
-                destination: string;
-                state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
-                since: string | null;
-                run: { id: string; action: string; sent: number; members: number; } | null;
-                pending: number;
-                dead: number;
-            }[];
-        };
+        "POST /audiences/{key}/pause": components["schemas"]["GET /audiences/{key}"];
+        "POST /audiences/{key}/resume": components["schemas"]["GET /audiences/{key}"];
         "POST /audiences/{key}/resync": {
             status: "ordered" | "done" | "undelivered";
-            runs: {
-                run: string;
-                key: string;
-                kind: "audience" | "trait";
-                first: boolean;
-                members: number;
-                entered: number;
-                exited: number;
-                invalid: number;
-                duplicates: number;
-                held: boolean;
-                sent: number;
-                startedAt: string;
-                ms: number | null;
-                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
-                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
-                phase: string;
-                code: string | null;
-                reason: string | null;
-                changed: number;
-                reasons: { [key: string]: number; };
-                skipped: string[];
-                before: number | null;
-                definitionHash: string;
-                asOf: string;
-            }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            runs: components["schemas"]["GET /audiences/{key}/why since"][];
+            deliveries: components["schemas"]["POST /audiences/{key}/sync deliveries"] | null;
         };
         "POST /audiences/{key}/retire": {
             status: "ordered" | "done" | "undelivered";
-            runs: {
-                run: string;
-                key: string;
-                kind: "audience" | "trait";
-                first: boolean;
-                members: number;
-                entered: number;
-                exited: number;
-                invalid: number;
-                duplicates: number;
-                held: boolean;
-                sent: number;
-                startedAt: string;
-                ms: number | null;
-                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
-                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
-                phase: string;
-                code: string | null;
-                reason: string | null;
-                changed: number;
-                reasons: { [key: string]: number; };
-                skipped: string[];
-                before: number | null;
-                definitionHash: string;
-                asOf: string;
-            }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            runs: components["schemas"]["GET /audiences/{key}/why since"][];
+            deliveries: components["schemas"]["POST /audiences/{key}/sync deliveries"] | null;
         };
         "GET /runs": {
-            data: {
-                run: string;
-                key: string;
-                kind: "audience" | "trait";
-                first: boolean;
-                members: number;
-                entered: number;
-                exited: number;
-                invalid: number;
-                duplicates: number;
-                held: boolean;
-                sent: number;
-                startedAt: string;
-                ms: number | null;
-                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
-                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
-                phase: string;
-                code: string | null;
-                reason: string | null;
-                changed: number;
-                reasons: { [key: string]: number; };
-                skipped: string[];
-                before: number | null;
-                definitionHash: string;
-                asOf: string;
-            }[];
+            data: components["schemas"]["GET /audiences/{key}/why since"][];
             next: string | null;
         };
         "GET /runs/{run}": {
@@ -566,7 +315,7 @@ export interface components {
             before: number | null;
             definitionHash: string;
             asOf: string;
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
+            deliveries: components["schemas"]["POST /audiences/{key}/sync deliveries"];
         };
         "GET /runs/{run}/changes": {
             data: { userId: string; change: "entered" | "exited" | "changed"; traits?: unknown; }[];
@@ -574,63 +323,13 @@ export interface components {
         };
         "POST /runs/{run}/approve": {
             status: "ordered" | "done" | "undelivered";
-            runs: {
-                run: string;
-                key: string;
-                kind: "audience" | "trait";
-                first: boolean;
-                members: number;
-                entered: number;
-                exited: number;
-                invalid: number;
-                duplicates: number;
-                held: boolean;
-                sent: number;
-                startedAt: string;
-                ms: number | null;
-                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
-                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
-                phase: string;
-                code: string | null;
-                reason: string | null;
-                changed: number;
-                reasons: { [key: string]: number; };
-                skipped: string[];
-                before: number | null;
-                definitionHash: string;
-                asOf: string;
-            }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            runs: components["schemas"]["GET /audiences/{key}/why since"][];
+            deliveries: components["schemas"]["POST /audiences/{key}/sync deliveries"] | null;
         };
         "POST /runs/{run}/reject": {
             status: "ordered" | "done" | "undelivered";
-            runs: {
-                run: string;
-                key: string;
-                kind: "audience" | "trait";
-                first: boolean;
-                members: number;
-                entered: number;
-                exited: number;
-                invalid: number;
-                duplicates: number;
-                held: boolean;
-                sent: number;
-                startedAt: string;
-                ms: number | null;
-                action: "sync" | "resync" | "retire" | "backfill" | "withdraw";
-                state: "staged" | "held" | "sending" | "committed" | "done" | "failed" | "rejected";
-                phase: string;
-                code: string | null;
-                reason: string | null;
-                changed: number;
-                reasons: { [key: string]: number; };
-                skipped: string[];
-                before: number | null;
-                definitionHash: string;
-                asOf: string;
-            }[];
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; } | null;
+            runs: components["schemas"]["GET /audiences/{key}/why since"][];
+            deliveries: components["schemas"]["POST /audiences/{key}/sync deliveries"] | null;
         };
         "GET /endpoints": {
             data: {
@@ -672,18 +371,7 @@ export interface components {
             dead: number;
             heldOut: number;
         };
-        "POST /endpoints/{endpoint}/pause": {
-            destination: string;
-            endpoint: string;
-            url: string;
-            state: "open" | "dead" | "refusing" | "paused" | "disabled";
-            since: string | null;
-            cause: string | null;
-            answer: string | null;
-            pending: number;
-            dead: number;
-            heldOut: number;
-        };
+        "POST /endpoints/{endpoint}/pause": components["schemas"]["POST /endpoints/{endpoint}/resume"];
         "GET /destinations": {
             data: {
                 destination: string;
@@ -724,16 +412,7 @@ export interface components {
                 signed: boolean;
                 ratePerSecond: number | null;
             } | null;
-            audiences: {
-                key: string;
-                kind: "audience" | "trait";
-                destination: string;
-                state: "new" | "current" | "later" | "to_come" | "lapsed" | "to_end";
-                since: string | null;
-                run: { id: string; action: string; sent: number; members: number; } | null;
-                pending: number;
-                dead: number;
-            }[];
+            audiences: components["schemas"]["GET /audiences/{key} destinations"][];
         };
         "POST /destinations/{destination}/drop": { dropped: number; more: boolean; };
         "POST /destinations/{destination}/test": {
@@ -751,21 +430,7 @@ export interface components {
             }[];
         };
         "GET /attempts": {
-            data: {
-                delivery: string;
-                destination: string;
-                endpoint: string;
-                source: string;
-                type: "identify" | "track" | "page" | "screen" | "group" | "alias" | "delete";
-                userId: string | null;
-                messageId: string;
-                at: string;
-                ms: number;
-                outcome: "success" | "retry" | "refused" | "tls_untrusted" | "address_refused" | "skipped";
-                status: number | null;
-                error: string | null;
-                response: string | null;
-            }[];
+            data: components["schemas"]["GET /audiences/{key}/why changes told attempt"][];
             next: string | null;
         };
         "GET /dead-letters": {
@@ -835,21 +500,7 @@ export interface components {
             kept: boolean;
             acceptedAt: string;
             body: unknown;
-            attempts: {
-                delivery: string;
-                destination: string;
-                endpoint: string;
-                source: string;
-                type: "identify" | "track" | "page" | "screen" | "group" | "alias" | "delete";
-                userId: string | null;
-                messageId: string;
-                at: string;
-                ms: number;
-                outcome: "success" | "retry" | "refused" | "tls_untrusted" | "address_refused" | "skipped";
-                status: number | null;
-                error: string | null;
-                response: string | null;
-            }[];
+            attempts: components["schemas"]["GET /audiences/{key}/why changes told attempt"][];
         };
         "POST /messages/resend": { resent: number; superseded: number; };
         "GET /people/{user}": {
@@ -861,44 +512,7 @@ export interface components {
                 name: string | null;
                 member: boolean | null;
                 value: unknown;
-                change: {
-                    change: "entered" | "left" | "changed" | "sent again";
-                    reason: ("first_sync" | "entered" | "exited" | "changed" | "definition" | "resync" | "backfill" | "returning" | "withdrawn" | "retired" | "renamed") | null;
-                    changedAt: string | null;
-                    at: string | null;
-                    run: string | null;
-                    action: ("sync" | "resync" | "retire" | "backfill" | "withdraw") | null;
-                    definitionHash: string | null;
-                    cause: ({ messageId: string; } | { audience: string; } | { computed: string; } | { deletion: true; } | { time: string; }) | null;
-                    event: { messageId: string; type: string; event: string | null; timestamp: string; } | null;
-                    audience: string | null;
-                    value: unknown;
-                    told: {
-                        destination: string;
-                        reached: boolean;
-                        attempt: {
-                            delivery: string;
-                            destination: string;
-                            endpoint: string;
-                            source: string;
-                            type: "identify" | "track" | "page" | "screen" | "group" | "alias" | "delete";
-                            userId: string | null;
-                            messageId: string;
-                            at: string;
-                            ms: number;
-                            outcome: "success" | "retry" | "refused" | "tls_untrusted" | "address_refused" | "skipped";
-                            status: number | null;
-                            error: string | null;
-                            response: string | null;
-                        } | null;
-                        deadLetter: {
-                            id: string;
-                            destination: string;
-                            reason: "refused" | "expired" | "destination_removed" | "undeliverable" | "queue_full";
-                            status: number | null;
-                        } | null;
-                    }[];
-                } | null;
+                change: components["schemas"]["GET /audiences/{key}/why changes"] | null;
             }[];
             failures: { engine: string; code: string; message: string; }[];
             deletion: {
@@ -923,6 +537,7 @@ export interface components {
             data: { at: string; who: string; action: string; target: string | null; outcome: string | null; }[];
             next: string | null;
         };
+        "GET /deletions data notices": { destination: string; notices: number; confirmed: number; confirmedAt: string | null; };
         "GET /deletions": {
             data: {
                 id: string;
@@ -933,7 +548,7 @@ export interface components {
                 by: string | null;
                 createdAt: string;
                 finishedAt: string | null;
-                notices: { destination: string; notices: number; confirmed: number; confirmedAt: string | null; }[];
+                notices: components["schemas"]["GET /deletions data notices"][];
             }[];
             next: string | null;
         };
@@ -946,7 +561,7 @@ export interface components {
             by: string | null;
             createdAt: string;
             finishedAt: string | null;
-            notices: { destination: string; notices: number; confirmed: number; confirmedAt: string | null; }[];
+            notices: components["schemas"]["GET /deletions data notices"][];
         };
         "GET /event-log": {
             kept: boolean;
@@ -974,7 +589,7 @@ export interface components {
                 state: "sending" | "done" | "cancelled";
                 total: number;
                 sent: number;
-                deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
+                deliveries: components["schemas"]["POST /audiences/{key}/sync deliveries"];
                 waitsFor: string | null;
                 startedAt: string;
                 finishedAt: string | null;
@@ -992,43 +607,13 @@ export interface components {
             state: "sending" | "done" | "cancelled";
             total: number;
             sent: number;
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
+            deliveries: components["schemas"]["POST /audiences/{key}/sync deliveries"];
             waitsFor: string | null;
             startedAt: string;
             finishedAt: string | null;
         };
-        "GET /event-log/sends/{send}": {
-            id: string;
-            destination: string;
-            since: string;
-            until: string;
-            type: ("identify" | "track" | "page" | "screen" | "group" | "alias") | null;
-            event: string | null;
-            source: string | null;
-            state: "sending" | "done" | "cancelled";
-            total: number;
-            sent: number;
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
-            waitsFor: string | null;
-            startedAt: string;
-            finishedAt: string | null;
-        };
-        "POST /event-log/sends/{send}/cancel": {
-            id: string;
-            destination: string;
-            since: string;
-            until: string;
-            type: ("identify" | "track" | "page" | "screen" | "group" | "alias") | null;
-            event: string | null;
-            source: string | null;
-            state: "sending" | "done" | "cancelled";
-            total: number;
-            sent: number;
-            deliveries: { total: number; delivered: number; superseded: number; dead: number; waiting: number; };
-            waitsFor: string | null;
-            startedAt: string;
-            finishedAt: string | null;
-        };
+        "GET /event-log/sends/{send}": components["schemas"]["POST /event-log/sends"];
+        "POST /event-log/sends/{send}/cancel": components["schemas"]["POST /event-log/sends"];
         "GET /history": {
             step: "minute" | "hour" | "day";
             data: {
@@ -1076,9 +661,10 @@ export interface components {
             }[];
             next: string | null;
         };
+        "POST /try mistakes": { path: string; line: number | null; column: number | null; message: string; };
         "POST /try": {
-            mistakes: { path: string; line: number | null; column: number | null; message: string; }[];
-            warnings: { path: string; line: number | null; column: number | null; message: string; }[];
+            mistakes: components["schemas"]["POST /try mistakes"][];
+            warnings: components["schemas"]["POST /try mistakes"][];
             key: string | null;
             kind: ("audience" | "trait") | null;
             engine: string | null;
