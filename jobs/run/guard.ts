@@ -1,4 +1,5 @@
-import type { GuardConfig, Threshold } from '../../src/config/config.ts';
+import type { GuardConfig } from '../../src/config/config.ts';
+import type { Threshold } from '../../src/config/formats.ts';
 import type { Staged } from '../engines/port.ts';
 
 /** The reason why a plan needs approval (docs/audiences.md); null if it needs none. A first sync never does. */

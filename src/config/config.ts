@@ -3,6 +3,8 @@ import type { ConcernKind, RuleSettings } from '../concern.ts';
 import type { Condition } from '../definition/conditions.ts';
 import type { TraitValue } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
+import type { EngineSettings } from './engine-schema.ts';
+import type { Threshold } from './formats.ts';
 import type { FilePlace, Path, ShownMistake } from './mistakes.ts';
 import type { FileOutline } from './outline.ts';
 
@@ -214,78 +216,18 @@ export interface TableConfig {
   readonly newColumns: 'fail' | 'allow';
 }
 
-export type SecretConfig = Readonly<Record<string, string | number | boolean>> & { readonly type: string };
+export type SecretConfig = EngineSettings<'duckdb'>['secrets'][string];
+export type AttachedConfig = EngineSettings<'duckdb'>['attach'][string];
 
-export type AttachedConfig =
-  | { readonly type: 'postgres' | 'mysql'; readonly url: string }
-  | { readonly type: 'sqlite' | 'duckdb'; readonly path: string };
-
-export interface PostgresConfig {
-  readonly type: 'postgres';
-  readonly url: string;
-  /** As of DuckDB. */
-  readonly schema?: string | undefined;
-}
-
-export interface MysqlConfig {
-  readonly type: 'mysql';
-  readonly url: string;
-  /** Options of the driver. */
-  readonly options: Readonly<Record<string, unknown>>;
-}
-
-export interface SqliteConfig {
-  readonly type: 'sqlite';
-  readonly path: string;
-}
-
-export interface TrinoConfig {
-  readonly type: 'trino';
-  /** With user, password, catalog and schema. */
-  readonly url: string;
-}
-
-export interface SnowflakeConfig {
-  readonly type: 'snowflake';
-  readonly account: string;
-  readonly user: string;
-  /** PEM text, or the path of its file. */
-  readonly privateKey: string;
-  readonly warehouse?: string | undefined;
-  readonly role?: string | undefined;
-  readonly database?: string | undefined;
-  readonly schema?: string | undefined;
-  /** In place of the account's own address. */
-  readonly url?: string | undefined;
-}
-
-export interface BigqueryConfig {
-  readonly type: 'bigquery';
-  readonly project: string;
-  readonly location?: string | undefined;
-  /** The JSON of a service account's key, or the path of its file. */
-  readonly credentials: string;
-  /** In place of the address of Google. */
-  readonly url?: string | undefined;
-}
-
-export interface ClickhouseConfig {
-  readonly type: 'clickhouse';
-  /** URL of its HTTP interface, with the user and the database that definitions read. */
-  readonly url: string;
-  /** The database of Rollcall's tables. */
-  readonly database: string;
-  /** ClickHouse settings for all queries. */
-  readonly settings: Readonly<Record<string, string | number | boolean>>;
-}
-
+export type PostgresConfig = EngineSettings<'postgres'>;
+export type MysqlConfig = EngineSettings<'mysql'>;
+export type SqliteConfig = EngineSettings<'sqlite'>;
+export type TrinoConfig = EngineSettings<'trino'>;
+export type SnowflakeConfig = EngineSettings<'snowflake'>;
+export type BigqueryConfig = EngineSettings<'bigquery'>;
+export type ClickhouseConfig = EngineSettings<'clickhouse'>;
 /** A third-party engine, or a reader if it has `snapshots`. */
-export interface ModuleConfig {
-  readonly type: 'module';
-  /** Absolute path or package name. */
-  readonly module: string;
-  readonly options: Readonly<Record<string, unknown>>;
-}
+export type ModuleConfig = EngineSettings<'module'>;
 
 /** A model of dbt, whose relation is known from the project's files at each run. */
 export interface DbtModel {
@@ -359,6 +301,3 @@ export interface ExpectConfig {
   /** The last build of the dbt model must have passed, and be no older than this, in milliseconds. */
   readonly dbt: { readonly within: number | null } | null;
 }
-
-/** A count, or a percentage of the members before the run. */
-export type Threshold = { readonly count: number } | { readonly percent: number };

@@ -174,3 +174,9 @@ export const engine = z.discriminatedUnion(
   ],
   { error: 'needs a type: duckdb, postgres, clickhouse, mysql, sqlite, trino, snowflake, bigquery or module' },
 );
+
+/** The settings of one type of engine, without those that all have. */
+export type EngineSettings<Type extends z.output<typeof engine>['type']> = Omit<
+  Extract<z.output<typeof engine>, { type: Type }>,
+  'concurrency' | 'snapshots'
+>;

@@ -3,7 +3,6 @@ import ms from 'ms';
 import cron from 'node-cron';
 import * as z from 'zod';
 import { RESERVED_HEADERS } from '../destination.ts';
-import type { Threshold } from './config.ts';
 
 /*
  * Each format has a title, shown as its type in docs/configuration.md and in editors, and an example if the type says too
@@ -181,6 +180,9 @@ export const rate = withUnit(/^[1-9]\d{0,8}\/[smh]$/, '100/s', 'must be a number
   .meta({ title: 'rate', examples: ['100/s'] });
 
 const THRESHOLD = 'must be a count, such as 500, or a percentage, such as 20%';
+
+/** A count, or a percentage of the members before the run. */
+export type Threshold = { readonly count: number } | { readonly percent: number };
 
 export const threshold = z
   .union([z.int(THRESHOLD).min(0, THRESHOLD), z.string().regex(/^\d+$|^\d+(\.\d+)?%$/, THRESHOLD)], THRESHOLD)
