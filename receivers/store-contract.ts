@@ -32,6 +32,8 @@ export interface TransactionCase {
   run(fixture: TransactionFixture): Promise<void>;
 }
 
+const caseOf = <Fixture>(name: string, run: (fixture: Fixture) => Promise<void>) => ({ name, run });
+
 let holders = 0;
 
 function opening(key: string | undefined, change?: Change): Opening {
@@ -58,33 +60,27 @@ async function handles(store: ReceiverStore, given: Opening): Promise<void> {
 
 /** Cases that a store for receivers must pass, with one process or several. */
 export const storeCases: readonly StoreCase[] = [
-  {
-    name: 'a request that was handled stays handled',
-    async run({ store, other }) {
-      await handles(store, opening('a'));
-      for (const each of [store, other]) await begins(each, opening('a'), 'done');
-      await begins(store, opening('b'), 'new');
-    },
-  },
-  {
-    name: 'a request that failed is new again',
-    async run({ store, other }) {
-      const first = opening('a', change(3));
-      await begins(store, first, 'new');
-      await store.release(first);
-      await handles(other, opening('a', change(3)));
-    },
-  },
-  {
-    name: 'of two that begin the same request one gets it, and the other knows that it is at work',
-    async run({ store, other }) {
+  caseOf('a request that was handled stays handled', async ({ store, other }) => {
+    await handles(store, opening('a'));
+    for (const each of [store, other]) await begins(each, opening('a'), 'done');
+    await begins(store, opening('b'), 'new');
+  }),
+  caseOf('a request that failed is new again', async ({ store, other }) => {
+    const first = opening('a', change(3));
+    await begins(store, first, 'new');
+    await store.release(first);
+    await handles(other, opening('a', change(3)));
+  }),
+  caseOf(
+    'of two that begin the same request one gets it, and the other knows that it is at work',
+    async ({ store, other }) => {
       const states = await Promise.all([store, other, store, other].map((each) => each.begin(opening('a'))));
       assert.deepEqual(states.toSorted(), ['new', 'running', 'running', 'running']);
     },
-  },
-  {
-    name: 'of two that begin changes of one name one gets its turn, and those of other names are not kept waiting',
-    async run({ store, other }) {
+  ),
+  caseOf(
+    'of two that begin changes of one name one gets its turn, and those of other names are not kept waiting',
+    async ({ store, other }) => {
       const states = await Promise.all([
         store.begin(opening('a', change(1))),
         other.begin(opening('b', change(2))),
@@ -93,33 +89,27 @@ export const storeCases: readonly StoreCase[] = [
       assert.equal(states.filter((state) => state === 'busy').length, 1);
       assert.equal(states[2], 'new');
     },
-  },
-  {
-    name: 'a turn is free again once its change is handled or has failed',
-    async run({ store, other }) {
-      const first = opening('a', change(1));
-      await begins(store, first, 'new');
-      await begins(other, opening('b', change(2)), 'busy');
-      await store.release(first);
-      const second = opening('b', change(2));
-      await begins(other, second, 'new');
-      assert.equal(await other.done(second), true);
-      await begins(store, opening('c', change(3)), 'new');
-    },
-  },
-  {
-    name: 'who waits for a turn holds nothing of the request',
-    async run({ store, other }) {
-      const first = opening('a', change(1));
-      await begins(store, first, 'new');
-      await begins(other, opening('b', change(2)), 'busy');
-      await store.done(first);
-      await begins(store, opening('b', change(2)), 'new');
-    },
-  },
-  {
-    name: 'a change older than one that was handled is stale, an equal one is done, and nothing of either is held',
-    async run({ store, other }) {
+  ),
+  caseOf('a turn is free again once its change is handled or has failed', async ({ store, other }) => {
+    const first = opening('a', change(1));
+    await begins(store, first, 'new');
+    await begins(other, opening('b', change(2)), 'busy');
+    await store.release(first);
+    const second = opening('b', change(2));
+    await begins(other, second, 'new');
+    assert.equal(await other.done(second), true);
+    await begins(store, opening('c', change(3)), 'new');
+  }),
+  caseOf('who waits for a turn holds nothing of the request', async ({ store, other }) => {
+    const first = opening('a', change(1));
+    await begins(store, first, 'new');
+    await begins(other, opening('b', change(2)), 'busy');
+    await store.done(first);
+    await begins(store, opening('b', change(2)), 'new');
+  }),
+  caseOf(
+    'a change older than one that was handled is stale, an equal one is done, and nothing of either is held',
+    async ({ store, other }) => {
       await handles(store, opening('a', change(5)));
       await begins(other, opening('b', change(4)), 'stale');
       await begins(other, opening('c', change(5)), 'done');
@@ -128,61 +118,46 @@ export const storeCases: readonly StoreCase[] = [
       await handles(other, opening('b', change(7)));
       await handles(store, opening('f', change(1, 'club of u2')));
     },
-  },
-  {
-    name: "a user's deletion does not let in an older change that comes right after it",
-    async run({ store, other }) {
-      const name = JSON.stringify(['|', 'audience', 'club', 'u1']);
-      await handles(store, opening('a', change(5, name)));
-      await handles(other, { ...opening('b'), deletes: { scope: '|', userId: 'u1' } });
-      await begins(store, opening('c', change(4, name)), 'stale');
-      await handles(store, opening('d', change(6, name)));
-      await begins(other, opening('e', change(5, name)), 'stale');
-    },
-  },
-  {
-    name: 'a change that failed has not moved its sequence',
-    async run({ store, other }) {
-      const first = opening('a', change(9));
-      await begins(store, first, 'new');
-      await store.release(first);
-      await handles(other, opening('b', change(2)));
-    },
-  },
-  {
-    name: 'changes are kept in order without a key too',
-    async run({ store }) {
-      await handles(store, opening(undefined, change(2)));
-      await begins(store, opening(undefined, change(1)), 'stale');
-    },
-  },
-  {
-    name: 'what a crashed process began is free after the lease, and not before',
-    async run({ store, other, advance }) {
-      await begins(store, opening('a', change(1)), 'new');
-      await advance(store.lease - 1);
-      await begins(other, opening('a', change(1)), 'running');
-      await begins(other, opening('b', change(2)), 'busy');
-      await advance(1);
-      await handles(other, opening('b', change(2)));
-      await begins(other, opening('a', change(1)), 'stale');
-    },
-  },
-  {
-    name: 'a renewed lease holds for longer',
-    async run({ store, other, advance }) {
-      const first = opening('a', change(1));
-      await begins(store, first, 'new');
-      await advance(store.lease - 1);
-      assert.equal(await store.renew(first), true);
-      await advance(store.lease - 1);
-      await begins(other, opening('a', change(1)), 'running');
-      assert.equal(await store.done(first), true);
-    },
-  },
-  {
-    name: 'who lost the lease can neither renew nor end it, and moves no sequence',
-    async run({ store, other, advance }) {
+  ),
+  caseOf("a user's deletion does not let in an older change that comes right after it", async ({ store, other }) => {
+    const name = JSON.stringify(['|', 'audience', 'club', 'u1']);
+    await handles(store, opening('a', change(5, name)));
+    await handles(other, { ...opening('b'), deletes: { scope: '|', userId: 'u1' } });
+    await begins(store, opening('c', change(4, name)), 'stale');
+    await handles(store, opening('d', change(6, name)));
+    await begins(other, opening('e', change(5, name)), 'stale');
+  }),
+  caseOf('a change that failed has not moved its sequence', async ({ store, other }) => {
+    const first = opening('a', change(9));
+    await begins(store, first, 'new');
+    await store.release(first);
+    await handles(other, opening('b', change(2)));
+  }),
+  caseOf('changes are kept in order without a key too', async ({ store }) => {
+    await handles(store, opening(undefined, change(2)));
+    await begins(store, opening(undefined, change(1)), 'stale');
+  }),
+  caseOf('what a crashed process began is free after the lease, and not before', async ({ store, other, advance }) => {
+    await begins(store, opening('a', change(1)), 'new');
+    await advance(store.lease - 1);
+    await begins(other, opening('a', change(1)), 'running');
+    await begins(other, opening('b', change(2)), 'busy');
+    await advance(1);
+    await handles(other, opening('b', change(2)));
+    await begins(other, opening('a', change(1)), 'stale');
+  }),
+  caseOf('a renewed lease holds for longer', async ({ store, other, advance }) => {
+    const first = opening('a', change(1));
+    await begins(store, first, 'new');
+    await advance(store.lease - 1);
+    assert.equal(await store.renew(first), true);
+    await advance(store.lease - 1);
+    await begins(other, opening('a', change(1)), 'running');
+    assert.equal(await store.done(first), true);
+  }),
+  caseOf(
+    'who lost the lease can neither renew nor end it, and moves no sequence',
+    async ({ store, other, advance }) => {
       const late = opening('a', change(8));
       await begins(store, late, 'new');
       await advance(store.lease);
@@ -196,34 +171,28 @@ export const storeCases: readonly StoreCase[] = [
       await other.release(second);
       await handles(store, opening('b', change(3)));
     },
-  },
-  {
-    name: 'keys and names may be any text',
-    async run({ store }) {
-      const texts = ['__proto__', "o'clock; drop", 'ü€😀', '[1,"x"]', 'a'.repeat(2_000), 'a\0b'];
-      for (const text of [...texts, incompressible(20_000)]) {
-        await handles(store, opening(text, change(1, text)));
-        await begins(store, opening(text), 'done');
-        await begins(store, opening(`${text}2`, change(0, text)), 'stale');
-        await handles(store, opening(`${text}3`, change(0, `${text}3`)));
-      }
-    },
-  },
-  {
-    name: 'a sequence may be as large as a double counts',
-    async run({ store }) {
-      await handles(store, opening('a', change(Number.MAX_SAFE_INTEGER - 1)));
-      await begins(store, opening('b', change(Number.MAX_SAFE_INTEGER - 2)), 'stale');
-      await handles(store, opening('c', change(Number.MAX_SAFE_INTEGER)));
-    },
-  },
+  ),
+  caseOf('keys and names may be any text', async ({ store }) => {
+    const texts = ['__proto__', "o'clock; drop", 'ü€😀', '[1,"x"]', 'a'.repeat(2_000), 'a\0b'];
+    for (const text of [...texts, incompressible(20_000)]) {
+      await handles(store, opening(text, change(1, text)));
+      await begins(store, opening(text), 'done');
+      await begins(store, opening(`${text}2`, change(0, text)), 'stale');
+      await handles(store, opening(`${text}3`, change(0, `${text}3`)));
+    }
+  }),
+  caseOf('a sequence may be as large as a double counts', async ({ store }) => {
+    await handles(store, opening('a', change(Number.MAX_SAFE_INTEGER - 1)));
+    await begins(store, opening('b', change(Number.MAX_SAFE_INTEGER - 2)), 'stale');
+    await handles(store, opening('c', change(Number.MAX_SAFE_INTEGER)));
+  }),
 ];
 
 /** Cases that the `transaction` of a store must pass. */
 export const transactionCases: readonly TransactionCase[] = [
-  {
-    name: 'what is written in the transaction and the end of the request happen together, also if the process then ends',
-    async run({ store, other, write, written }) {
+  caseOf(
+    'what is written in the transaction and the end of the request happen together, also if the process then ends',
+    async ({ store, other, write, written }) => {
       const first = opening('a', change(4));
       await begins(store, first, 'new');
       await write(store, first, 'entered');
@@ -231,10 +200,10 @@ export const transactionCases: readonly TransactionCase[] = [
       await begins(other, opening('a', change(4)), 'done');
       await begins(other, opening('b', change(3)), 'stale');
     },
-  },
-  {
-    name: 'a transaction that fails writes nothing, and the request is tried again',
-    async run({ store, other, write, written }) {
+  ),
+  caseOf(
+    'a transaction that fails writes nothing, and the request is tried again',
+    async ({ store, other, write, written }) => {
       const first = opening('a', change(4));
       await begins(store, first, 'new');
       const failure = new Error('boom');
@@ -247,10 +216,10 @@ export const transactionCases: readonly TransactionCase[] = [
       await write(other, second, 'entered');
       assert.deepEqual(await written(), ['entered']);
     },
-  },
-  {
-    name: 'who lost the lease writes nothing, before and after the other one has ended',
-    async run({ store, other, advance, write, written }) {
+  ),
+  caseOf(
+    'who lost the lease writes nothing, before and after the other one has ended',
+    async ({ store, other, advance, write, written }) => {
       const late = opening('a', change(1));
       await begins(store, late, 'new');
       await advance(store.lease);
@@ -263,20 +232,17 @@ export const transactionCases: readonly TransactionCase[] = [
       await assert.rejects(write(store, late, 'entered'), LeaseLost);
       assert.deepEqual(await written(), ['left']);
     },
-  },
-  {
-    name: 'a lease that ended holds as long as nobody else has begun',
-    async run({ store, advance, write, written }) {
-      const slow = opening('a', change(1));
-      await begins(store, slow, 'new');
-      await advance(store.lease * 2);
-      await write(store, slow, 'entered');
-      assert.deepEqual(await written(), ['entered']);
-    },
-  },
-  {
-    name: 'after the transaction the request stays handled, whether its handler then ends well or fails',
-    async run({ store, other, write }) {
+  ),
+  caseOf('a lease that ended holds as long as nobody else has begun', async ({ store, advance, write, written }) => {
+    const slow = opening('a', change(1));
+    await begins(store, slow, 'new');
+    await advance(store.lease * 2);
+    await write(store, slow, 'entered');
+    assert.deepEqual(await written(), ['entered']);
+  }),
+  caseOf(
+    'after the transaction the request stays handled, whether its handler then ends well or fails',
+    async ({ store, other, write }) => {
       for (const [key, end] of [
         ['a', async (each: Opening) => assert.equal(await store.done(each), true)],
         ['b', async (each: Opening) => store.release(each)],
@@ -289,10 +255,10 @@ export const transactionCases: readonly TransactionCase[] = [
         await handles(other, opening(`${key} later`, change(2, key)));
       }
     },
-  },
-  {
-    name: 'two transactions of changes of one name never overlap, and the later sequence is written last',
-    async run({ store, other, advance, write, written }) {
+  ),
+  caseOf(
+    'two transactions of changes of one name never overlap, and the later sequence is written last',
+    async ({ store, other, advance, write, written }) => {
       const early = opening('a', change(1));
       await begins(store, early, 'new');
       await advance(store.lease);
@@ -305,5 +271,5 @@ export const transactionCases: readonly TransactionCase[] = [
       );
       assert.deepEqual(await written(), ['left']);
     },
-  },
+  ),
 ];

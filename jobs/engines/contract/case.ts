@@ -1,4 +1,4 @@
-import type { EngineFixture } from './fixture.ts';
+import { type EngineFixture, type SpelledFixture, spelled } from './fixture.ts';
 
 /** One thing that every engine must do. Definitions use only plain SQL. */
 export interface EngineCase {
@@ -11,3 +11,8 @@ export interface EngineCase {
    */
   run(open: () => Promise<EngineFixture>): Promise<void>;
 }
+
+export const engineCase = (name: string, run: (fixture: SpelledFixture) => Promise<void>): EngineCase => ({
+  name,
+  run: async (open) => run(await spelled(open)),
+});

@@ -1,31 +1,24 @@
 import assert from 'node:assert/strict';
-import type { EngineCase } from './case.ts';
-import { ONE, request, settle, spelled, told } from './fixture.ts';
+import { type EngineCase, engineCase } from './case.ts';
+import { ONE, request, settle, told } from './fixture.ts';
 
 /** Cases about definitions: their time, ids and columns, and their mistakes. */
 export const definitionCases: readonly EngineCase[] = [
-  {
-    name: '$now is the time of the run, as a UTC timestamp',
-    async run(open) {
-      const { engine, spelling } = await spelled(open);
-      const sql = `select 'u' as user_id from ${ONE} where $now = ${spelling.moment('1997-06-01 10:00:00.000')} -- $now`;
-      assert.partialDeepStrictEqual(await engine.stage(request({ sql, asOf: Date.parse('1997-06-01T10:00:00Z') })), {
-        total: 1,
-      });
-      assert.partialDeepStrictEqual(
-        await engine.stage(request({ sql, asOf: Date.parse('1997-06-01T10:00:00.001Z') })),
-        { total: 0 },
-      );
-      const text = `select '$now' as user_id`;
-      const { plan } = await engine.stage(request({ sql: text }));
-      assert.deepEqual((await engine.changes(plan, 0, 1)).userIds, ['$now'], 'but not within a string');
-    },
-  },
-
-  {
-    name: 'the newest value of a column is found where it is asked for, and is no trait',
-    async run(open) {
-      const { engine, spelling, usersSql } = await spelled(open);
+  engineCase('$now is the time of the run, as a UTC timestamp', async ({ engine, spelling }) => {
+    const sql = `select 'u' as user_id from ${ONE} where $now = ${spelling.moment('1997-06-01 10:00:00.000')} -- $now`;
+    assert.partialDeepStrictEqual(await engine.stage(request({ sql, asOf: Date.parse('1997-06-01T10:00:00Z') })), {
+      total: 1,
+    });
+    assert.partialDeepStrictEqual(await engine.stage(request({ sql, asOf: Date.parse('1997-06-01T10:00:00.001Z') })), {
+      total: 0,
+    });
+    const text = `select '$now' as user_id`;
+    const { plan } = await engine.stage(request({ sql: text }));
+    assert.deepEqual((await engine.changes(plan, 0, 1)).userIds, ['$now'], 'but not within a string');
+  }),
+  engineCase(
+    'the newest value of a column is found where it is asked for, and is no trait',
+    async ({ engine, spelling, usersSql }) => {
       const sql = `select 'a' as user_id, 1 as score, ${spelling.moment('2026-02-28 10:00:00.250')} as "Seen"
         union all select 'b', 2, ${spelling.moment('2026-02-27 10:00:00.000')} union all select 'c', 3, null`;
       const trait = request({ key: 'score', kind: 'trait', sql, freshness: 'seen' });
@@ -44,12 +37,10 @@ export const definitionCases: readonly EngineCase[] = [
         code: 'column_missing',
       });
     },
-  },
-
-  {
-    name: 'of the values of that column, those beyond the time of the run say nothing',
-    async run(open) {
-      const { engine, spelling } = await spelled(open);
+  ),
+  engineCase(
+    'of the values of that column, those beyond the time of the run say nothing',
+    async ({ engine, spelling }) => {
       const newest = async (...times: readonly string[]) => {
         const rows = times.map((time, row) => `select 'u${row}' as user_id, ${spelling.moment(time)} as seen`);
         const staged = await engine.stage(request({ sql: rows.join(' union all '), freshness: 'seen' }));
@@ -69,71 +60,59 @@ export const definitionCases: readonly EngineCase[] = [
       );
       assert.equal(await newest(never, beyond), '2200-01-01T00:00:00.000Z', 'where there are no others, they are told');
     },
-  },
-
-  {
-    name: 'ids of other types become text',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      await settle(engine, { sql: 'select 1 as user_id union all select 20' });
-      const staged = await engine.stage(request({ toVersion: 2, sql: usersSql('1', '20') }));
-      assert.partialDeepStrictEqual(staged, { total: 0, members: 2 }, 'a number and its text are one user');
-    },
-  },
-
-  {
-    name: 'traits: values by type, only when changed, null once gone',
-    async run(open) {
-      const { engine, spelling } = await spelled(open);
-      const { moment, day, double, hasBooleans, hasNaN, hasTypes } = spelling;
-      const trait = (sql: string, toVersion = 1) => request({ key: 'profile', kind: 'trait', sql, toVersion });
-      const first = await engine.stage(
-        trait(`select 'a' as user_id, 12.50 as amount, true as vip, ${day('1997-01-01')} as since,
+  ),
+  engineCase('ids of other types become text', async ({ engine, usersSql }) => {
+    await settle(engine, { sql: 'select 1 as user_id union all select 20' });
+    const staged = await engine.stage(request({ toVersion: 2, sql: usersSql('1', '20') }));
+    assert.partialDeepStrictEqual(staged, { total: 0, members: 2 }, 'a number and its text are one user');
+  }),
+  engineCase('traits: values by type, only when changed, null once gone', async ({ engine, spelling }) => {
+    const { moment, day, double, hasBooleans, hasNaN, hasTypes } = spelling;
+    const trait = (sql: string, toVersion = 1) => request({ key: 'profile', kind: 'trait', sql, toVersion });
+    const first = await engine.stage(
+      trait(`select 'a' as user_id, 12.50 as amount, true as vip, ${day('1997-01-01')} as since,
                ${moment('1997-01-01 10:00:00')} as seen, 'x"y' as note, ${double('0.1')} + 0.2 as ratio
              union all select 'b', null, null, null, null, null, ${hasNaN ? double('nan') : 'null'}
              union all select 'c', null, null, null, null, 'only', null`),
-      );
-      assert.partialDeepStrictEqual(first, {
-        members: 2,
-        entered: 2,
-        columns: ['amount', 'vip', 'since', 'seen', 'note', 'ratio'],
-      });
-      const all = told(await engine.changes(first.plan, 0, 10));
-      assert.deepEqual(all[0]?.[1], {
-        amount: 12.5,
-        vip: hasBooleans ? true : 1,
-        since: '1997-01-01',
-        seen: hasTypes ? '1997-01-01T10:00:00.000Z' : '1997-01-01 10:00:00',
-        note: 'x"y',
-        ratio: 0.3,
-      });
-      assert.deepEqual(all[1], ['c', { amount: null, vip: null, since: null, seen: null, note: 'only', ratio: null }]);
-      const rows = (...list: string[]) => list.map((row) => `select ${row}`).join(' union all ');
-      const plain = (sql: string, toVersion: number) => request({ key: 'n', kind: 'trait', sql, toVersion });
-      const one = await engine.stage(plain(rows(`'a' as user_id, 1 as value`, `'b', 2`, `'b', 3`, `'c', null`), 1));
-      assert.partialDeepStrictEqual(one, { members: 2, duplicates: 1, columns: ['n'] });
-      assert.deepEqual(told(await engine.changes(one.plan, 0, 10)), [
-        ['a', { n: 1 }],
-        ['b', { n: 3 }],
-      ]);
-      await engine.commit(one.plan);
-      const two = await engine.stage(plain(rows(`'a' as user_id, 1 as value`, `'b', 4`, `'d', 5`), 2));
-      assert.partialDeepStrictEqual(two, { members: 3, entered: 1, exited: 0, changed: 1 });
-      await engine.commit(two.plan);
-      assert.deepEqual(await engine.snapshot('n'), { version: 2, members: 3 });
-      const three = await engine.stage(plain(rows(`'b' as user_id, 4 as value`), 3));
-      assert.partialDeepStrictEqual(three, { exited: 2, changed: 0 });
-      assert.deepEqual(told(await engine.changes(three.plan, 0, 10)), [
-        ['a', false],
-        ['d', false],
-      ]);
-    },
-  },
-
-  {
-    name: 'what JSON has no form for is null, within lists too, and times look as they do elsewhere',
-    async run(open) {
-      const { engine, spelling } = await spelled(open);
+    );
+    assert.partialDeepStrictEqual(first, {
+      members: 2,
+      entered: 2,
+      columns: ['amount', 'vip', 'since', 'seen', 'note', 'ratio'],
+    });
+    const all = told(await engine.changes(first.plan, 0, 10));
+    assert.deepEqual(all[0]?.[1], {
+      amount: 12.5,
+      vip: hasBooleans ? true : 1,
+      since: '1997-01-01',
+      seen: hasTypes ? '1997-01-01T10:00:00.000Z' : '1997-01-01 10:00:00',
+      note: 'x"y',
+      ratio: 0.3,
+    });
+    assert.deepEqual(all[1], ['c', { amount: null, vip: null, since: null, seen: null, note: 'only', ratio: null }]);
+    const rows = (...list: string[]) => list.map((row) => `select ${row}`).join(' union all ');
+    const plain = (sql: string, toVersion: number) => request({ key: 'n', kind: 'trait', sql, toVersion });
+    const one = await engine.stage(plain(rows(`'a' as user_id, 1 as value`, `'b', 2`, `'b', 3`, `'c', null`), 1));
+    assert.partialDeepStrictEqual(one, { members: 2, duplicates: 1, columns: ['n'] });
+    assert.deepEqual(told(await engine.changes(one.plan, 0, 10)), [
+      ['a', { n: 1 }],
+      ['b', { n: 3 }],
+    ]);
+    await engine.commit(one.plan);
+    const two = await engine.stage(plain(rows(`'a' as user_id, 1 as value`, `'b', 4`, `'d', 5`), 2));
+    assert.partialDeepStrictEqual(two, { members: 3, entered: 1, exited: 0, changed: 1 });
+    await engine.commit(two.plan);
+    assert.deepEqual(await engine.snapshot('n'), { version: 2, members: 3 });
+    const three = await engine.stage(plain(rows(`'b' as user_id, 4 as value`), 3));
+    assert.partialDeepStrictEqual(three, { exited: 2, changed: 0 });
+    assert.deepEqual(told(await engine.changes(three.plan, 0, 10)), [
+      ['a', false],
+      ['d', false],
+    ]);
+  }),
+  engineCase(
+    'what JSON has no form for is null, within lists too, and times look as they do elsewhere',
+    async ({ engine, spelling }) => {
       const { list, moment, day: dayOf, double, hasInfinity, hasTimes } = spelling;
       if (!list) return;
       const trait = (sql: string) => request({ key: 'odd', kind: 'trait', sql });
@@ -185,59 +164,45 @@ export const definitionCases: readonly EngineCase[] = [
         },
       );
     },
-  },
-
-  {
-    name: 'a value that is too long for any receiver leaves its row out, and is counted',
-    async run(open) {
-      const { engine, spelling } = await spelled(open);
+  ),
+  engineCase(
+    'a value that is too long for any receiver leaves its row out, and is counted',
+    async ({ engine, spelling }) => {
       const sql = `select 'big' as user_id, ${spelling.repeat('x', 2_000_000)} as value union all select 'fits', ${spelling.repeat('x', 200_000)}`;
       const staged = await engine.stage(request({ kind: 'trait', sql }));
       assert.partialDeepStrictEqual(staged, { members: 1, invalid: 1, total: 1 });
     },
-  },
-
-  {
-    name: 'ids of white space only are left out, whatever kind of it',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      const blanks = [
-        '\v',
-        '\f\r\n',
-        '\u00a0',
-        '\u1680',
-        '\u2003\u200a',
-        '\u2028',
-        '\u202f',
-        '\u205f',
-        '\u3000',
-        '\ufeff',
-        ' \u3000',
-      ];
-      const staged = await engine.stage(request({ sql: usersSql(...blanks, '\u00a0a', 'a\u3000', '~', '\u00e9') }));
-      assert.partialDeepStrictEqual(staged, { invalid: blanks.length, members: 4 });
-    },
-  },
-
-  {
-    name: 'ids of more than 1,000 bytes are left out, and counted',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      const fits = ['x'.repeat(1_000), 'é'.repeat(500)];
-      const sql = usersSql(...fits, 'x'.repeat(1_001), 'é'.repeat(501));
-      const staged = await engine.stage(request({ sql }));
-      assert.partialDeepStrictEqual(staged, { invalid: 2, members: 2 });
-      assert.deepEqual((await engine.changes(staged.plan, 0, 10)).userIds.toSorted(), fits);
-      const values = `select user_id, 1 as value from (${sql}) as users`;
-      const trait = await engine.stage(request({ key: 'points', kind: 'trait', sql: values }));
-      assert.partialDeepStrictEqual(trait, { invalid: 2, members: 2 });
-    },
-  },
-
-  {
-    name: 'the traits of a definition keep the types of their values in JSON',
-    async run(open) {
-      const { engine, spelling, usersSql } = await spelled(open);
+  ),
+  engineCase('ids of white space only are left out, whatever kind of it', async ({ engine, usersSql }) => {
+    const blanks = [
+      '\v',
+      '\f\r\n',
+      '\u00a0',
+      '\u1680',
+      '\u2003\u200a',
+      '\u2028',
+      '\u202f',
+      '\u205f',
+      '\u3000',
+      '\ufeff',
+      ' \u3000',
+    ];
+    const staged = await engine.stage(request({ sql: usersSql(...blanks, '\u00a0a', 'a\u3000', '~', '\u00e9') }));
+    assert.partialDeepStrictEqual(staged, { invalid: blanks.length, members: 4 });
+  }),
+  engineCase('ids of more than 1,000 bytes are left out, and counted', async ({ engine, usersSql }) => {
+    const fits = ['x'.repeat(1_000), 'é'.repeat(500)];
+    const sql = usersSql(...fits, 'x'.repeat(1_001), 'é'.repeat(501));
+    const staged = await engine.stage(request({ sql }));
+    assert.partialDeepStrictEqual(staged, { invalid: 2, members: 2 });
+    assert.deepEqual((await engine.changes(staged.plan, 0, 10)).userIds.toSorted(), fits);
+    const values = `select user_id, 1 as value from (${sql}) as users`;
+    const trait = await engine.stage(request({ key: 'points', kind: 'trait', sql: values }));
+    assert.partialDeepStrictEqual(trait, { invalid: 2, members: 2 });
+  }),
+  engineCase(
+    'the traits of a definition keep the types of their values in JSON',
+    async ({ engine, spelling, usersSql }) => {
       const describe = (sql: string, kind: 'audience' | 'trait' = 'trait') =>
         engine.describe({ key: 'profile', kind, sql, asOf: 0 });
       const types = await describe(
@@ -272,12 +237,10 @@ export const definitionCases: readonly EngineCase[] = [
       await assert.rejects(describe('select user_id from nowhere'), { code: 'sql_failed', message: /^profile: / });
       await assert.rejects(describe(usersSql('a')), { code: 'column_missing' });
     },
-  },
-
-  {
-    name: 'what is wrong with a definition is said, and the snapshot stays',
-    async run(open) {
-      const { engine, usersSql, spelling } = await spelled(open);
+  ),
+  engineCase(
+    'what is wrong with a definition is said, and the snapshot stays',
+    async ({ engine, usersSql, spelling }) => {
       await settle(engine, { sql: usersSql('a') });
       for (const [sql, code] of [
         ['select user_id from nowhere', 'sql_failed'],
@@ -298,18 +261,13 @@ export const definitionCases: readonly EngineCase[] = [
         'and it works again',
       );
     },
-  },
-
-  {
-    name: 'a definition can be interrupted',
-    async run(open) {
-      const { engine, usersSql, spelling } = await spelled(open);
-      const stop = new AbortController();
-      const sql = spelling.endless;
-      const staging = engine.stage(request({ sql, signal: stop.signal }));
-      setImmediate(() => stop.abort(new Error('enough')));
-      await assert.rejects(staging, { message: 'enough' });
-      assert.partialDeepStrictEqual(await engine.stage(request({ sql: usersSql('a') })), { total: 1 });
-    },
-  },
+  ),
+  engineCase('a definition can be interrupted', async ({ engine, usersSql, spelling }) => {
+    const stop = new AbortController();
+    const sql = spelling.endless;
+    const staging = engine.stage(request({ sql, signal: stop.signal }));
+    setImmediate(() => stop.abort(new Error('enough')));
+    await assert.rejects(staging, { message: 'enough' });
+    assert.partialDeepStrictEqual(await engine.stage(request({ sql: usersSql('a') })), { total: 1 });
+  }),
 ];

@@ -57,7 +57,7 @@ export interface EngineFixture {
 }
 
 /** A fixture as cases use it. */
-interface SpelledFixture extends EngineFixture {
+export interface SpelledFixture extends EngineFixture {
   readonly spelling: Spelling;
   readonly leavesOut: NonNullable<EngineFixture['leavesOut']>;
   /** A query that returns these ids; null is a row without one. */

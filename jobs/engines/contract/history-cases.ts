@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Engine, RunChange } from '../port.ts';
-import type { EngineCase } from './case.ts';
-import { request, settle, spelled, told } from './fixture.ts';
+import { type EngineCase, engineCase } from './case.ts';
+import { request, settle, told } from './fixture.ts';
 
 async function changesAt(engine: Engine, version: number, key = 'club'): Promise<readonly RunChange[]> {
   const batches: RunChange[] = [];
@@ -58,35 +58,29 @@ async function agreesEverywhere(engine: Engine, keys: readonly string[], users: 
 
 /** Cases about the history of finished runs. */
 export const historyCases: readonly EngineCase[] = [
-  {
-    name: 'members are listed, a batch at a time',
-    async run(open) {
-      const { engine, reopen, spelling } = await spelled(open);
-      assert.deepEqual(await membersOf(engine, 'club'), []);
-      await settle(engine, { sql: `select n as user_id from (${spelling.series(12_345)}) as numbers` });
-      let [users, batches] = [0, 0];
-      for await (const { userIds, since } of engine.members('club')) {
-        users += userIds.length;
-        batches += 1;
-        assert.ok(since.every((version) => version === 1));
-      }
-      assert.equal(users, 12_345);
-      assert.ok(batches > 1);
-      for await (const { userIds } of engine.members('club')) if (userIds.length > 0) break;
-      assert.deepEqual(
-        await engine.snapshot('club'),
-        { version: 1, members: 12_345 },
-        'and who stops early harms nothing',
-      );
-      await engine.close();
-      assert.equal((await membersOf(await reopen({ readOnly: true }), 'club')).length, 12_345);
-    },
-  },
-
-  {
-    name: 'members and changes come in pages, in the order of the ids as bytes',
-    async run(open) {
-      const { engine, reopen, usersSql } = await spelled(open);
+  engineCase('members are listed, a batch at a time', async ({ engine, reopen, spelling }) => {
+    assert.deepEqual(await membersOf(engine, 'club'), []);
+    await settle(engine, { sql: `select n as user_id from (${spelling.series(12_345)}) as numbers` });
+    let [users, batches] = [0, 0];
+    for await (const { userIds, since } of engine.members('club')) {
+      users += userIds.length;
+      batches += 1;
+      assert.ok(since.every((version) => version === 1));
+    }
+    assert.equal(users, 12_345);
+    assert.ok(batches > 1);
+    for await (const { userIds } of engine.members('club')) if (userIds.length > 0) break;
+    assert.deepEqual(
+      await engine.snapshot('club'),
+      { version: 1, members: 12_345 },
+      'and who stops early harms nothing',
+    );
+    await engine.close();
+    assert.equal((await membersOf(await reopen({ readOnly: true }), 'club')).length, 12_345);
+  }),
+  engineCase(
+    'members and changes come in pages, in the order of the ids as bytes',
+    async ({ engine, reopen, usersSql }) => {
       const long = 'x'.repeat(999);
       const begin = ['Zoe', 'a', 'b', "o'x", `${long}1`, `${long}2`, 'zoe', '~', 'é', '\u{1f600}'];
       assert.deepEqual(await engine.memberPage('club', '', 10), { userIds: [], values: [], since: [] });
@@ -108,12 +102,10 @@ export const historyCases: readonly EngineCase[] = [
       assert.deepEqual(await memberPages(reader, 'club', 4), now);
       assert.deepEqual(await changePages(reader, 1, 4), first);
     },
-  },
-
-  {
-    name: 'who entered and left by each version is remembered, after a retirement and in the next life too',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
+  ),
+  engineCase(
+    'who entered and left by each version is remembered, after a retirement and in the next life too',
+    async ({ engine, usersSql }) => {
       await settle(engine, { sql: usersSql('a', 'b') });
       await settle(engine, { sql: usersSql('b', 'c') });
       await settle(engine, { sql: usersSql('a', 'b') });
@@ -142,39 +134,32 @@ export const historyCases: readonly EngineCase[] = [
       await settle(engine, { sql: usersSql('a'), toVersion: 5 });
       assert.deepEqual(await changesAt(engine, 5), [{ userId: 'a', change: 'entered', value: null }]);
     },
-  },
-
-  {
-    name: 'values of traits are remembered, and a resync is no change',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      const trait = { key: 'score', kind: 'trait' } as const;
-      await settle(engine, { ...trait, sql: scores(['a', 1], ['b', 2]) });
-      await settle(engine, { ...trait, sql: scores(['a', 3], ['b', 2]) });
-      await settle(engine, { ...trait, action: 'resync', sql: scores(['a', 3], ['b', 2], ['c', 4]) });
-      const [changed, ...others] = await changesAt(engine, 2, 'score');
-      assert.deepEqual(others, []);
-      assert.partialDeepStrictEqual(changed, { userId: 'a', change: 'changed' });
-      assert.deepEqual(JSON.parse(changed?.value ?? ''), { score: 3 });
-      assert.deepEqual(
-        (await changesAt(engine, 3, 'score')).map(({ userId, change }) => [userId, change]),
-        [['c', 'entered']],
-      );
-      const [past, ...none] = await engine.history('score', 'a');
-      assert.deepEqual(none, []);
-      assert.deepEqual([JSON.parse(past?.value ?? ''), past?.since, past?.until], [{ score: 1 }, 1, 2]);
-      assert.equal((await engine.lookup('score', ['b'])).get('b')?.since, 1);
-      assert.deepEqual(await engine.snapshot('score'), { version: 3, members: 3 });
-      await settle(engine, { sql: usersSql('a') });
-      await settle(engine, { sql: usersSql('b', "o'hara") });
-      await agreesEverywhere(engine, ['score', 'club', 'none'], ['a', 'b', "o'hara", 'nobody']);
-    },
-  },
-
-  {
-    name: 'who knows the membership of a past version lacks only the difference',
-    async run(open) {
-      const { engine, usersSql, leavesOut } = await spelled(open);
+  ),
+  engineCase('values of traits are remembered, and a resync is no change', async ({ engine, usersSql }) => {
+    const trait = { key: 'score', kind: 'trait' } as const;
+    await settle(engine, { ...trait, sql: scores(['a', 1], ['b', 2]) });
+    await settle(engine, { ...trait, sql: scores(['a', 3], ['b', 2]) });
+    await settle(engine, { ...trait, action: 'resync', sql: scores(['a', 3], ['b', 2], ['c', 4]) });
+    const [changed, ...others] = await changesAt(engine, 2, 'score');
+    assert.deepEqual(others, []);
+    assert.partialDeepStrictEqual(changed, { userId: 'a', change: 'changed' });
+    assert.deepEqual(JSON.parse(changed?.value ?? ''), { score: 3 });
+    assert.deepEqual(
+      (await changesAt(engine, 3, 'score')).map(({ userId, change }) => [userId, change]),
+      [['c', 'entered']],
+    );
+    const [past, ...none] = await engine.history('score', 'a');
+    assert.deepEqual(none, []);
+    assert.deepEqual([JSON.parse(past?.value ?? ''), past?.since, past?.until], [{ score: 1 }, 1, 2]);
+    assert.equal((await engine.lookup('score', ['b'])).get('b')?.since, 1);
+    assert.deepEqual(await engine.snapshot('score'), { version: 3, members: 3 });
+    await settle(engine, { sql: usersSql('a') });
+    await settle(engine, { sql: usersSql('b', "o'hara") });
+    await agreesEverywhere(engine, ['score', 'club', 'none'], ['a', 'b', "o'hara", 'nobody']);
+  }),
+  engineCase(
+    'who knows the membership of a past version lacks only the difference',
+    async ({ engine, usersSql, leavesOut }) => {
       if (leavesOut.includes('differences')) return;
       await settle(engine, { sql: usersSql('a', 'b', 'c') });
       await settle(engine, { sql: usersSql('b', 'c', 'd', 'x') });
@@ -222,60 +207,48 @@ export const historyCases: readonly EngineCase[] = [
         ['c', false],
       ]);
     },
-  },
-
-  {
-    name: 'who knows past values lacks those that differ',
-    async run(open) {
-      const { engine, leavesOut } = await spelled(open);
-      if (leavesOut.includes('differences')) return;
-      const trait = { key: 'score', kind: 'trait' } as const;
-      await settle(engine, { ...trait, sql: scores(['a', 1], ['b', 2], ['c', 3]) });
-      await settle(engine, { ...trait, sql: scores(['a', 5], ['b', 9], ['d', 4]) });
-      await settle(engine, { ...trait, sql: scores(['a', 6], ['b', 2], ['d', 4]) });
-      const known = { version: 1, upTo: 1 };
-      const { plan } = await engine.stage(
-        request({ ...trait, action: 'backfill', leavers: true, toVersion: 9, known }),
-      );
-      assert.deepEqual(told(await engine.changes(plan, 0, 100)), [
-        ['a', { score: 6 }],
-        ['c', false],
-        ['d', { score: 4 }],
-      ]);
-      const resync = await engine.stage(
-        request({ ...trait, action: 'resync', toVersion: 4, sql: scores(['a', 6], ['b', 3], ['e', 1]) }),
-      );
-      assert.deepEqual([resync.entered, resync.exited, resync.changed], [1, 1, 1]);
-      const rows = await engine.changes(resync.plan, 0, 100);
-      const was = new Map(rows.userIds.map((user, row) => [user, rows.was[row]]));
-      assert.deepEqual(
-        ['a', 'b', 'c', 'd', 'e'].map((user) => was.get(user)),
-        [true, true, false, true, false],
-      );
-    },
-  },
-
-  {
-    name: 'what is remembered is forgotten with a user, and by time',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      const staged = async (users: readonly string[], leasedAt: number) => {
-        const { version } = await engine.snapshot('club');
-        const { plan } = await engine.stage(request({ sql: usersSql(...users), toVersion: version + 1, leasedAt }));
-        await engine.commit(plan);
-        await engine.discard(plan);
-      };
-      await staged(['a', 'b', 'c'], 1_000);
-      await staged(['b', 'c'], 2_000);
-      await staged(['c'], 3_000);
-      await engine.forget(['a']);
-      assert.deepEqual(await engine.history('club', 'a'), []);
-      await engine.prune(3_000);
-      assert.deepEqual(await engine.history('club', 'b'), [{ value: null, since: 1, until: 3 }]);
-      await engine.prune(3_001);
-      assert.deepEqual(await engine.history('club', 'b'), []);
-      await engine.scrub('all');
-      assert.deepEqual(await engine.snapshot('club'), { version: 3, members: 1 });
-    },
-  },
+  ),
+  engineCase('who knows past values lacks those that differ', async ({ engine, leavesOut }) => {
+    if (leavesOut.includes('differences')) return;
+    const trait = { key: 'score', kind: 'trait' } as const;
+    await settle(engine, { ...trait, sql: scores(['a', 1], ['b', 2], ['c', 3]) });
+    await settle(engine, { ...trait, sql: scores(['a', 5], ['b', 9], ['d', 4]) });
+    await settle(engine, { ...trait, sql: scores(['a', 6], ['b', 2], ['d', 4]) });
+    const known = { version: 1, upTo: 1 };
+    const { plan } = await engine.stage(request({ ...trait, action: 'backfill', leavers: true, toVersion: 9, known }));
+    assert.deepEqual(told(await engine.changes(plan, 0, 100)), [
+      ['a', { score: 6 }],
+      ['c', false],
+      ['d', { score: 4 }],
+    ]);
+    const resync = await engine.stage(
+      request({ ...trait, action: 'resync', toVersion: 4, sql: scores(['a', 6], ['b', 3], ['e', 1]) }),
+    );
+    assert.deepEqual([resync.entered, resync.exited, resync.changed], [1, 1, 1]);
+    const rows = await engine.changes(resync.plan, 0, 100);
+    const was = new Map(rows.userIds.map((user, row) => [user, rows.was[row]]));
+    assert.deepEqual(
+      ['a', 'b', 'c', 'd', 'e'].map((user) => was.get(user)),
+      [true, true, false, true, false],
+    );
+  }),
+  engineCase('what is remembered is forgotten with a user, and by time', async ({ engine, usersSql }) => {
+    const staged = async (users: readonly string[], leasedAt: number) => {
+      const { version } = await engine.snapshot('club');
+      const { plan } = await engine.stage(request({ sql: usersSql(...users), toVersion: version + 1, leasedAt }));
+      await engine.commit(plan);
+      await engine.discard(plan);
+    };
+    await staged(['a', 'b', 'c'], 1_000);
+    await staged(['b', 'c'], 2_000);
+    await staged(['c'], 3_000);
+    await engine.forget(['a']);
+    assert.deepEqual(await engine.history('club', 'a'), []);
+    await engine.prune(3_000);
+    assert.deepEqual(await engine.history('club', 'b'), [{ value: null, since: 1, until: 3 }]);
+    await engine.prune(3_001);
+    assert.deepEqual(await engine.history('club', 'b'), []);
+    await engine.scrub('all');
+    assert.deepEqual(await engine.snapshot('club'), { version: 3, members: 1 });
+  }),
 ];

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import type { Staged, StageRequest } from '../port.ts';
-import type { EngineCase } from './case.ts';
-import { request, settle, spelled, told } from './fixture.ts';
+import { type EngineCase, engineCase } from './case.ts';
+import { request, settle, told } from './fixture.ts';
 
 /** Cases about plans: rows, counts, reading and leftovers. */
 export const planCases: readonly EngineCase[] = [
-  {
-    name: 'the first plan has every user once, in order, and counts what it left out',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
+  engineCase(
+    'the first plan has every user once, in order, and counts what it left out',
+    async ({ engine, usersSql }) => {
       const sql = `${usersSql('b', 'a', 'b', null, '', '  ', 'B', "o'x", 'é', ' a')} -- the end;`;
       const staged = await engine.stage(request({ sql }));
       assert.partialDeepStrictEqual(staged, {
@@ -26,123 +25,91 @@ export const planCases: readonly EngineCase[] = [
       assert.deepEqual(await engine.staged(staged.plan), staged);
       assert.deepEqual(await engine.snapshot('club'), { version: 0, members: 0 }, 'staging moves nothing');
     },
-  },
-
-  {
-    name: 'a plan is read in parts, from any position',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      const { plan } = await engine.stage(request({ sql: usersSql('a', 'b', 'c', 'd', 'e') }));
-      assert.deepEqual((await engine.changes(plan, 0, 2)).userIds, ['a', 'b']);
-      assert.deepEqual((await engine.changes(plan, 2, 2)).userIds, ['c', 'd']);
-      assert.deepEqual((await engine.changes(plan, 4, 2)).userIds, ['e']);
-      assert.deepEqual((await engine.changes(plan, 5, 2)).userIds, []);
-      await engine.forget(['a', 'b', 'c']);
-      await engine.scrub('plans');
-      assert.deepEqual((await engine.changes(plan, 0, 2)).userIds, ['d', 'e'], 'past what was forgotten');
-    },
-  },
-
-  {
-    name: 'later plans have what changed, both ways',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      await settle(engine, { sql: usersSql('a', 'b', 'c') });
-      assert.deepEqual(await engine.snapshot('club'), { version: 1, members: 3 });
-      const staged = await engine.stage(request({ toVersion: 2, sql: usersSql('d', 'c', 'c', 'b') }));
-      assert.partialDeepStrictEqual(staged, {
-        fromVersion: 1,
-        before: 3,
-        members: 3,
-        entered: 1,
-        exited: 1,
-        duplicates: 1,
-        total: 2,
-      });
-      assert.deepEqual(told(await engine.changes(staged.plan, 0, 10)), [
-        ['a', false],
-        ['d', true],
-      ]);
-      await engine.commit(staged.plan);
-      await engine.commit(staged.plan);
-      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 3 }, 'committed once, however often');
-      const again = await engine.stage(request({ toVersion: 3, sql: usersSql('b', 'c', 'd') }));
-      assert.partialDeepStrictEqual(again, { total: 0, entered: 0, exited: 0, members: 3 });
-    },
-  },
-
-  {
-    name: 'a plan can be committed as far as it was read',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      await settle(engine, { sql: usersSql('a', 'b', 'c') });
-      const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('c', 'd', 'e') }));
-      await engine.cut(plan, 3);
-      assert.deepEqual((await engine.changes(plan, 0, 10)).userIds, ['a', 'b', 'd']);
-      await engine.commit(plan);
-      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 2 });
-      const rest = await engine.stage(request({ toVersion: 3, sql: usersSql('c', 'd', 'e') }));
-      assert.deepEqual(told(await engine.changes(rest.plan, 0, 10)), [['e', true]]);
-    },
-  },
-
-  {
-    name: 'an empty result makes everybody leave',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      await settle(engine, { sql: usersSql('a', 'b') });
-      const staged = await engine.stage(request({ toVersion: 2, sql: usersSql() }));
-      assert.partialDeepStrictEqual(staged, { members: 0, exited: 2, entered: 0, invalid: 0, duplicates: 0 });
-      await engine.commit(staged.plan);
-      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 0 });
-    },
-  },
-
-  {
-    name: 'a preview says the same as a plan and leaves nothing',
-    async run(open) {
-      const { engine, reopen, usersSql } = await spelled(open);
-      await settle(engine, { sql: usersSql('a', 'b', 'c') });
-      const reader = await reopen({ readOnly: true });
-      const preview = await reader.preview(request({ toVersion: 2, sql: usersSql('b', 'd', 'e', 'f') }), 2);
-      assert.partialDeepStrictEqual(preview, { entered: 3, exited: 2, members: 4, before: 3 });
-      assert.deepEqual(told(preview.sample), [
-        ['a', false],
-        ['c', false],
-        ['d', true],
-        ['e', true],
-      ]);
-      assert.equal(await reader.staged(preview.plan), null);
-      assert.deepEqual(await reader.snapshot('club'), { version: 1, members: 3 });
-    },
-  },
-
-  {
-    name: 'the rows of a preview are those of the plan, whatever is computed',
-    async run(open) {
-      const { engine } = await spelled(open);
-      const trait = { key: 'score', kind: 'trait' } as const;
-      const scores = (...sql: string[]) => sql.map((row) => `select ${row}`).join(' union all ');
-      await settle(engine, { ...trait, sql: scores(`'a' as user_id, 1 as score`, `'b', 2`) });
-      const next = scores(`'b' as user_id, 3 as score`, `'c', 4`);
-      for (const action of ['sync', 'resync', 'backfill', 'retire'] as const) {
-        const asked = request({ ...trait, action, toVersion: 2, sql: next });
-        const { sample } = await engine.preview(asked, 10);
-        const { plan } = await engine.stage(asked);
-        const rows = await engine.changes(plan, 0, 10);
-        assert.deepEqual(
-          [sample.userIds, sample.present, told(sample)],
-          [rows.userIds, rows.present, told(rows)],
-          action,
-        );
-      }
-    },
-  },
-
-  {
-    name: 'columns of an audience go with its changes, and are kept with its members',
-    async run(open) {
-      const { engine, spelling, leavesOut } = await spelled(open);
+  ),
+  engineCase('a plan is read in parts, from any position', async ({ engine, usersSql }) => {
+    const { plan } = await engine.stage(request({ sql: usersSql('a', 'b', 'c', 'd', 'e') }));
+    assert.deepEqual((await engine.changes(plan, 0, 2)).userIds, ['a', 'b']);
+    assert.deepEqual((await engine.changes(plan, 2, 2)).userIds, ['c', 'd']);
+    assert.deepEqual((await engine.changes(plan, 4, 2)).userIds, ['e']);
+    assert.deepEqual((await engine.changes(plan, 5, 2)).userIds, []);
+    await engine.forget(['a', 'b', 'c']);
+    await engine.scrub('plans');
+    assert.deepEqual((await engine.changes(plan, 0, 2)).userIds, ['d', 'e'], 'past what was forgotten');
+  }),
+  engineCase('later plans have what changed, both ways', async ({ engine, usersSql }) => {
+    await settle(engine, { sql: usersSql('a', 'b', 'c') });
+    assert.deepEqual(await engine.snapshot('club'), { version: 1, members: 3 });
+    const staged = await engine.stage(request({ toVersion: 2, sql: usersSql('d', 'c', 'c', 'b') }));
+    assert.partialDeepStrictEqual(staged, {
+      fromVersion: 1,
+      before: 3,
+      members: 3,
+      entered: 1,
+      exited: 1,
+      duplicates: 1,
+      total: 2,
+    });
+    assert.deepEqual(told(await engine.changes(staged.plan, 0, 10)), [
+      ['a', false],
+      ['d', true],
+    ]);
+    await engine.commit(staged.plan);
+    await engine.commit(staged.plan);
+    assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 3 }, 'committed once, however often');
+    const again = await engine.stage(request({ toVersion: 3, sql: usersSql('b', 'c', 'd') }));
+    assert.partialDeepStrictEqual(again, { total: 0, entered: 0, exited: 0, members: 3 });
+  }),
+  engineCase('a plan can be committed as far as it was read', async ({ engine, usersSql }) => {
+    await settle(engine, { sql: usersSql('a', 'b', 'c') });
+    const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('c', 'd', 'e') }));
+    await engine.cut(plan, 3);
+    assert.deepEqual((await engine.changes(plan, 0, 10)).userIds, ['a', 'b', 'd']);
+    await engine.commit(plan);
+    assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 2 });
+    const rest = await engine.stage(request({ toVersion: 3, sql: usersSql('c', 'd', 'e') }));
+    assert.deepEqual(told(await engine.changes(rest.plan, 0, 10)), [['e', true]]);
+  }),
+  engineCase('an empty result makes everybody leave', async ({ engine, usersSql }) => {
+    await settle(engine, { sql: usersSql('a', 'b') });
+    const staged = await engine.stage(request({ toVersion: 2, sql: usersSql() }));
+    assert.partialDeepStrictEqual(staged, { members: 0, exited: 2, entered: 0, invalid: 0, duplicates: 0 });
+    await engine.commit(staged.plan);
+    assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 0 });
+  }),
+  engineCase('a preview says the same as a plan and leaves nothing', async ({ engine, reopen, usersSql }) => {
+    await settle(engine, { sql: usersSql('a', 'b', 'c') });
+    const reader = await reopen({ readOnly: true });
+    const preview = await reader.preview(request({ toVersion: 2, sql: usersSql('b', 'd', 'e', 'f') }), 2);
+    assert.partialDeepStrictEqual(preview, { entered: 3, exited: 2, members: 4, before: 3 });
+    assert.deepEqual(told(preview.sample), [
+      ['a', false],
+      ['c', false],
+      ['d', true],
+      ['e', true],
+    ]);
+    assert.equal(await reader.staged(preview.plan), null);
+    assert.deepEqual(await reader.snapshot('club'), { version: 1, members: 3 });
+  }),
+  engineCase('the rows of a preview are those of the plan, whatever is computed', async ({ engine }) => {
+    const trait = { key: 'score', kind: 'trait' } as const;
+    const scores = (...sql: string[]) => sql.map((row) => `select ${row}`).join(' union all ');
+    await settle(engine, { ...trait, sql: scores(`'a' as user_id, 1 as score`, `'b', 2`) });
+    const next = scores(`'b' as user_id, 3 as score`, `'c', 4`);
+    for (const action of ['sync', 'resync', 'backfill', 'retire'] as const) {
+      const asked = request({ ...trait, action, toVersion: 2, sql: next });
+      const { sample } = await engine.preview(asked, 10);
+      const { plan } = await engine.stage(asked);
+      const rows = await engine.changes(plan, 0, 10);
+      assert.deepEqual(
+        [sample.userIds, sample.present, told(sample)],
+        [rows.userIds, rows.present, told(rows)],
+        action,
+      );
+    }
+  }),
+  engineCase(
+    'columns of an audience go with its changes, and are kept with its members',
+    async ({ engine, spelling, leavesOut }) => {
       if (leavesOut.includes('columns')) return;
       const quoted = (value: string) => spelling.text(`'${value}'`);
       const rows = (...users: readonly (readonly [string, string, string | null])[]) =>
@@ -225,12 +192,10 @@ export const planCases: readonly EngineCase[] = [
       assert.equal((await engine.lookup('club', ['a'])).size, 0);
       assert.deepEqual(await engine.history('club', 'a'), []);
     },
-  },
-
-  {
-    name: 'of several rows of a member the greatest value counts, also if one has the known value',
-    async run(open) {
-      const { engine, spelling, leavesOut } = await spelled(open);
+  ),
+  engineCase(
+    'of several rows of a member the greatest value counts, also if one has the known value',
+    async ({ engine, spelling, leavesOut }) => {
       const rows = (...users: readonly (readonly [string, number | null])[]) =>
         users
           .map(([id, n]) => `select ${spelling.text(`'${id}'`)} as user_id, ${n ?? 'nullif(1, 1)'} as n`)
@@ -286,12 +251,10 @@ export const planCases: readonly EngineCase[] = [
         ['h', true],
       ]);
     },
-  },
-
-  {
-    name: 'columns with the same values under other names, or of other types, are changed',
-    async run(open) {
-      const { engine, spelling, leavesOut } = await spelled(open);
+  ),
+  engineCase(
+    'columns with the same values under other names, or of other types, are changed',
+    async ({ engine, spelling, leavesOut }) => {
       if (leavesOut.includes('columns')) return;
       const [a, one, two] = ['a', '1', '2'].map((text) => spelling.text(`'${text}'`));
       const ask = (names: readonly string[], x: unknown, y: unknown) =>
@@ -311,12 +274,10 @@ export const planCases: readonly EngineCase[] = [
         await engine.discard(typed.plan);
       }
     },
-  },
-
-  {
-    name: 'a column that the SQL does not return fails the run, and its type is described',
-    async run(open) {
-      const { engine, spelling, leavesOut } = await spelled(open);
+  ),
+  engineCase(
+    'a column that the SQL does not return fails the run, and its type is described',
+    async ({ engine, spelling, leavesOut }) => {
       if (leavesOut.includes('columns')) return;
       const sql = `select ${spelling.text(`'a'`)} as user_id, ${spelling.text(`'a@x'`)} as email, 1 as score`;
       const of = (...names: string[]) => ({ with: { names, areSent: false } });
@@ -326,36 +287,26 @@ export const planCases: readonly EngineCase[] = [
         { key: 'score', type: spelling.hasTypes ? 'number' : 'unknown', isList: false },
       ]);
     },
-  },
-
-  {
-    name: 'leftovers of runs before this lease are removed, later plans are not',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      const old = await engine.stage(request({ sql: usersSql('a'), leasedAt: 1 }));
-      const other = await engine.stage(request({ key: 'other', sql: usersSql('a'), leasedAt: 1 }));
-      const ours = await engine.stage(request({ sql: usersSql('a'), leasedAt: 5 }));
-      const stalled = await engine.stage(request({ sql: usersSql('a'), leasedAt: 3 }));
-      assert.equal(await engine.staged(old.plan), null);
-      assert.ok(await engine.staged(other.plan));
-      assert.ok(await engine.staged(ours.plan));
-      await engine.discard(ours.plan);
-      await engine.discard(ours.plan);
-      assert.equal(await engine.staged(ours.plan), null);
-      assert.ok(await engine.staged(stalled.plan));
-    },
-  },
-
-  {
-    name: 'a plan made from an older snapshot is not committed',
-    async run(open) {
-      const { engine, usersSql } = await spelled(open);
-      const late = await engine.stage(request({ sql: usersSql('a'), leasedAt: 1_000_000 }));
-      await settle(engine, { sql: usersSql('b') });
-      await settle(engine, { sql: usersSql('b', 'c') });
-      await assert.rejects(engine.commit(late.plan), { code: 'snapshot_moved' });
-      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 2 });
-      await assert.rejects(engine.commit('never-staged'), { code: 'snapshot_lost' });
-    },
-  },
+  ),
+  engineCase('leftovers of runs before this lease are removed, later plans are not', async ({ engine, usersSql }) => {
+    const old = await engine.stage(request({ sql: usersSql('a'), leasedAt: 1 }));
+    const other = await engine.stage(request({ key: 'other', sql: usersSql('a'), leasedAt: 1 }));
+    const ours = await engine.stage(request({ sql: usersSql('a'), leasedAt: 5 }));
+    const stalled = await engine.stage(request({ sql: usersSql('a'), leasedAt: 3 }));
+    assert.equal(await engine.staged(old.plan), null);
+    assert.ok(await engine.staged(other.plan));
+    assert.ok(await engine.staged(ours.plan));
+    await engine.discard(ours.plan);
+    await engine.discard(ours.plan);
+    assert.equal(await engine.staged(ours.plan), null);
+    assert.ok(await engine.staged(stalled.plan));
+  }),
+  engineCase('a plan made from an older snapshot is not committed', async ({ engine, usersSql }) => {
+    const late = await engine.stage(request({ sql: usersSql('a'), leasedAt: 1_000_000 }));
+    await settle(engine, { sql: usersSql('b') });
+    await settle(engine, { sql: usersSql('b', 'c') });
+    await assert.rejects(engine.commit(late.plan), { code: 'snapshot_moved' });
+    assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 2 });
+    await assert.rejects(engine.commit('never-staged'), { code: 'snapshot_lost' });
+  }),
 ];
