@@ -8,21 +8,22 @@ import type {
   StoryChange,
   SyncPlan,
 } from '../../jobs/index.ts';
-import type {
-  Alert,
-  AttemptRecord,
-  AudiencePause,
-  AuditRecord,
-  Backlog,
-  Confirmed,
-  DeadLetter,
-  DeadLetterFilter,
-  Discard,
-  MessageRecord,
-  Regulation,
-  RunProgress,
-  SendStatus,
-  StoreTime,
+import {
+  type Alert,
+  type AttemptRecord,
+  type AudiencePause,
+  type AuditRecord,
+  type Backlog,
+  type Confirmed,
+  confirmedNotices,
+  type DeadLetter,
+  type DeadLetterFilter,
+  type Discard,
+  type MessageRecord,
+  type Regulation,
+  type RunProgress,
+  type SendStatus,
+  type StoreTime,
 } from '../store/port.ts';
 import { runLine } from './run-line.ts';
 
@@ -86,15 +87,8 @@ export function deletionLine(regulation: Regulation, confirmed: readonly Confirm
     ...{ id, type, status, sources, users: subjects, by },
     createdAt: iso(createdAt),
     finishedAt: isoOrNull(finishedAt),
-    notices: noticeLines(id, notices, confirmed),
+    notices: confirmedNotices(id, notices, confirmed),
   };
-}
-
-function noticeLines(id: string, notices: Readonly<Record<string, number>>, confirmed: readonly Confirmed[]) {
-  return Object.entries(notices).map(([destination, notices]) => {
-    const taken = confirmed.find((each) => each.regulation === id && each.destination === destination);
-    return { destination, notices, confirmed: taken?.notices ?? 0, confirmedAt: isoOrNull(taken?.at ?? null) };
-  });
 }
 
 export function auditLine({ id, at, ...record }: AuditRecord) {

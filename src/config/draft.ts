@@ -1,3 +1,4 @@
+import uniqBy from 'lodash/uniqBy.js';
 import type * as z from 'zod';
 import { audience, trait } from './computation-schema.ts';
 import type { AudienceConfig, Config, TraitConfig, WrittenDefinition } from './config.ts';
@@ -55,7 +56,7 @@ export function parseDraft(text: string, config: Config, edits: string | null): 
   const issues = read.error?.issues.flatMap((issue) => fromIssue(issue, path)) ?? [];
   const wrong = [...unset, ...filesIn(item, path), ...issues, ...amongOthers(section, item, config, edits, path)];
   if (wrong.length > 0 || !read.data)
-    return { ...none, written, mistakes: firstOfEachPath(wrong).map(shown).toSorted(byLine) };
+    return { ...none, written, mistakes: uniqBy(wrong.map(shown), 'path').toSorted(byLine) };
   const [engine = ''] = engineNames(config.engines);
   const computation =
     section === 'audiences'
@@ -110,10 +111,6 @@ function amongOthers(
   return [...checkReferences(whole, showPath), ...checkLogReferences(whole, [])]
     .filter((mistake) => mistake.path[0] === section && mistake.path[1] === index)
     .map((mistake) => ({ ...mistake, path: [...path, ...mistake.path.slice(2)] }));
-}
-
-function firstOfEachPath(mistakes: readonly Mistake[]): readonly Mistake[] {
-  return [...new Map(mistakes.toReversed().map((mistake) => [showPath(mistake.path), mistake])).values()].toReversed();
 }
 
 const byLine = (one: ShownMistake, other: ShownMistake) => (one.line ?? 0) - (other.line ?? 0);

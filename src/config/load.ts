@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import pick from 'lodash/pick.js';
+import uniqBy from 'lodash/uniqBy.js';
 import { stringify } from 'yaml';
 import type { Config, UnsetVariable, WrittenDefinition } from './config.ts';
 import { checkFiles, withSqlFiles } from './file-references.ts';
@@ -94,7 +95,8 @@ export function parseConfig(text: string, { file, folder, env, mayLack = false }
     });
   const outline = outlineOf(content);
   const found = [...issues, ...(outline ? between(outline, folder, originOf, issues, unset) : [])];
-  const mistakes = inOrder([...gathered.mistakes, ...placed(firstOfEachPath(found))], gathered);
+  // One mistake often causes several errors.
+  const mistakes = inOrder([...gathered.mistakes, ...placed(uniqBy(found, ({ path }) => showPath(path)))], gathered);
   if (!data || !outline || mistakes.length > 0) throw new ConfigurationError(file, mistakes);
   const changed = files.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
   const written = withSqlFiles(gathered.content, (path) => dirname(originOf(path).file.at)).content;
@@ -194,13 +196,3 @@ export function readUtf8(path: string, shown: string): string {
 }
 
 const NAME_IT = '. Name the file with -c FILE, or make one: rollcall init';
-
-/** One mistake often causes several errors. */
-function firstOfEachPath(mistakes: readonly Mistake[]): readonly Mistake[] {
-  const seen = new Map<string, Mistake>();
-  for (const mistake of mistakes) {
-    const path = showPath(mistake.path);
-    if (!seen.has(path)) seen.set(path, mistake);
-  }
-  return [...seen.values()];
-}

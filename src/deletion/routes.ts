@@ -3,7 +3,13 @@ import * as z from 'zod';
 import { answerError } from '../http/errors.ts';
 import { checkedPart, documented, errorAnswer, jsonSchema } from '../http/schemas.ts';
 import { RollcallError } from '../kernel/errors.ts';
-import { type Confirmed, REGULATION_TYPES, type Regulation, type RegulationType } from '../store/port.ts';
+import {
+  type Confirmed,
+  confirmedNotices,
+  REGULATION_TYPES,
+  type Regulation,
+  type RegulationType,
+} from '../store/port.ts';
 import { subjectIds } from './subjects.ts';
 
 export interface RegulationRequest {
@@ -114,16 +120,8 @@ function shown(regulation: Regulation, confirmed: readonly Confirmed[]) {
     createdAt: new Date(createdAt).toISOString(),
     finishedAt: finishedAt === null ? null : new Date(finishedAt).toISOString(),
     ...(by === undefined ? {} : { by }),
-    ...(notices ? { notices: confirmations(id, notices, confirmed) } : {}),
+    ...(notices ? { notices: confirmedNotices(id, notices, confirmed) } : {}),
   };
-}
-
-function confirmations(id: string, notices: Readonly<Record<string, number>>, confirmed: readonly Confirmed[]) {
-  return Object.entries(notices).map(([destination, notices]) => {
-    const taken = confirmed.find((each) => each.regulation === id && each.destination === destination);
-    const confirmedAt = taken ? new Date(taken.at).toISOString() : null;
-    return { destination, notices, confirmed: taken?.notices ?? 0, confirmedAt };
-  });
 }
 
 function documentation(summary: string, answer: z.ZodType) {

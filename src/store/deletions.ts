@@ -1,4 +1,5 @@
 import type { DeletedIds } from './deleted-ids.ts';
+import type { LoggedRow } from './event-log.ts';
 
 export const REGULATION_TYPES = ['DELETE_ONLY', 'SUPPRESS_WITH_DELETE', 'SUPPRESS_ONLY', 'UNSUPPRESS'] as const;
 
@@ -77,21 +78,27 @@ export interface ToldPage {
   readonly told: readonly { readonly source: string; readonly destination: string; readonly user: string }[];
 }
 
-/** The ids that a message names. Times are milliseconds since 1970. */
-export interface SaidIds {
+/** The ids that a message names. */
+export interface SaidIds extends Omit<LoggedRow, 'event' | 'properties' | 'traits' | 'context'> {
   readonly source: string;
-  readonly type: string;
-  readonly messageId: string;
-  readonly userId: string | null;
-  readonly anonymousId: string | null;
-  readonly previousId: string | null;
-  readonly timestamp: number;
-  readonly receivedAt: number;
 }
 
 export interface SaidIdsPage {
   readonly cursor: string | null;
   readonly said: readonly SaidIds[];
+}
+
+/** The notices of each destination, and how many of them it took, as JSON. */
+export function confirmedNotices(
+  id: string,
+  notices: Readonly<Record<string, number>>,
+  confirmed: readonly Confirmed[],
+) {
+  return Object.entries(notices).map(([destination, notices]) => {
+    const taken = confirmed.find((each) => each.regulation === id && each.destination === destination);
+    const confirmedAt = taken ? new Date(taken.at).toISOString() : null;
+    return { destination, notices, confirmed: taken?.notices ?? 0, confirmedAt };
+  });
 }
 
 export interface DeletionRecords {

@@ -1,14 +1,11 @@
 import type { DeadReason } from '../kernel/dead-reasons.ts';
 import type { MessageType } from '../message-types.ts';
-import type { Attempt, Outcome } from './queue.ts';
+import type { Attempt, Claim, Outcome } from './queue.ts';
 
-export interface AttemptRecord extends Attempt {
+type Addressed = Pick<Claim, 'destination' | 'source' | 'type' | 'userId' | 'messageId'>;
+
+export interface AttemptRecord extends Attempt, Addressed {
   readonly delivery: string;
-  readonly destination: string;
-  readonly source: string;
-  readonly type: MessageType;
-  readonly userId: string | null;
-  readonly messageId: string;
 }
 
 export interface AttemptFilter {
@@ -34,18 +31,13 @@ export const MESSAGE_STATES = ['waiting', 'dead', 'delivered'] as const;
 
 export type MessageState = (typeof MESSAGE_STATES)[number];
 
-export interface MessageRecord {
+export interface MessageRecord extends Addressed {
   /** Id of the delivery, its Idempotency-Key. */
   readonly id: string;
-  readonly messageId: string;
-  readonly source: string;
-  readonly type: MessageType;
   /** Name of a track event; null for other types, or if the body is not kept. */
   readonly event: string | null;
   /** Of a membership change sent as an identify; absent for others, and if the body is not kept. */
   readonly traits?: object;
-  readonly userId: string | null;
-  readonly destination: string;
   readonly state: MessageState;
   /** Time it was accepted, died or was delivered, depending on `state`. */
   readonly at: number;
@@ -78,20 +70,12 @@ export interface KeptMessage extends MessageRecord {
   readonly body: string;
 }
 
-export interface DeadLetter {
-  readonly id: string;
-  readonly destination: string;
-  readonly source: string;
-  readonly type: MessageType;
-  readonly userId: string | null;
-  readonly messageId: string;
+export interface DeadLetter extends Addressed, Pick<Claim, 'id' | 'body' | 'conflict'> {
   readonly reason: DeadReason;
   readonly status: number | null;
   readonly attempts: number;
   readonly firstAt: number | null;
   readonly lastAt: number;
-  readonly body: string;
-  readonly conflict: string | null;
 }
 
 export interface DeadLetterFilter {

@@ -73,17 +73,10 @@ export interface AcceptResult {
 export type EndpointMarks = Readonly<Record<string, 'ok' | 'refused'>>;
 
 /** A delivery held by this process until it is settled or the process's lease ends. */
-export interface Claim {
+export interface Claim extends Omit<NewMessage, 'destinations' | 'replaces'> {
   /** Unique across all stores; sent as `Idempotency-Key`. */
   readonly id: string;
   readonly destination: string;
-  readonly source: string;
-  readonly messageId: string;
-  readonly type: MessageType;
-  readonly userId: string | null;
-  readonly body: string;
-  readonly lane: Lane;
-  readonly conflict: string | null;
   readonly run: string | null;
   readonly tries: number;
   readonly acceptedAt: number;
