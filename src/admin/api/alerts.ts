@@ -1,9 +1,10 @@
 import * as z from 'zod';
 import { CONCERNS } from '../../concern.ts';
+import { given } from '../../kernel/given.ts';
 import type { Store } from '../../store/port.ts';
 import { alertLine } from '../lines.ts';
 import { type ApiRoutes, reading } from './route.ts';
-import { cursorOf, given, pageOf, paging, placeOf, time } from './shapes.ts';
+import { cursorOf, pageOf, paging, placeOf, time } from './shapes.ts';
 
 const alert = z.object({
   alert: z.string().describe('Its id.'),
@@ -32,10 +33,10 @@ export function alertRoutes(routes: ApiRoutes, { store }: AlertParts): void {
     answer: pageOf(alert),
     handle: async ({ query: { limit, cursor, state } }) => {
       const before = placeOf(cursor, /^\d{1,15}$/);
-      const filter = {
-        ...given({ isOpen: state && state === 'open' }),
-        ...(before === undefined ? {} : { before: Number(before) }),
-      };
+      const filter = given({
+        isOpen: state && state === 'open',
+        before: before === undefined ? before : Number(before),
+      });
       const { alerts, next } = await store.alerts({ ...filter, limit });
       return { data: alerts.map((each) => alertLine(each, store.time)), next: next === null ? null : cursorOf(next) };
     },

@@ -1,9 +1,10 @@
 import * as z from 'zod';
+import { given } from '../../kernel/given.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { OUTCOMES, type Records } from '../../store/port.ts';
 import { attemptLine } from '../lines.ts';
 import { type ApiRoutes, reading } from './route.ts';
-import { cursorOf, given, instant, pageOf, paging, placeOf, time } from './shapes.ts';
+import { cursorOf, instant, pageOf, paging, placeOf, time } from './shapes.ts';
 
 export const attempt = z.object({
   delivery: z.string().describe('The Idempotency-Key.'),

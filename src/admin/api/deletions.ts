@@ -1,9 +1,10 @@
 import * as z from 'zod';
 import { RollcallError } from '../../kernel/errors.ts';
+import { given } from '../../kernel/given.ts';
 import { REGULATION_TYPES, type Records, type Regulation } from '../../store/port.ts';
 import { deletionLine } from '../lines.ts';
 import { type ApiRoutes, reading } from './route.ts';
-import { cursorOf, given, pageOf, paging, placeOf, time } from './shapes.ts';
+import { cursorOf, pageOf, paging, placeOf, time } from './shapes.ts';
 
 const deletion = z.object({
   id: z.string(),

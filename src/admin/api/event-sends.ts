@@ -1,10 +1,11 @@
 import * as z from 'zod';
+import { given } from '../../kernel/given.ts';
 import { CLIENT_TYPES } from '../../message-types.ts';
 import { type EventSend, SEND_STATES, type SendFilter, type SendOrder, type SendStatus } from '../../store/port.ts';
 import { sendLine } from '../lines.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
 import { deliveries } from './run-shapes.ts';
-import { cursorOf, given, instant, pageOf, paging, placeOf, time } from './shapes.ts';
+import { cursorOf, instant, pageOf, paging, placeOf, time } from './shapes.ts';
 
 const send = z.object({
   id: z.string(),

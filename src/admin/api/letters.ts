@@ -2,12 +2,13 @@ import * as z from 'zod';
 import type { Clock } from '../../kernel/clock.ts';
 import { DEAD_REASONS } from '../../kernel/dead-reasons.ts';
 import { RollcallError } from '../../kernel/errors.ts';
+import { given } from '../../kernel/given.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import type { Store } from '../../store/port.ts';
 import { letterLine, letterScope } from '../lines.ts';
 import { type ReplayOptions, replayLetters } from '../replay-letters.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
-import { cursorOf, given, instant, pageOf, paging, placeOf, time } from './shapes.ts';
+import { cursorOf, instant, pageOf, paging, placeOf, time } from './shapes.ts';
 
 const letter = z.object({
   id: z.string(),

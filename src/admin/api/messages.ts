@@ -1,12 +1,13 @@
 import * as z from 'zod';
 import { RollcallError } from '../../kernel/errors.ts';
+import { given } from '../../kernel/given.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { MESSAGE_STATES, type Store } from '../../store/port.ts';
 import { attemptLine, messageLine } from '../lines.ts';
 import { type ResendOptions, resendMessages } from '../resend-messages.ts';
 import { attempt } from './attempts.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
-import { cursorOf, given, instant, pageOf, paging, placeOf, time } from './shapes.ts';
+import { cursorOf, instant, pageOf, paging, placeOf, time } from './shapes.ts';
 
 const message = z.object({
   id: z.string().describe('Of the delivery: its Idempotency-Key.'),

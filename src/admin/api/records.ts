@@ -1,10 +1,11 @@
 import * as z from 'zod';
 import type { Config } from '../../config/config.ts';
+import { given } from '../../kernel/given.ts';
 import type { Records } from '../../store/port.ts';
 import { auditLine, discardLine } from '../lines.ts';
 import { listPaging, pageThrough } from './list.ts';
 import { type ApiRoutes, reading } from './route.ts';
-import { cursorOf, given, instant, pageOf, paging, placeOf, time } from './shapes.ts';
+import { cursorOf, instant, pageOf, paging, placeOf, time } from './shapes.ts';
 
 const discard = z.object({
   source: z.string(),
@@ -76,7 +77,7 @@ export function recordRoutes(routes: ApiRoutes, { store, config }: RecordParts):
     answer: pageOf(audit),
     handle: async ({ query: { limit, cursor, ...wanted } }) => {
       const before = placeOf(cursor, /^\d{1,15}$/);
-      const filter = { ...given(wanted), ...(before === undefined ? {} : { before: Number(before) }) };
+      const filter = given({ ...wanted, before: before === undefined ? before : Number(before) });
       const found = await store.audits({ ...filter, limit: limit + 1 });
       const page = found.slice(0, limit);
       return { data: page.map(auditLine), next: found.length > limit ? cursorOf(page.at(-1)?.id ?? 0) : null };

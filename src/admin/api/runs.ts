@@ -1,12 +1,13 @@
 import * as z from 'zod';
 import type { ChangePlace } from '../../../jobs/index.ts';
 import { RollcallError } from '../../kernel/errors.ts';
+import { given } from '../../kernel/given.ts';
 import { type Records, RUN_STATES, type Run } from '../../store/port.ts';
 import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
 import { deliveries, run } from './run-shapes.ts';
-import { cursorOf, given, pageOf, paging, pagingByUser, placeAfter, placeOf } from './shapes.ts';
+import { cursorOf, pageOf, paging, pagingByUser, placeAfter, placeOf } from './shapes.ts';
 import { answerReport, report, type Syncing, waiting } from './sync.ts';
 
 const change = z.object({

@@ -62,11 +62,6 @@ export function placeOf(cursor: string | undefined, isPlace: RegExp): string | u
   return place;
 }
 
-/** Remove undefined fields, since filters of the store may not have any. */
-export function given<T extends object>(filter: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined)) as never;
-}
-
 export const done = z.object({ done: z.literal(true) });
 export const DONE = { done: true } as const;
 

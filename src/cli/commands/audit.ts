@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { auditLine } from '../../admin/lines.ts';
+import { given } from '../../kernel/given.ts';
 import { suggestion } from '../../kernel/spelling.ts';
 import type { AuditRecord } from '../../store/port.ts';
 import type { CliContext } from '../context.ts';
@@ -34,11 +35,7 @@ export function addAudit(program: Command, context: CliContext): void {
 }
 
 async function audit({ who, action, since, limit, ...options }: AuditOptions, { terminal }: CliContext): Promise<void> {
-  const filter = {
-    ...(who === undefined ? {} : { who }),
-    ...(action === undefined ? {} : { action }),
-    ...(since === undefined ? {} : { since }),
-  };
+  const filter = given({ who, action, since });
   await withApp(options, { terminal }, async ({ app }) => {
     const found = await app.store.audits({ ...filter, limit: limit + 1 });
     const shown = found.slice(0, limit);

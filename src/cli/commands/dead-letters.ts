@@ -5,8 +5,9 @@ import type { Config } from '../../config/config.ts';
 import { systemClock } from '../../kernel/clock.ts';
 import { DEAD_REASONS, type DeadReason } from '../../kernel/dead-reasons.ts';
 import { RollcallError } from '../../kernel/errors.ts';
+import { given } from '../../kernel/given.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
-import type { DeadLetter, DeadLetterFilter, Records } from '../../store/port.ts';
+import type { DeadLetter, Records } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
 import { type CliContext, EXIT } from '../context.ts';
 import { eachPage } from '../each-page.ts';
@@ -106,11 +107,10 @@ function chosen(command: Command): Command {
 async function list(options: ListOptions, { terminal }: CliContext): Promise<void> {
   const { limit, after, body, json } = options;
   await withApp(options, { terminal }, async ({ app, config }) => {
-    const filter = { ...filterOf(options), ...(after === undefined ? {} : { after }) };
+    const filter = { ...filterOf(options), ...given({ after }) };
     let last = '';
     const ask = async (limit: number, cursor: string | null) => {
-      const behind = cursor ?? after;
-      const from = behind === undefined ? {} : { after: behind };
+      const from = given({ after: cursor ?? after });
       const { letters: rows, next } = await app.store.deadLetterPage({ ...filter, ...from, limit }, false);
       return { rows, next };
     };
@@ -222,7 +222,7 @@ function choose(store: Pick<Records, 'deadLetters'>, ids: readonly string[], opt
   return {
     async *pages(): AsyncGenerator<readonly DeadLetter[]> {
       for (let after: string | undefined; ; ) {
-        const page = await store.deadLetters({ ...scope, ...(after === undefined ? {} : { after }), limit: PAGE });
+        const page = await store.deadLetters({ ...scope, ...given({ after }), limit: PAGE });
         for (const { id } of page) missing.delete(id);
         found += page.length;
         if (page.length > 0) yield page;
@@ -248,15 +248,5 @@ function choose(store: Pick<Records, 'deadLetters'>, ids: readonly string[], opt
 const scopeOf = (ids: readonly string[], options: LetterOptions) =>
   letterScope({ ...filterOf(options), ...(ids.length > 0 ? { ids } : {}) });
 
-function filterOf(options: LetterOptions): Omit<DeadLetterFilter, 'limit'> {
-  const { destination, source, reason, type, user, since, until } = options;
-  return {
-    ...(destination === undefined ? {} : { destination }),
-    ...(source === undefined ? {} : { source }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(type === undefined ? {} : { type }),
-    ...(user === undefined ? {} : { userId: user }),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
-  };
-}
+const filterOf = ({ destination, source, reason, type, user, since, until }: LetterOptions) =>
+  given({ destination, source, reason, type, userId: user, since, until });

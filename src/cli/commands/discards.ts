@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { discardLine } from '../../admin/lines.ts';
+import { given } from '../../kernel/given.ts';
 import type { Discard } from '../../store/port.ts';
 import type { CliContext } from '../context.ts';
 import { wholeNumber } from '../options.ts';
@@ -33,7 +34,7 @@ export function addDiscards(program: Command, context: CliContext): void {
 async function discards(options: DiscardOptions, { terminal }: CliContext): Promise<void> {
   const { source, limit } = options;
   await withApp(options, { terminal }, async ({ app, config }) => {
-    const found = await app.store.discards({ limit: limit + 1, ...(source === undefined ? {} : { source }) });
+    const found = await app.store.discards({ limit: limit + 1, ...given({ source }) });
     const shown = found.slice(0, limit);
     if (options.json) for (const discard of shown) printJson(terminal, discardLine(discard));
     else if (shown.length > 0) print(terminal, discardTable(shown, terminal));

@@ -8,6 +8,7 @@ import {
   resumeEndpoints,
 } from '../../admin/endpoints.ts';
 import { attemptLine } from '../../admin/lines.ts';
+import { given } from '../../kernel/given.ts';
 import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
 import type { CliContext } from '../context.ts';
@@ -188,16 +189,8 @@ async function pause(names: readonly string[], options: AppCommandOptions, { ter
 }
 
 async function attempts(options: AttemptOptions, { terminal }: CliContext): Promise<void> {
-  const { destination, endpoint, delivery, message, user, outcome, since, limit } = options;
-  const filter = {
-    ...(destination === undefined ? {} : { destination }),
-    ...(endpoint === undefined ? {} : { endpoint }),
-    ...(delivery === undefined ? {} : { delivery }),
-    ...(message === undefined ? {} : { messageId: message }),
-    ...(user === undefined ? {} : { userId: user }),
-    ...(outcome === undefined ? {} : { outcome }),
-    ...(since === undefined ? {} : { since }),
-  };
+  const { destination, endpoint, delivery, message: messageId, user: userId, outcome, since, limit } = options;
+  const filter = given({ destination, endpoint, delivery, messageId, userId, outcome, since });
   await withApp(options, { terminal }, async ({ app, config }) => {
     const records: AttemptRecord[] = [];
     const ask = async (limit: number, from: number | null) => {

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { attemptLine, messageLine } from '../../admin/lines.ts';
 import { resendMessages } from '../../admin/resend-messages.ts';
+import { given } from '../../kernel/given.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import { MESSAGE_STATES, type MessageRecord, type MessageState, type Store } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
@@ -97,18 +98,8 @@ async function messages(options: MessageOptions, { terminal }: CliContext): Prom
   });
 }
 
-function filterOf({ user, message, type, event, destination, state, since, until }: MessageOptions) {
-  return {
-    ...(user === undefined ? {} : { userId: user }),
-    ...(message === undefined ? {} : { messageId: message }),
-    ...(type === undefined ? {} : { type }),
-    ...(event === undefined ? {} : { event }),
-    ...(destination === undefined ? {} : { destination }),
-    ...(state === undefined ? {} : { state }),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
-  };
-}
+const filterOf = ({ user, message, type, event, destination, state, since, until }: MessageOptions) =>
+  given({ userId: user, messageId: message, type, event, destination, state, since, until });
 
 async function whole(store: Store, message: MessageRecord) {
   const kept = await store.message(message.id);

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { ChangePage, ChangePlace, RunChange, Sync } from '../../../jobs/index.ts';
 import { deliveryCounts } from '../../admin/lines.ts';
 import { RollcallError } from '../../kernel/errors.ts';
+import { given } from '../../kernel/given.ts';
 import { nothingNamed } from '../../kernel/spelling.ts';
 import type { Run } from '../../store/port.ts';
 import type { CliContext } from '../context.ts';
@@ -62,7 +63,7 @@ async function runs(name: string | undefined, options: RunsOptions, context: Cli
     }
     const found = await store.runs({
       limit: options.limit ?? LIMIT,
-      ...(name === undefined ? {} : { key: name }),
+      ...given({ key: name }),
       ...(options.held ? { states: ['held'] } : {}),
     });
     if (options.json) for (const line of runLines(found)) printJson(terminal, line);
