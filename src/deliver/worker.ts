@@ -24,7 +24,7 @@ import type { WorkerOptions } from './worker-options.ts';
 
 /** Intervals of polling for what others wrote, in milliseconds; the longer one while nothing waits and no other process delivers. */
 const POLL_INTERVAL = 1_000;
-const IDLE_POLL_INTERVAL = 2_500;
+const IDLE_POLL_INTERVAL = 3_000;
 const HOUSEKEEPING_INTERVAL = 30_000;
 /** Milliseconds until old rows are looked for again where there were none. */
 const PRUNE_INTERVAL = 300_000;

@@ -77,14 +77,14 @@ t.test('polls less often while nothing waits and nobody shares the store', async
     return polls - before;
   };
   await rig.pass(10_000);
-  t.equal(await during(60_000), 24);
+  t.equal(await during(60_000), 20);
   const state = { endpoint: 'elsewhere', destination: 'other', pausedAt: rig.store.time.now(), deadSince: null };
   await rig.store.markEndpoint(state);
   await rig.pass(10_000);
   t.equal(await during(60_000), 60, 'an endpoint is closed');
   await rig.store.markEndpoint({ ...state, pausedAt: null });
   await rig.pass(10_000);
-  t.equal(await during(60_000), 24);
+  t.equal(await during(60_000), 20);
   const owner = await rig.store.join(120_000);
   await rig.pass(10_000);
   t.equal(await during(60_000), 60, 'another process delivers');

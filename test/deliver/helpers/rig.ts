@@ -39,7 +39,7 @@ const COUNTED_STEPS = 6;
 /** Lengths of the timers of a worker's rounds, and how many of each it has set: it polls, tells that it lives, and keeps house. */
 const ROUNDS: ReadonlyMap<number, number> = new Map([
   [1_000, 1],
-  [2_500, 1],
+  [3_000, 1],
   [5_000, 1],
   [30_000, 2],
 ]);
