@@ -1,5 +1,6 @@
 import type { Remark } from '../../src/kernel/remark.ts';
 import type { ChangeExplanation, ReasonCounts } from '../../src/membership-change.ts';
+import type { RunCounts } from '../../src/store/runs.ts';
 
 /**
  * An audience engine keeps each snapshot (membership as last synced) next to the data, computes the changes there,
@@ -212,25 +213,16 @@ export interface StageRequest extends Definition {
   readonly leasedAt: number;
 }
 
-/** A plan's counts. */
-export interface Staged {
+/** A plan's counts. Nobody is `changed` in a backfill. */
+export interface Staged extends RunCounts {
   readonly plan: string;
   readonly key: string;
   readonly kind: ComputedKind;
   readonly action: Action;
   readonly fromVersion: number;
   readonly toVersion: number;
-  /** Members before and after. */
+  /** Members before. */
   readonly before: number;
-  readonly members: number;
-  readonly entered: number;
-  readonly exited: number;
-  /** Members with another value than before, or other columns that are sent. None in a backfill. */
-  readonly changed: number;
-  /** Rows without a usable user id. */
-  readonly invalid: number;
-  /** Rows beyond the first of their user. */
-  readonly duplicates: number;
   /** The changes by reason, if the engine knows more than their direction. */
   readonly reasons?: ReasonCounts;
   /** Rows of the plan: messages to send. */

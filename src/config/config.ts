@@ -7,6 +7,7 @@ import type { EngineSettings } from './engine-schema.ts';
 import type { Threshold } from './formats.ts';
 import type { FilePlace, Path, ShownMistake } from './mistakes.ts';
 import type { FileOutline } from './outline.ts';
+import type { TableSettings } from './table-schema.ts';
 
 /** Limits for keeping delivered messages. */
 interface KeptMessagesConfig {
@@ -199,22 +200,12 @@ export interface DuckdbConfig {
   readonly attach?: Readonly<Record<string, AttachedConfig>>;
 }
 
-export interface TableConfig {
-  /** Absolute paths, or URLs, with wildcards. */
-  readonly files: readonly string[];
+/** `files` are absolute paths, or URLs, with wildcards. */
+export type TableConfig = Omit<TableSettings, 'format' | 'dateFormat' | 'timestampFormat'> & {
   readonly format: 'csv' | 'json' | 'parquet';
-  readonly columns: Readonly<Record<string, string>>;
-  readonly partitions: Readonly<Record<string, string>>;
-  readonly header: boolean;
-  readonly delimiter: string;
-  readonly quote: string;
-  readonly encoding: 'utf-8' | 'utf-16' | 'latin-1';
-  readonly decimal: '.' | ',';
   readonly dateFormat: string | null;
   readonly timestampFormat: string | null;
-  readonly missingColumns: 'fail' | 'allow';
-  readonly newColumns: 'fail' | 'allow';
-}
+};
 
 export type SecretConfig = EngineSettings<'duckdb'>['secrets'][string];
 export type AttachedConfig = EngineSettings<'duckdb'>['attach'][string];

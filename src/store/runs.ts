@@ -13,7 +13,7 @@ export interface RunCounts {
   readonly members: number;
   readonly entered: number;
   readonly exited: number;
-  /** Members whose value changed (traits only). */
+  /** Members with another value than before, or other columns that are sent. */
   readonly changed: number;
   /** Rows without a usable user id, and repeated rows of a user. */
   readonly invalid: number;
