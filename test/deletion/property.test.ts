@@ -296,7 +296,7 @@ t.test('deletes people, whatever ids they had, and leaves others what is theirs'
     const traces = new Map<string, string>();
     for (const [place, text] of await everything(folder, url))
       for (const { 0: id, index } of text.matchAll(/h\w+x\d+-(?:user|device)-\d/g))
-        traces.set(id, `${place}: ${text.slice(Math.max(0, index - 80), index + 80)}`);
+        traces.set(id, `${traces.get(id) ?? ''}\n${place}: ${text.slice(Math.max(0, index - 80), index + 80)}`);
     for (const { given, prefix, messages, again, ids } of stories) {
       const remains = left(messages, ids);
       // An event of the time of the deletion is kept or not. Either way all agree.

@@ -13,6 +13,8 @@ const LOCK_WAIT = 5_000;
  * data is overwritten in place, but SQLite may have left a copy of a row in the unused part of a page.
  */
 const VACUUM_LIMIT = 256 * 1024 * 1024;
+/** Files up to this size are rewritten after notices too, in 30 ms. */
+const REWRITE_LIMIT = 8 * 1024 * 1024;
 const PAGE_SIZE = 8_192;
 /** Size of the write-ahead log, in bytes, at which it is checkpointed. */
 export const CHECKPOINT_AFTER = 2_000 * PAGE_SIZE;
@@ -171,19 +173,31 @@ export class Connection implements Statements {
    */
   scrub(): void {
     if (!this.truncateLog()) throw new RollcallError('store_busy', 'Another process uses the database.');
-    const { bytes = 0 } =
-      this.get<{ bytes: number }>('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size') ??
-      {};
-    if (bytes > VACUUM_LIMIT) return;
-    this.exec('VACUUM');
-    this.seen.forget();
+    if (!this.rewrite(VACUUM_LIMIT)) return;
     if (!this.truncateLog()) throw new RollcallError('store_busy', 'Another process uses the database.');
     this.holdsTraces = false;
   }
 
-  /** Empty the write-ahead log once nobody reads it, if it holds traces of deleted users. */
+  /** Remove traces of delivered notices once nobody reads: from the write-ahead log, and from the pages of a small file. */
   tidy(): void {
-    if (this.holdsTraces) this.holdsTraces = !this.checkpoint();
+    if (!this.holdsTraces || !this.checkpoint()) return;
+    try {
+      this.rewrite(REWRITE_LIMIT);
+    } catch {
+      // The next deletion request rewrites it.
+    }
+    this.holdsTraces = !this.checkpoint();
+  }
+
+  /** Rewrite a file that is not larger: its pages may have copies of rows that were moved and deleted. */
+  private rewrite(limit: number): boolean {
+    const { bytes = 0 } =
+      this.get<{ bytes: number }>('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size') ??
+      {};
+    if (bytes > limit) return false;
+    this.exec('VACUUM');
+    this.seen.forget();
+    return true;
   }
 
   /** Bytes of the file's free pages. */
