@@ -6,16 +6,17 @@ import { RollcallError } from '../src/kernel/errors.ts';
 import { nothingNamed } from '../src/kernel/spelling.ts';
 import { type Computation, computations, type SyncConfig, withLiveTraits } from './audience-or-trait.ts';
 import { readModel } from './engines/dbt/models.ts';
-import type { AskedPerson } from './engines/definitions/absence.ts';
+import { type AskedPerson, askedPerson } from './engines/definitions/absence.ts';
 import {
   type ConfiguredDefinition,
   compile,
-  compileAsked,
   compileColumns,
   compileCounted,
-  compileSteps,
+  DIALECTS,
+  namedSql,
 } from './engines/definitions/compile.ts';
 import type { CountedDefinition } from './engines/definitions/funnel.ts';
+import { stepsQuery } from './engines/definitions/steps.ts';
 import { readStatement, singleStatement } from './engines/sql/statement.ts';
 
 type Defined = Pick<SyncConfig, 'engines' | 'audiences' | 'traits'>;
@@ -78,7 +79,8 @@ export function askedPersonOf(
 ): AskedPerson {
   const { dialect, schema } = dialectOf(computation, config);
   const audience = (key: string) => definitionOf(audienceOf(key, config), config);
-  return compileAsked(user, withLiveTraits(computation.when, config), dialect, audience, schema);
+  const when = withLiveTraits(computation.when, config);
+  return askedPerson(user, when, namedSql(dialect, audience, schema), DIALECTS[dialect]);
 }
 
 /** The SQL that finds a user's messages that may be steps of these sequences. */
@@ -88,7 +90,7 @@ export function stepsSql(
   sequences: readonly Sequence[],
   config: Pick<SyncConfig, 'engines'>,
 ): string {
-  return compileSteps(user, sequences, dialectOf(computation, config).dialect);
+  return stepsQuery(user, sequences, DIALECTS[dialectOf(computation, config).dialect]);
 }
 
 function dialectOf(

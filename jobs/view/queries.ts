@@ -3,8 +3,8 @@ import type { Clock } from '../../src/kernel/clock.ts';
 import { RollcallError } from '../../src/kernel/errors.ts';
 import type { Run, Store } from '../../src/store/port.ts';
 import type { SyncConfig } from '../audience-or-trait.ts';
-import { compileNames } from '../engines/definitions/compile.ts';
-import { MOST_NAMES, readName, type SeenName } from '../engines/definitions/names.ts';
+import { DIALECTS } from '../engines/definitions/compile.ts';
+import { MOST_NAMES, namesQuery, readName, type SeenName } from '../engines/definitions/names.ts';
 import type { Engine, MemberBatch, RunChange } from '../engines/port.ts';
 import { enginesWithSnapshots, type ReadEngine } from '../open-engines.ts';
 import type { Subjects } from '../run/audience-subjects.ts';
@@ -107,7 +107,7 @@ export function createQueries({ store, clock, config, log, subjects, look, lookU
         Object.entries(engines).find(([, engine]) => eventLog && at && seesLog(engine, at.url)) ?? [];
       if (name === undefined || (type !== 'duckdb' && type !== 'postgres')) return [];
       const asked = { key: 'names', user: '', asOf: clock.now(), signal };
-      const found = await askedIds(look, name, compileNames(type), MOST_NAMES, asked);
+      const found = await askedIds(look, name, namesQuery(DIALECTS[type]), MOST_NAMES, asked);
       return [...found].map(readName);
     },
     person: (user, { at, signal } = {}) => tellPerson({ store, config, look: lookUp }, user, at ?? null, signal),

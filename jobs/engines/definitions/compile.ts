@@ -1,20 +1,17 @@
 import type { Condition } from '../../../src/definition/conditions.ts';
-import type { Sequence, TraitValue } from '../../../src/definition/definition.ts';
+import type { TraitValue } from '../../../src/definition/definition.ts';
 import { duckdbDialect } from '../duckdb/dialect.ts';
 import { postgresDialect } from '../postgres/dialect.ts';
 import { foldedValues, freshValues, idText, name, type SqlDialect } from '../sql/plan-query.ts';
 import { singleStatement } from '../sql/statement.ts';
 import { committed } from '../sql/tables.ts';
-import { type AskedPerson, askedPerson } from './absence.ts';
 import { latestTrait } from './activity.ts';
 import { conditionQuery } from './condition.ts';
 import type { DefinitionDialect } from './dialect.ts';
 import { duckdbDefinitions } from './duckdb.ts';
 import type { NamedSql } from './facts.ts';
 import { type CountedDefinition, countedDefinition } from './funnel.ts';
-import { namesQuery } from './names.ts';
 import { postgresDefinitions } from './postgres.ts';
-import { stepsQuery } from './steps.ts';
 import { valueQuery } from './value.ts';
 import { valueType } from './value-column.ts';
 
@@ -24,7 +21,7 @@ export type ConfiguredDefinition =
   | { readonly when: Condition }
   | { readonly value: TraitValue };
 
-const DIALECTS: Readonly<Record<'duckdb' | 'postgres', DefinitionDialect>> = {
+export const DIALECTS: Readonly<Record<'duckdb' | 'postgres', DefinitionDialect>> = {
   duckdb: duckdbDefinitions,
   postgres: postgresDefinitions,
 };
@@ -68,13 +65,6 @@ export function compileColumns(
   return `SELECT members.user_id${selected.join('')} FROM (\n${sql}\n) AS members\n${joins.join('\n')}`;
 }
 
-/** The SQL of `stepsQuery`. */
-export const compileSteps = (user: string, sequences: readonly Sequence[], type: keyof typeof DIALECTS): string =>
-  stepsQuery(user, sequences, DIALECTS[type]);
-
-/** The SQL of `namesQuery`. */
-export const compileNames = (type: keyof typeof DIALECTS): string => namesQuery(DIALECTS[type]);
-
 /** A short definition of an audience, taken apart to count the people that each condition passes. */
 export function compileCounted(
   when: Condition,
@@ -88,7 +78,8 @@ export function compileCounted(
 
 type DefinitionOf = (key: string) => ConfiguredDefinition;
 
-function namedSql(type: keyof typeof DIALECTS, audience: DefinitionOf, schema?: string): NamedSql {
+/** The SQL of what conditions refer to. */
+export function namedSql(type: keyof typeof DIALECTS, audience: DefinitionOf, schema?: string): NamedSql {
   return {
     audience: (key) => singleStatement(compile(audience(key), type, audience, schema)),
     values({ key, live }) {
@@ -102,15 +93,4 @@ function namedSql(type: keyof typeof DIALECTS, audience: DefinitionOf, schema?: 
       return foldedValues(fresh, 'trait', sql);
     },
   };
-}
-
-/** A short definition of an audience, taken apart to ask what is true of one user. */
-export function compileAsked(
-  user: string,
-  when: Condition,
-  type: keyof typeof DIALECTS,
-  audience: DefinitionOf,
-  schema?: string,
-): AskedPerson {
-  return askedPerson(user, when, namedSql(type, audience, schema), DIALECTS[type]);
 }
