@@ -4,10 +4,10 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the event log, of definitions over it, and of deletions from it.
 await runOnPostgres(t, {
-  databases: 30,
+  databases: 32,
   suites: [
     ...['events/absence', 'events/log', 'events/crash', 'events/sends', 'events/send-crash', 'definitions/cdnow'],
-    ...['deletion/ids', 'deletion/odd-ids', 'deletion/property'],
+    ...['deletion/ids', 'deletion/odd-ids', 'deletion/property', 'deletion/under-way'],
   ],
   timeout: TIME_LIMIT,
 });
