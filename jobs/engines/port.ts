@@ -209,6 +209,8 @@ export interface StageRequest extends Definition {
   readonly funnel?: Funnel | null;
   /** For a preview, which then compares with these in place of the snapshot. */
   readonly compare?: readonly Comparison[];
+  /** True for a preview of the same SQL as the session's last one, which may read the log as that did. */
+  readonly again?: boolean;
   /** Start of the run's lease: older plans of this key are leftovers of crashed runs and are removed. */
   readonly leasedAt: number;
 }

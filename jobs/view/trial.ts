@@ -302,7 +302,8 @@ async function pastOf(
     const at = now - day * DAY;
     const { funnel } = counted;
     const given = { ...stageRequest(trying, at, signal), sql: funnel.people, funnel, with: undefined, compare: [] };
-    past.push({ at, members: (await engine.preview(given, 0)).members });
+    const again = past.length > 0;
+    past.push({ at, members: (await engine.preview({ ...given, again }, 0)).members });
   }
   return { past: past.toSorted((one, other) => one.at - other.at), pastless: null };
 }

@@ -30,11 +30,15 @@ import { forgetUsers, lookupEverywhere, lookupUsers } from './users.ts';
 const TRIES = 5;
 
 /** Does the work of a definition over the current event log, if its SQL may read it. */
-async function overEvents<T>({ events }: SqlDatabase, { sql }: Definition, work: () => Promise<T>): Promise<T> {
+async function overEvents<T>(
+  { events }: SqlDatabase,
+  { sql, again = false }: Definition & Pick<StageRequest, 'again'>,
+  work: () => Promise<T>,
+): Promise<T> {
   let views = namedViews(sql);
   if (!events || views.size === 0) return work();
   for (let attempt = 1; ; attempt += 1) {
-    await events.show(views);
+    if (!again || attempt > 1) await events.show(views);
     try {
       return await work();
     } catch (error) {

@@ -7,6 +7,7 @@ import t, { type Test } from 'tap';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
 import { tablesOf } from '../../../jobs/engines/sql/tables.ts';
+import type { LoggedEvents } from '../../../jobs/event-log-access.ts';
 import { systemClock } from '../../../src/kernel/clock.ts';
 import { type EngineFixture, engineContract, request, settle, told, usersSql } from '../../contract/engine.ts';
 import { liesInOrder } from '../../contract/first-order.ts';
@@ -90,25 +91,49 @@ t.test('keeps a file open for the next look-up for a while, and for no other use
   };
   await (await openDuckdb(config, { folder, clock })).close();
   const run = t.capture(DuckDBConnection.prototype, 'run', DuckDBConnection.prototype.run);
-  const done = () => run().flatMap(({ args: [sql] }) => String(sql).match(/^(ATTACH|DETACH)\b/)?.[0] ?? []);
+  const done = () => run().flatMap(({ args: [sql] }) => String(sql).match(/^(ATTACH|DETACH|USE)\b/)?.[0] ?? []);
   const used = async (stays: boolean) => {
     const engine = await openDuckdb(config, { folder, clock: own, file: { sharesReading: false, patience: 0, stays } });
     await engine.snapshot('club');
     await engine.close();
     return done();
   };
-  t.same(await used(true), ['ATTACH']);
-  t.same(await used(true), []);
-  t.same(await used(false), ['DETACH', 'ATTACH', 'DETACH'], 'it may read other files');
-  t.same(await used(true), ['ATTACH']);
+  t.same(await used(true), ['ATTACH', 'USE']);
+  t.same(await used(true), [], 'nor is a connection opened');
+  t.same(await used(false), ['DETACH', 'ATTACH', 'USE', 'DETACH'], 'it may read other files');
+  t.same(await used(true), ['ATTACH', 'USE']);
   for (const timer of timers.splice(0)) timer();
-  t.same(await used(true), ['DETACH', 'ATTACH'], 'it was unused for a second');
+  t.same(await used(true), ['DETACH', 'ATTACH', 'USE'], 'it was unused for a second');
   now += 10_000;
   t.equal(slept, 0);
-  t.same(await used(true), ['DETACH', 'ATTACH'], 'other processes had no chance for ten seconds');
+  t.same(await used(true), ['DETACH', 'ATTACH', 'USE'], 'other processes had no chance for ten seconds');
   t.equal(slept, 125);
   t.same(await used(true), []);
-  t.same(await used(false), ['DETACH', 'ATTACH', 'DETACH']);
+  t.same(await used(false), ['DETACH', 'ATTACH', 'USE', 'DETACH']);
+});
+
+t.test('reads the log once for previews of the same SQL', async (t) => {
+  const folder = t.testdir({});
+  const config = { type: 'duckdb', path: join(folder, 'audiences.duckdb'), memoryLimit: null, threads: 1 } as const;
+  const event = { messageId: 'm', type: 'track', event: 'Order', userId: 'a', more: 1, properties: { total: 5 } };
+  const at = { timestamp: '2026-01-01T00:00:00Z', receivedAt: '2026-01-01T00:00:00Z' };
+  const bodies = [JSON.stringify({ ...event, ...at })];
+  let reads = 0;
+  const read: LoggedEvents['read'] = async ({ add }) => {
+    reads += 1;
+    await add([{ id: 1, source: 'shop', bodies: bodies.join('\n') }]);
+    return [];
+  };
+  const engine = await openDuckdb(config, { folder, clock, eventLog: { folder, keep: 86_400_000, read } });
+  t.teardown(() => engine.close());
+  const sql = "select user_id from tracks where event = 'Order' and CAST(properties ->> 'total' AS int) = 5";
+  const members = async (again?: boolean) =>
+    (await engine.preview(request({ sql, ...(again && { again }) }), 0)).members;
+  t.equal(await members(), 1);
+  bodies.push(JSON.stringify({ ...event, ...at, messageId: 'n', userId: 'b' }));
+  t.equal(await members(true), 1);
+  t.equal(reads, 1);
+  t.equal(await members(), 2);
 });
 
 t.test('opens a file while another session closes it', async (t) => {
