@@ -22,11 +22,13 @@ const DRAFT = {
   item: { name: 'Almost loyal', source: 'personas', when: { all: [{ performed: 'Order Completed', atLeast: 2 }] } },
 };
 
+/** The endpoint that refuses everything. */
+const refusing = (app: Estate['app']) => app.destinations().find(({ name }) => name === 'ads')?.endpoints[0]?.id ?? '';
+
 /** Every view, by the name of its picture, which ends with how it looks. */
 async function views({ app }: Estate): Promise<Readonly<Record<string, string>>> {
   const [run] = await app.store.runs({ key: 'big_spenders', limit: 1 });
   const [letter] = await app.store.deadLetters({ limit: 1 });
-  const endpoint = app.destinations().find(({ name }) => name === 'ads')?.endpoints[0]?.id;
   return {
     'overview-light': '/',
     'audiences-light': '/audiences',
@@ -37,7 +39,7 @@ async function views({ app }: Estate): Promise<Readonly<Record<string, string>>>
     'try-light': `/try#${encodeURIComponent(JSON.stringify(DRAFT))}`,
     'person-dark': '/people/user-0001',
     'endpoints-phone': '/endpoints',
-    'endpoint-light': `/endpoints/${endpoint}`,
+    'endpoint-light': `/endpoints/${refusing(app)}`,
     'messages-light': '/messages',
     'message-dark': `/messages/${encodeURIComponent(letter?.messageId ?? '')}`,
     'dead-letters-light': '/dead-letters',
@@ -66,6 +68,12 @@ async function fill({ app, address, spenders, send }: Estate): Promise<void> {
         took: [passed >> 1, passed >> 2, passed >> 3, 3, 1],
         pending: wave(n, 40),
         oldest: wave(n, 4_000),
+      },
+      {
+        subject: 'endpoint',
+        name: refusing(app),
+        counts: n > 40 ? { delivered: 10 + wave(n, 90), retried: n % 5 } : { dead: 10 + wave(n, 90) },
+        took: [0, 0, wave(n, 60), wave(n, 30), 5],
       },
       {
         subject: 'audience',
