@@ -25,7 +25,8 @@ type SlotKind = 'run' | 'own' | 'look' | 'plan';
  * people's plans, which may take minutes.
  */
 const SLOTS = { own: 1, look: 2, plan: 1 } as const;
-const BESIDE_RUNS = SLOTS.own + SLOTS.look + SLOTS.plan;
+/** One session stays open. */
+const BESIDE_RUNS = SLOTS.own + SLOTS.look + SLOTS.plan + 1;
 /** The most queries that wait for a slot. Look-ups take milliseconds. */
 const MOST_WAITING = { look: 64, plan: 8 } as const;
 /** Milliseconds to wait for a file that another process has open. */

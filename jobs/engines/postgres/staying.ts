@@ -4,8 +4,14 @@ import { openSession, type PostgresSession, type SessionOptions } from './sessio
 /** Milliseconds that an unused session stays open. */
 const STAYS = 10_000;
 
-/** Sessions that are open and unused. `leave` ends the stay, not the session. */
-const idle = new Map<PostgresSession, { readonly place: string; readonly leave: () => void }>();
+interface Idle {
+  readonly session: PostgresSession;
+  /** Ends the stay, not the session. */
+  readonly leave: () => void;
+}
+
+/** Sessions that are open and unused, by what they were opened with. */
+const idle = new Map<string, Idle>();
 
 /**
  * A session for work that leaves nothing in it, which stays open for the next such work: a new one takes longer than
@@ -20,14 +26,14 @@ export async function stayingSession(
   signal: AbortSignal | undefined,
 ): Promise<PostgresSession> {
   const place = JSON.stringify([url, options]);
-  const [kept, stay] = [...idle].find(([session, stay]) => stay.place === place && !session.isOver()) ?? [];
-  stay?.leave();
-  const session = kept ?? (await openSession(url, options));
+  const kept = idle.get(place);
+  kept?.leave();
+  const session = kept && !kept.session.isOver() ? kept.session : await openSession(url, options);
   return {
     ...session,
     async close() {
       // A late cancellation would end the next statement.
-      if (signal?.aborted || session.isOver()) return session.close();
+      if (signal?.aborted || session.isOver() || idle.has(place)) return session.close();
       const end = () => {
         leave();
         session.close().catch(() => {});
@@ -35,11 +41,11 @@ export async function stayingSession(
       const cancel = clock.after(STAYS, end);
       signal?.addEventListener('abort', end);
       const leave = () => {
-        idle.delete(session);
+        idle.delete(place);
         cancel();
         signal?.removeEventListener('abort', end);
       };
-      idle.set(session, { place, leave });
+      idle.set(place, { session, leave });
     },
   };
 }
