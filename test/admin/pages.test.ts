@@ -179,6 +179,9 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     await t.test('shows and approves a held run', (t) => held(t, desk, estate));
     await t.test('plans, runs and resyncs an audience, and retires it only with its name', (t) => orders(t, desk));
     await t.test('the story of a person shows which destinations know', (t) => story(t, desk));
+    await t.test('a trait has its values, and what each destination knows', (t) => trait(t, desk));
+    await t.test('prints what there is to read', (t) => prints(t, desk));
+    await t.test('is not white before the session is known', (t) => begins(t, desk));
     await t.test('shows charts of each range, for eyes, keys and as a table', (t) => charts(t, desk, estate));
     await t.test('tests, pauses and resumes an endpoint', (t) => endpoint(t, desk, estate));
     await t.test('finds, shows and resends a message', (t) => messages(t, desk, estate));
@@ -418,6 +421,50 @@ async function story(t: Test, { page, show }: Visit): Promise<void> {
   t.match(await page.locator('article').first().innerText(), /not a member[\s\S]*left[\s\S]*crm was told/);
   await show('/audiences/big_spenders/members/nobody%2Fever');
   t.match(await page.locator('.empty').first().innerText(), /nobody\/ever was never in big_spenders/);
+}
+
+async function trait(t: Test, { page, show }: Visit): Promise<void> {
+  await show('/audiences/lifetime_value');
+  await page.getByRole('button', { name: 'List members' }).click();
+  t.match(await page.getByRole('listitem').filter({ hasText: 'user-0001' }).innerText(), /"lifetime_value":42/);
+  const known = page.getByRole('table', { name: 'What each destination knows' });
+  await known.getByRole('row', { name: /crm.*has every change/ }).waitFor();
+  await page
+    .getByRole('link', { name: /^\d+:\d+/ })
+    .first()
+    .click();
+  t.match(
+    await page.getByRole('row').filter({ hasText: 'user-0001' }).innerText(),
+    /entered\s+\{"lifetime_value":42\}/,
+  );
+}
+
+async function prints(t: Test, { page, show }: Visit): Promise<void> {
+  await show('/audiences/big_spenders');
+  t.match(await page.locator('.zone').innerText(), Intl.DateTimeFormat().resolvedOptions().timeZone);
+  t.match(await page.locator('main time').first().getAttribute('title'), /(UTC|GMT[+-\d:]*|[A-Z]{3,4})$/);
+  await page.emulateMedia({ media: 'print' });
+  for (const gone of ['nav', 'main button', 'main select']) {
+    const shown = await page.locator(gone).filter({ visible: true }).count();
+    t.equal(shown, 0, gone);
+  }
+  t.ok(await page.getByRole('table', { name: 'Runs, newest first' }).isVisible());
+  await page.emulateMedia({ media: null });
+}
+
+async function begins(t: Test, { page, go }: Visit): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await page.route('**/api/v1/session', async (route) => {
+    await promise;
+    await route.continue();
+  });
+  await page.goto('/', { waitUntil: 'commit' });
+  await page.locator('.waiting.alone').waitFor();
+  t.equal(await page.locator('.waiting.alone').innerText(), 'Rollcall');
+  resolve();
+  await page.getByRole('navigation').waitFor();
+  await page.unroute('**/api/v1/session');
+  await go('/');
 }
 
 async function endpoint(t: Test, { page, go, show }: Visit, { app }: Estate): Promise<void> {
