@@ -42,7 +42,7 @@ const OPTIONAL: SessionSettings = {
 const SEE_EVENTS = "SELECT current_setting('search_path') || ', rollcall_events' AS path";
 const NO_TRANSACTION = /^VACUUM\b/;
 
-export interface SessionOptions {
+interface SessionOptions {
   /** Milliseconds that a statement may take. */
   readonly timeout?: number | undefined;
   /** True if the views of the event log are visible. */

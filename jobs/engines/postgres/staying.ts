@@ -1,5 +1,5 @@
 import type { Clock } from '../../../src/kernel/clock.ts';
-import { openSession, type PostgresSession, type SessionOptions } from './session.ts';
+import { openSession, type PostgresSession } from './session.ts';
 
 /** Milliseconds that an unused session stays open. */
 const STAYS = 10_000;
@@ -21,7 +21,7 @@ const idle = new Map<string, Idle>();
  */
 export async function stayingSession(
   url: string,
-  options: SessionOptions,
+  options: Parameters<typeof openSession>[1],
   clock: Clock,
   signal: AbortSignal | undefined,
 ): Promise<PostgresSession> {

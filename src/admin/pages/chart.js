@@ -25,9 +25,8 @@ export function Chart({ title, times, series, busy = false, isSize = false, form
   const [spoken, setSpoken] = useState('');
   const [first = 0, last = first] = [times[0], times.at(-1)];
   const known = series.flatMap(({ values }) => values.filter((value) => value !== null));
-  const [lowest = 0, highest = 1] =
-    isSize && known.length > 0 ? niceAround(known) : [0, niceAbove(Math.max(0, ...known))];
-  const isKnown = series.some(({ values }) => values.some((value) => value !== null));
+  const isKnown = known.length > 0;
+  const [lowest = 0, highest = 1] = isSize && isKnown ? niceAround(known) : [0, niceAbove(Math.max(0, ...known))];
   /** @param {number} time */
   const x = (time) => (last === first ? WIDTH : (WIDTH * (time - first)) / (last - first));
   /** @param {number} value */
@@ -131,14 +130,14 @@ function Behind({ title, times, series, format }) {
   </details>`;
 }
 
-/** The end of an axis, of which the half is whole: the next of 2, 4, 10, 20, 40, … @param {number} value */
+/** The end of an axis: 2, 4, 10, 20, 40, …, whose halves are whole. @param {number} value */
 function niceAbove(value) {
   if (value <= 2) return value <= 0 ? 10 : 2;
   const power = 10 ** Math.floor(Math.log10(value));
   return power * ([1, 2, 4].find((step) => step * power >= value) ?? 10);
 }
 
-/** The ends of an axis on which a small change of a large size shows. @param {readonly number[]} values */
+/** The ends of an axis that shows a small change of a large size. @param {readonly number[]} values */
 function niceAround(values) {
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const step = niceAbove(Math.max(20, most - least)) / 2;
