@@ -14,6 +14,8 @@ const UNQUOTED = [
   /(?<=^Original Line: )[\s\S]*?(?=\n(?:Error|Expected|Value|Possible|\n)|$)/gm,
   /(?<=\bwith value ).+?(?= can't be cast)/gs,
   /(?<=\bcast value ).+?(?= to )/gs,
+  // Trino and BigQuery.
+  /(?<=\b(?:values?(?: cannot be cast)?(?: to \w+)?|overflow|range for \w+): )[^'"][\s\S]*?(?=\n+LINE \d|$)/gi,
   /(?<=\bOverflow in \w+ of \w+ \().+(?=\))/g,
 ];
 /** Shorter values are punctuation, and would be found in every text. */

@@ -32,7 +32,7 @@ export function forwardTo(
 ): (given: ForwardedRequest) => Promise<ForwardedAnswer> {
   return async (given) => {
     const { headers, path, isRight } = given;
-    const url = target.pathname === '/' ? new URL(path, target) : target;
+    const url = target.pathname === '/' ? withinApp(path, target) : target;
     const own = Object.entries(headers).filter(([name]) => !OWN_HEADERS.has(name));
     const answer = await post(url, given, Object.fromEntries(own));
     if (answer.status !== 401 || !isRight) return answer;
@@ -43,6 +43,15 @@ export function forwardTo(
     });
     return { ...answer, advice: mistake ?? GENERAL };
   };
+}
+
+/** The app's URL with this path: also if a request names another server. */
+function withinApp(path: string, app: URL): URL {
+  const url = new URL(app);
+  const [, pathname = '/', search = ''] = /^(?:\w+:\/\/[^/?]*)?([^?]*)(.*)$/s.exec(path) ?? [];
+  url.pathname = pathname;
+  url.search = search;
+  return url;
 }
 
 function signedBody({ headers, body }: ForwardedRequest, secrets: readonly string[]) {

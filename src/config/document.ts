@@ -1,4 +1,4 @@
-import { type Document, LineCounter, type Node, parseDocument, visit, type YAMLError } from 'yaml';
+import { type Document, isCollection, LineCounter, type Node, parseDocument, visit, type YAMLError } from 'yaml';
 import { placeAt, type ShownMistake } from './mistakes.ts';
 
 /** A parsed YAML file, with the places of its parts. */
@@ -10,7 +10,14 @@ export interface ParsedFile {
   readonly lines: LineCounter;
 }
 
-/** Parses YAML. Returns the file or its mistakes. */
+/** Far more than any configuration has. What is deeper takes the parser minutes. */
+const MOST_DEPTH = 100;
+const TOO_DEEP = 'is nested too deeply';
+/** Errors that are explained, and the characters of a line that are read for it. */
+const MOST_ERRORS = 100;
+const LINE_LIMIT = 1_000;
+
+/** Parses YAML, also of strangers. Returns the file or its mistakes. */
 export function parseFile(text: string, file: string): ParsedFile | readonly ShownMistake[] {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false });
@@ -19,9 +26,11 @@ export function parseFile(text: string, file: string): ParsedFile | readonly Sho
     ...(offset === undefined ? { line: null, column: null } : placeAt(lines, offset)),
     message,
   });
+  const wrong = wrongNesting(document);
+  if (wrong) return [fault(wrong.offset, wrong.message)];
   const faults = [
-    ...document.errors.map((error) => fault(error.pos[0], explained(error, text))),
-    ...document.warnings.map(({ pos, message }) => fault(pos[0], unknownTag(message))),
+    ...document.errors.slice(0, MOST_ERRORS).map((error) => fault(error.pos[0], explained(error, text))),
+    ...document.warnings.slice(0, MOST_ERRORS).map(({ pos, message }) => fault(pos[0], unknownTag(message))),
     ...[...wrongAliases(document), ...wrongNumbers(document)].map(({ offset, message }) => fault(offset, message)),
   ];
   if (faults.length > 0) return firstOfEachLine(faults);
@@ -34,9 +43,10 @@ export function parseFile(text: string, file: string): ParsedFile | readonly Sho
 
 /** Adds a hint if a value probably needs quotes. */
 function explained({ code, message, pos }: YAMLError, text: string): string {
+  if (code === 'RESOURCE_EXHAUSTION') return TOO_DEEP;
   if (code === 'MULTIPLE_DOCS') return 'must be one document: nothing may follow a second ---';
   const start = text.lastIndexOf('\n', pos[0] - 1) + 1;
-  const [line = ''] = text.slice(start).split('\n', 1);
+  const [line = ''] = text.slice(start, start + LINE_LIMIT).split('\n', 1);
   if (/(?:^|[\s,[{])(?:\S+:|-)\s+\*/.test(line))
     return `${message}. A value that begins with * must stand in quotes, such as "*/15 * * * *"`;
   if (/[[{].*[\s,[{]\$\{/.test(line)) return `${message}. Within { } and [ ], \${…} must stand in quotes`;
@@ -52,6 +62,23 @@ function unknownTag(message: string): string {
 interface Fault {
   readonly offset: number | undefined;
   readonly message: string;
+}
+
+/** Finds a part that is nested too deeply, or a key that is no text. */
+function wrongNesting(document: Document): Fault | null {
+  let found: Fault | null = null;
+  visit(document, {
+    Node(_key, { range }, path) {
+      const offset = range?.[0];
+      if (path.length > MOST_DEPTH) found = { offset, message: TOO_DEEP };
+      return found ? visit.BREAK : undefined;
+    },
+    Pair(_key, { key }) {
+      if (isCollection(key)) found = { offset: key.range?.[0], message: 'a key must be text' };
+      return found ? visit.BREAK : undefined;
+    },
+  });
+  return found;
 }
 
 /** Finds aliases without an anchor, and aliases within their own anchor, whose value would be endless. */
@@ -91,7 +118,6 @@ function wrongNumbers(document: Document): readonly Fault[] {
 
 /** One mistake in a line often causes several errors. */
 function firstOfEachLine(faults: readonly ShownMistake[]): readonly ShownMistake[] {
-  return faults.filter(
-    ({ line }, index) => line === null || faults.findIndex((other) => other.line === line) === index,
-  );
+  const seen = new Set<number | null>();
+  return faults.filter(({ line }) => line === null || seen.size < seen.add(line).size);
 }

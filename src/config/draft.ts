@@ -1,4 +1,5 @@
 import uniqBy from 'lodash/uniqBy.js';
+import { Lexer } from 'yaml';
 import type * as z from 'zod';
 import { audience, trait } from './computation-schema.ts';
 import type { AudienceConfig, Config, TraitConfig, WrittenDefinition } from './config.ts';
@@ -24,6 +25,15 @@ interface Draft {
 
 /** The name of a draft in mistakes. */
 const FILE = 'draft';
+const NOWHERE = { path: '', file: FILE, line: null, column: null };
+/** Names, values and signs of a draft's YAML. The parser's time grows with their square. */
+const MOST_TOKENS = 10_000;
+
+function isLong(text: string): boolean {
+  let tokens = 0;
+  for (const _token of new Lexer().lex(text)) if (++tokens > MOST_TOKENS) return true;
+  return false;
+}
 
 const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -35,8 +45,9 @@ const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
  * @param edits - the key of the item whose place it takes; without it, the item of its own key
  */
 export function parseDraft(text: string, config: Config, edits: string | null): Draft {
-  const parsed = parseFile(text, FILE);
   const none = { computation: null, written: null, warnings: [] };
+  if (isLong(text)) return { ...none, mistakes: [{ ...NOWHERE, message: 'is longer than an audience can be' }] };
+  const parsed = parseFile(text, FILE);
   if (!('document' in parsed)) return { ...none, mistakes: parsed };
   const found = itemIn(parsed.content);
   const shown = ({ path, message }: Mistake): ShownMistake => {

@@ -222,10 +222,14 @@ const NICKNAMES: Readonly<Record<string, string>> = {
   '@hourly': '0 * * * *',
 };
 
+/** Longer than every minute of an hour and day of a year, each by its number. */
+const LONGEST_SCHEDULE = 1_000;
+
 export const schedule = z
   .string()
   .transform((value) => (Object.hasOwn(NICKNAMES, value) ? NICKNAMES[value] : value) ?? value)
   .superRefine((value, context) => {
+    if (value.length > LONGEST_SCHEDULE) return context.addIssue(`must have at most ${LONGEST_SCHEDULE} characters`);
     const { errors, fields } = cron.validateDetailed(value);
     const reasons = [...errors.map(({ message }) => message), ...widestSteps(value)];
     if (reasons.length === 0) {

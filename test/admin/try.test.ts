@@ -129,6 +129,22 @@ t.test('gives mistakes their places', async (t) => {
   });
 });
 
+t.test('refuses drafts that would keep the parser busy', async (t) => {
+  const service = await shop(t);
+  for (const text of [
+    ...['[', '{a: ', '- ', '? ', ',', '&a ', '*a ', '!a ', 'x: ', '"', '---\n', 'a: 1\n'].map((part) =>
+      part.repeat(40_000),
+    ),
+    Array.from({ length: 10_000 }, (_, n) => `k${n}: 1\n`).join(''),
+    '? '.repeat(2_000),
+    `when: ${'{ not: '.repeat(150)}`,
+    `schedule: ${'0-59/1,'.repeat(10_000)}1 * * * *`,
+  ]) {
+    const { mistakes, key } = await tried(service, { draft: text }, SECRETS.reader);
+    t.ok(mistakes.length > 0 && key === null, text.slice(0, 20));
+  }
+});
+
 t.test('opens what is configured, without values of variables', async (t) => {
   const service = await shop(t);
   const { definition } = await service.json(`${V1}/audiences/by_hand`);

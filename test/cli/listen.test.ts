@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
-import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, request as requestPath } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { request } from 'undici';
@@ -127,6 +128,13 @@ t.test('forwards requests to an app, and names its mistake if it refuses a right
   const headers = { 'x-signature': sign(body, 's3cret'), 'x-env': 'prod' };
   t.equal(await post(`${listener.url}/hooks?a=b`, body, headers), 202);
   t.same(seen, ['POST /hooks?a=b prod']);
+  // Neither way of naming another server leads anywhere else.
+  for (const path of ['//127.0.0.2:9/x?a=b', 'http://127.0.0.2:9/x?a=b']) {
+    const asked = requestPath(listener.url, { path, method: 'POST', headers }).end(body);
+    const [{ statusCode }] = (await once(asked, 'response')) as [IncomingMessage];
+    t.equal(statusCode, 202, path);
+  }
+  t.same(seen.splice(1), ['POST //127.0.0.2:9/x?a=b prod', 'POST /x?a=b prod']);
   for (const wrong of Object.values(WRONG)) {
     expected = wrong;
     t.equal(await post(listener.url, body, headers), 401);
@@ -136,7 +144,7 @@ t.test('forwards requests to an app, and names its mistake if it refuses a right
   t.equal(await post(listener.url, body, headers), 502);
   const printed = await listener.stop();
   t.match(printed[0], { status: 202, answer: { status: 202, body: 'thanks', advice: null } });
-  for (const [index, advice] of Object.keys(WRONG).entries()) t.match(printed[index + 1], { answer: { advice } });
+  for (const [index, advice] of Object.keys(WRONG).entries()) t.match(printed[index + 3], { answer: { advice } });
   t.match(printed.at(-1), { answer: { advice: 'The app did not answer: ECONNREFUSED' } });
   t.match(await rollcall(['listen', '--forward', 'localhost:3000']), { code: 2, stderr: /It must be a URL/ });
 });

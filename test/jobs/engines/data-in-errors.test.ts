@@ -87,6 +87,21 @@ t.test('shows no value of a row in errors of Postgres', async (t) => {
   ]);
 });
 
+t.test('hides what databases that are only read do not quote', (t) => {
+  for (const [said, shown] of [
+    [`Bad int64 value: ${VICTIM}`, 'Bad int64 value: …'],
+    [`Bad double value: ${VICTIM}\n\nLINE 1: select`, 'Bad double value: …\n\nLINE 1: select'],
+    [`int64 overflow: ${NUMBER} * ${NUMBER}`, 'int64 overflow: …'],
+    [`Invalid date: '${VICTIM}'`, "Invalid date: '…'"],
+    [`Value cannot be cast to date: a ${VICTIM}\nb`, 'Value cannot be cast to date: …'],
+    [`Cannot cast value to UUID: ${VICTIM}`, 'Cannot cast value to UUID: …'],
+    [`Out of range for integer: ${NUMBER}`, 'Out of range for integer: …'],
+    [`Trino: Value cannot be cast to timestamp: ${VICTIM}.`, 'Trino: Value cannot be cast to timestamp: …'],
+  ] as const)
+    t.equal(withoutData(said, 'select 1'), shown);
+  t.end();
+});
+
 t.test('keeps text without values as it is', async (t) => {
   const sql = `select 'it''s' as user_id from "orders 2026"`;
   for (const text of [
