@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Fastify from 'fastify';
@@ -14,13 +15,18 @@ import { startFastPostgres } from '../helpers/postgres.ts';
 const GONE = ['person-77-of-traces', 'aa-77', 'zoë "q" \\ ✓ 77'];
 const STAYS = 'somebody-else-99';
 
-/** Every way in which the id may stand in a file. */
-const formsOf = (id: string) => [id, JSON.stringify(id).slice(1, -1), encodeURIComponent(id)];
+/** A column that goes with changes of the user, as the definitions compute it. */
+const columnOf = (id: string) => createHash('md5').update(id).digest('hex');
+/** Every way in which the id may stand in a file, and the user's column. */
+const formsOf = (id: string) => [id, JSON.stringify(id).slice(1, -1), encodeURIComponent(id), columnOf(id)];
 
 /** Receivers: one takes everything, one refuses and repeats what it got, one is down until it is told otherwise. */
 async function startReceivers(t: Test) {
   const app = Fastify();
-  const state = { isDown: true, told: [] as { type: string; userId?: string }[] };
+  const state = {
+    isDown: true,
+    told: [] as { type: string; userId?: string; traits?: Readonly<Record<string, unknown>> }[],
+  };
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => done(null, body));
   app.post('/takes', async (request) => {
     state.told.push(JSON.parse(request.body as string));
@@ -44,7 +50,7 @@ interface Place {
 
 function writeConfig(folder: string, url: string, { store, engine, sql }: Place): string {
   const destination = (name: string) => ({ name, sources: ['shop'], webhooks: [{ url: `${url}/${name}` }] });
-  const audience = { name: 'club', source: 'shop', sql, guard: { allowEmpty: true } };
+  const audience = { name: 'club', source: 'shop', sql, with: ['email'], guard: { allowEmpty: true } };
   const config = {
     ...{ store, listen: { host: '127.0.0.1', port: 0 }, network: { allow: ['127.0.0.0/8'] } },
     admin: ADMIN,
@@ -117,7 +123,7 @@ t.test('no file holds a deleted user once the request is finished and the notice
   const place: Place = {
     store: `sqlite:${join(data, 'rollcall.db')}`,
     engine: { type: 'duckdb', path: join(data, 'audiences.duckdb') },
-    sql: `select user_id from read_csv('${csv}', header = true, all_varchar = true, quote = '''', escape = '''')`,
+    sql: `select user_id, md5(user_id) as email from read_csv('${csv}', header = true, all_varchar = true, quote = '''', escape = '''')`,
     setMembers: async (users) => writeFileSync(csv, ['user_id', ...users.map((user) => `'${user}'`), ''].join('\n')),
   };
   const app = await startApp(t, writeConfig(folder, receivers.url, place));
@@ -133,6 +139,10 @@ t.test('no file holds a deleted user once the request is finished and the notice
   for (const user of GONE) for (const form of formsOf(user)) t.equal(found(form), '', form);
   t.match(found(STAYS), /rollcall\.db/, 'the search finds what is there');
   t.match(found('club'), /audiences\.duckdb/);
+  t.ok(
+    receivers.state.told.some(({ traits }) => traits?.['email'] === columnOf(GONE[0] ?? '')),
+    'the column was sent',
+  );
 });
 
 t.test('no table of Postgres holds a deleted user', async (t) => {
@@ -147,7 +157,7 @@ t.test('no table of Postgres holds a deleted user', async (t) => {
   const place: Place = {
     store,
     engine: { type: 'postgres', url: warehouse },
-    sql: 'select user_id from people',
+    sql: 'select user_id, md5(user_id) as email from people',
     async setMembers(users) {
       await client.query('DELETE FROM people');
       await client.query('INSERT INTO people SELECT unnest($1::text[])', [users]);
