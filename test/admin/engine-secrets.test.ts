@@ -1,10 +1,13 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { openReader } from '../../jobs/readers/open.ts';
+import type { EngineConfig } from '../../src/config/config.ts';
+import { Bucket } from '../../src/store/bucket/bucket.ts';
 import { rollcall } from '../cli/helpers.ts';
 import { CONFIG, startService, V1 } from './service.ts';
 
@@ -12,13 +15,13 @@ const HUSH = 'hush-of-an-engine';
 const { privateKey: key } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
 const privateKey = String(key.export({ type: 'pkcs8', format: 'pem' }));
 
-/** Refuses every request with an answer that repeats it, as pages of proxies for debugging do; its address. */
-async function repeating(t: Test): Promise<string> {
+/** A server that answers each request, once it is whole; its address. */
+async function answering(
+  t: Test,
+  answer: (request: IncomingMessage, response: ServerResponse) => void,
+): Promise<string> {
   const server = createServer((request, response) => {
-    request.resume().on('end', () => {
-      response.writeHead(403, { 'content-type': 'text/plain' });
-      response.end(`${request.url} ${JSON.stringify(request.headers)}`);
-    });
+    request.resume().on('end', () => answer(request, response));
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => server.close().closeAllConnections());
@@ -39,7 +42,10 @@ const enginesAt = (host: string) => ({
 });
 
 t.test('shows no credentials of an engine or a bucket in any answer, log line or output', async (t) => {
-  const host = await repeating(t);
+  // Refuses everything and repeats it, as pages of proxies for debugging do.
+  const host = await answering(t, ({ url, headers }, response) => {
+    response.writeHead(403, { 'content-type': 'text/plain' }).end(`${url} ${JSON.stringify(headers)}`);
+  });
   const folder = t.testdir();
   const lake = { type: 'duckdb', path: join(folder, 'audiences.duckdb') };
   const readers = Object.entries(enginesAt(host)).map(
@@ -105,4 +111,35 @@ t.test('shows no credentials of an engine or a bucket in any answer, log line or
     const at = all.indexOf(form);
     t.equal(at, -1, at < 0 ? form : all.slice(Math.max(0, at - 300), at + 80));
   }
+});
+
+t.test('sends credentials to no other server, whatever an answer names', async (t) => {
+  let strayed = 0;
+  const elsewhere = await answering(t, (_, response) => {
+    strayed += 1;
+    response.end('{}');
+  });
+  let asked = 0;
+  const host = await answering(t, ({ url }, response) => {
+    asked += 1;
+    if (url !== '/v1/statement') response.writeHead(307, { location: `http://${elsewhere}${url}` }).end();
+    else response.end(JSON.stringify({ stats: { state: 'RUNNING' }, nextUri: `http://${elsewhere}/next` }));
+  });
+  const { snowflake, google } = enginesAt(host);
+  for (const config of [{ type: 'trino', url: `http://me@${host}/hive/shop` }, snowflake, google]) {
+    const reader = await openReader(config as EngineConfig, { folder: '.' });
+    t.teardown(() => reader.close());
+    const before = asked;
+    await t.rejects(reader.query({ sql: "select 'u' as user_id", now: 0 }), { code: 'engine_unreachable' });
+    t.ok(asked > before, config.type);
+  }
+  const at = { bucket: 'bucket', prefix: 'log', endpoint: `http://${host}`, region: 'eu-central-1' };
+  const bucket = new Bucket({
+    ...at,
+    credentials: { keyId: 'key', secret: HUSH, token: null },
+    cache: '',
+    cacheBytes: 0,
+  });
+  await t.rejects(bucket.text('log.json'), { code: 'bucket_failed', message: /failed: 307/ });
+  t.equal(strayed, 0);
 });

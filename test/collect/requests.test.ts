@@ -42,6 +42,14 @@ t.test('finds a source by Basic credentials with or without the colon, or by the
   t.notMatch(accepted.at(-1)?.messages[0]?.body, 'WK_shop', 'the key goes no further');
 });
 
+t.test('keeps of an integer beyond 2^53 what JavaScript keeps of it', async (t) => {
+  const { app, accepted } = startService(t);
+  const payload = '{"event":"e","userId":"u","properties":{"n":9007199254740993,"text":"9007199254740993"}}';
+  const headers = { authorization, 'content-type': 'application/json' };
+  t.equal((await app.inject({ method: 'POST', url: '/v1/track', payload, headers })).statusCode, 200);
+  t.match(accepted[0]?.messages[0]?.body, '{"n":9007199254740992,"text":"9007199254740993"}');
+});
+
 t.test('finds a field by its name, also if its letters are escaped', async (t) => {
   const { app, accepted } = startService(t);
   const spelled = (name: string) => [...name].map((letter) => `\\u00${letter.charCodeAt(0).toString(16)}`).join('');
