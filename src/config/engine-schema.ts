@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { clickhouseUrl, httpUrl, mysqlUrl, postgresUrl, text, trinoUrl, variable, whole } from './formats.ts';
+import { clickhouseUrl, mysqlUrl, postgresUrl, serverUrl, text, trinoUrl, variable, whole } from './formats.ts';
 import { DEFAULT_SNAPSHOTS } from './outline.ts';
 import { section } from './section.ts';
 import { lakeShape } from './table-schema.ts';
@@ -113,7 +113,7 @@ export const engine = z.discriminatedUnion(
       role: text.optional().meta({ description: "snowflake: the user's role.", examples: ['ROLLCALL'] }),
       database: text.optional().describe('snowflake: the database that definitions find their tables in.'),
       schema: text.optional().describe('snowflake: the schema of that database.'),
-      url: httpUrl.optional().describe('snowflake: another address.'),
+      url: serverUrl.optional().describe('snowflake: another address.'),
       snapshots,
       concurrency: concurrency(4),
     }),
@@ -128,7 +128,7 @@ export const engine = z.discriminatedUnion(
         description: "bigquery: a service account's key, as JSON text or the file that has it.",
         examples: [variable('BIGQUERY_KEY')],
       }),
-      url: httpUrl.optional().describe('bigquery: likewise.'),
+      url: serverUrl.optional().describe('bigquery: likewise.'),
       snapshots,
       concurrency: concurrency(4),
     }),

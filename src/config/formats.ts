@@ -74,6 +74,12 @@ export const httpUrl = z
   })
   .meta({ title: 'URL' });
 
+/** The address of a service whose credentials are settings of their own: errors show it. */
+export const serverUrl = httpUrl.refine((value) => {
+  const { username, password, search } = URL.parse(value) ?? {};
+  return !username && !password && !search;
+}, 'must have no user, password or query');
+
 export const storeUrl = z
   .string()
   .superRefine((value, context) => {

@@ -15,6 +15,7 @@ import {
   positive,
   range,
   rate,
+  serverUrl,
   signingSecret,
   size,
   storeUrl,
@@ -221,7 +222,7 @@ export const fileSchema = section(
           'Folder of its files, or `s3://BUCKET/PREFIX` (docs/event-log.md#in-object-storage). With a Postgres store the log is a table.',
         ),
       region: text.optional().meta({ description: 'Of the bucket; else `AWS_REGION`.', examples: ['eu-central-1'] }),
-      endpoint: httpUrl.optional().meta({
+      endpoint: serverUrl.optional().meta({
         description: 'Server of the bucket, if it is not that of AWS.',
         examples: ['https://minio.internal:9000'],
       }),

@@ -137,7 +137,6 @@ t.test('sends credentials to no other server, whatever an answer names', async (
   const bucket = new Bucket({
     ...at,
     credentials: { keyId: 'key', secret: HUSH, token: null },
-    cache: '',
     cacheBytes: 0,
   });
   await t.rejects(bucket.text('log.json'), { code: 'bucket_failed', message: /failed: 307/ });

@@ -204,6 +204,17 @@ t.test('reports mistakes elsewhere', async (t) => {
       'engines.b.snapshots',
       /can have no snapshots of others/,
     ],
+    [
+      'engines: { a: { type: snowflake, account: a, user: u, privateKey: k, url: "https://me:pw@h" } }',
+      'engines.a.url',
+      /^must have no user, password or query$/,
+    ],
+    [
+      'engines: { a: { type: bigquery, project: p, credentials: k, url: "https://h/?key=pw" } }',
+      'engines.a.url',
+      /^must have no user, password or query$/,
+    ],
+    ['eventLog: { path: "s3://bucket/log", endpoint: "https://me:pw@h" }', 'eventLog.endpoint', /^must have no user/],
     ['engines: { lake: { type: clickhouse } }', 'engines.lake.url', /required|HTTP interface/],
     [
       'engines: { lake: { type: clickhouse, url: "clickhouse://h:9000/db" } }',
