@@ -201,9 +201,14 @@ export class ToldModel {
     config.destinations = [...config.destinations.filter((each) => each.name !== name), back];
   }
 
-  /** A person acts before the next run. */
+  /** A destination misses a run, and a person acts before its next one. */
   private async comeBack(): Promise<void> {
-    this.welcome(this.pick(NAMES));
+    const name = this.pick(NAMES);
+    this.changeDestination(name, (each) => ({ ...each, enabled: false }));
+    this.editRows();
+    this.configure();
+    await this.live();
+    this.welcome(name);
     await this.pick([this.resync, this.replay]).call(this);
     this.editRows();
   }
