@@ -1,3 +1,4 @@
+import partition from 'lodash/partition.js';
 import type { MembershipForm } from '../src/destination.ts';
 import type { Clock } from '../src/kernel/clock.ts';
 import { RollcallError } from '../src/kernel/errors.ts';
@@ -57,9 +58,8 @@ export async function currentBodies(
   for (const [key, all] of Map.groupBy(letters.flatMap(toChange), (change) => change.key)) {
     const record = await deps.store.audience(key);
     const lapsed = new Set(record?.lapsed);
-    const isLapsed = ({ letter }: ChangeLetter) => lapsed.has(letter.destination);
-    tell(all.filter(isLapsed), ({ letter }) => destinationAway(key, letter.destination));
-    const changes = all.filter((change) => !isLapsed(change));
+    const [missed, changes] = partition(all, ({ letter }) => lapsed.has(letter.destination));
+    tell(missed, ({ letter }) => destinationAway(key, letter.destination));
     if (record && !(await isOver(deps, record))) audiences.push({ record, changes });
     else {
       const at = deps.clock.now();
@@ -132,8 +132,8 @@ async function bodiesOfNow(
 }
 
 /**
- * Finds destinations that get the membership rather than its end: those that have it, and still want it. One that will
- * get it once more begins with its end.
+ * Finds destinations that get the membership rather than its end: those that have it, and still want it. One that is to
+ * get it again gets its end first.
  */
 function hearersOf(
   record: AudienceRecord,
@@ -147,7 +147,7 @@ function hearersOf(
 
 /** Until its next run it has what it had when it left, from which it gets the difference. */
 function destinationAway(key: string, name: string): RollcallError {
-  const message = `${key}: ${name} was away. Its next run after that sends what died, with what it missed.`;
+  const message = `${key}: ${name} was away. The next run after its return sends what died, with what it missed.`;
   return new RollcallError('destination_away', message);
 }
 

@@ -75,8 +75,8 @@ async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun
   if (order.action === 'sync' && !(await settleDebts(context, order.asOf, onRun, isEnd))) return;
   let { action } = order;
   if (action === 'resync' && (await context.engine.snapshot(record.key)).version === record.version) {
-    // First, since the resync is no explanation of what a destination missed that was away.
-    await settleDebts(context, order.asOf, onRun, isDifference);
+    // First, since a resync explains nothing that a destination missed while it was away.
+    await settleDebts(context, order.asOf, onRun, isReturning);
     if (isFirst(record)) action = 'sync';
   }
   const computes = action === 'sync' || action === 'resync';
@@ -91,7 +91,7 @@ async function performOpened(context: RunContext, order: SyncOrder, onRun: OnRun
 }
 
 const isEnd = ({ action }: Debt) => action === 'withdraw';
-const isDifference = ({ action, isReturn }: Debt) => action === 'backfill' && isReturn;
+const isReturning = ({ action, isReturn }: Debt) => action === 'backfill' && isReturn;
 
 const replaces = ({ action }: SyncOrder) => action === 'resync' || action === 'retire';
 
