@@ -205,6 +205,8 @@ export interface StageRequest extends Definition {
    * withdrawal ends this one. Users who changed in versions after it, up to `upTo`, are sent in any case.
    */
   readonly known?: { readonly version: number; readonly upTo: number } | null;
+  /** True if `sql` does nothing but read rows that were staged for it. */
+  readonly isRead?: boolean;
   /** For a preview, which may take it in place of `sql`. */
   readonly funnel?: Funnel | null;
   /** For a preview, which then compares with these in place of the snapshot. */

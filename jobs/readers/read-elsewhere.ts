@@ -50,7 +50,7 @@ export function readElsewhere({ engine, session, staging }: Home, open: OpenRead
         const columns = chosen.map(({ column, as }) => `${column} AS ${name(as)}`);
         return { sql: `SELECT ${columns.join(', ')} FROM ${table}`, unnamed };
       });
-      return { ...(await work({ ...request, sql })), ...unnamed };
+      return { ...(await work({ ...request, sql, isRead: true })), ...unnamed };
     } finally {
       await session.run(`DROP TABLE IF EXISTS ${table}`).catch(() => {});
     }

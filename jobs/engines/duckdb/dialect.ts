@@ -37,6 +37,11 @@ export const duckdbDialect: SqlDialect = {
     of: (id) => hash('md5', id, 'buffer').readBigUInt64LE(8),
   },
   hash: (values, seed) => `CAST(hash(${[...values, seed].join(', ')}) >> 1 AS bigint)`,
+  // Each thread holds a block of each partition, and makes the more partitions the less memory there is.
+  parts: {
+    most: "SELECT parse_formatted_bytes(current_setting('memory_limit')) / current_setting('threads') / 8",
+    isIn: (id, part, parts) => `hash(${id}) % ${parts} = ${part}`,
+  },
   keep(table, query, more) {
     const columns = [...PLAN, ...more.map((column) => `${column} USING COMPRESSION uncompressed`)];
     return [`CREATE TABLE ${table} (${columns.join(', ')})`, `INSERT INTO ${table} ${query}`];

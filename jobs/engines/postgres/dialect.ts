@@ -47,6 +47,7 @@ export const postgresDialect: SqlDialect = {
     values
       .map((value, n) => `coalesce(hashtextextended(CAST(${value} AS text) COLLATE "C", ${seed + n}), ${seed + n})`)
       .join(' # '),
+  parts: null,
   keep: (table, query) => [`CREATE TABLE ${table} AS ${query}`],
 };
 

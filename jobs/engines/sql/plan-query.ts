@@ -66,6 +66,14 @@ export interface SqlDialect {
    */
   readonly idHash: { readonly sql: (id: string) => string; readonly of: (id: string) => bigint } | null;
   /**
+   * The members that may be compared at once, as a query, and a condition for the ids of a part of them. Null if memory
+   * doesn't grow with them.
+   */
+  readonly parts: {
+    readonly most: string;
+    readonly isIn: (id: string, part: number, parts: number) => string;
+  } | null;
+  /**
    * Statements that make the table of a plan and fill it with the rows of its query.
    *
    * @param more - columns with their types, behind those of all plans
@@ -144,6 +152,32 @@ export function planQuery(request: StageRequest, fresh: Fresh, tables: KeyTables
   const silent = isSilent(request) ? 'WHEN was AND now THEN 0 ' : '';
   return `SELECT CASE WHEN lacks_hash THEN -1 ${silent}ELSE n END AS n, user_id, value, was, now, rows, hash, known, since
     FROM (${rows}) AS numbered`;
+}
+
+/**
+ * The queries of a plan, of which each compares a part of the ids: a join needs memory for as many as it compares. Those
+ * after the first one count on from the positions in the plan's table.
+ */
+export function planQueries(
+  request: StageRequest,
+  fresh: Fresh,
+  tables: KeyTables,
+  dialect: SqlDialect,
+  { table, parts }: { readonly table: string; readonly parts: number },
+): readonly [string, ...string[]] {
+  const { isIn } = dialect.parts ?? {};
+  if (parts === 1 || !isIn) return [planQuery(request, fresh, tables, dialect)];
+  const query = (part: number) => {
+    const within = <T extends string | null>(rows: T, id = 'user_id') =>
+      rows && `(SELECT * FROM ${rows} AS whole WHERE ${isIn(id, part, parts)})`;
+    const { members, leavers, history } = tables;
+    const ofPart = { members: within(members), leavers: within(leavers), history: within(history) };
+    return planQuery(request, { ...fresh, rows: `FROM ${within(`(${fresh.rows})`, 'id')}` }, ofPart, dialect);
+  };
+  const last = `(SELECT coalesce(max(n), 0) FROM ${table})`;
+  const later = (part: number) =>
+    `SELECT * REPLACE (CAST(CASE WHEN n > 0 THEN n + ${last} ELSE n END AS integer) AS n) FROM (${query(part)}) AS later`;
+  return [query(0), ...Array.from({ length: parts - 1 }, (_, place) => later(place + 1))];
 }
 
 /** True if members whose columns alone have changed get no message. */

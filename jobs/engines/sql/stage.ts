@@ -5,10 +5,11 @@ import type { ChangeBatch, Definition, Funnel, Preview, Snapshot, Staged, StageR
 import { compareAll } from './compare.ts';
 import { type Described, describe } from './describe.ts';
 import { withAuthoredPlace } from './excerpt.ts';
-import { type Fresh, hasHashes, hasPlaces, hasValues, type KeyTables, literal, planQuery } from './plan-query.ts';
+import { type Fresh, hasHashes, hasPlaces, hasValues, type KeyTables, literal, planQueries } from './plan-query.ts';
 import { interruptible, type SqlDatabase, type SqlSession } from './session.ts';
 import { readStatement } from './statement.ts';
 import {
+  FRESH_TABLE,
   FUNNEL_TABLE,
   hasColumn,
   previewTable,
@@ -102,10 +103,12 @@ async function computePlan(database: SqlDatabase, request: StageRequest, table: 
     ...(hasHashes(request) ? ['hash bigint', ...(snapshot.version > 0 ? ['known varchar', 'since bigint'] : [])] : []),
     ...(hasPlaces(request.action, snapshot.version) ? ['place bigint'] : []),
   ];
+  const parts = await partsOf(database, snapshot);
   const compareWith = async (rows: Fresh) => {
-    const query = planQuery(request, rows, tables, dialect);
-    const statements = isKept ? dialect.keep(table, query, more) : [`CREATE TEMPORARY TABLE ${table} AS ${query}`];
-    for (const statement of statements) await session.run(statement);
+    const [query, ...others] = planQueries(request, rows, tables, dialect, { table, parts });
+    const begin = isKept ? dialect.keep(table, query, more) : [`CREATE TEMPORARY TABLE ${table} AS ${query}`];
+    for (const statement of [...begin, ...others.map((other) => `INSERT INTO ${table} ${other}`)])
+      await session.run(statement);
     const counted = () => count(session, request, table, snapshot);
     const counts = await counted();
     if (!hasHashes(request) || counts.action !== 'sync' || counts.changed + (counts.silent ?? 0) === 0) return counts;
@@ -113,15 +116,30 @@ async function computePlan(database: SqlDatabase, request: StageRequest, table: 
     const stays = `${KEPT} AND user_id IS NOT NULL AND ${dialect.isSame('value', 'known')}`;
     return (await session.run(`UPDATE ${table} SET n = -1 WHERE ${stays}`)) > 0 ? counted() : counts;
   };
-  let counts = await compareWith(fresh);
+  const repeatable = parts > 1 && runsDefinition(request) && !request.isRead ? await readOnce(session, fresh) : fresh;
+  let counts = await compareWith(repeatable);
   const { action, duplicates, changed, silent = 0 } = counts;
   if (hasHashes(request) && action === 'sync' && !fresh.mayRepeat && duplicates > 0 && changed + silent > 0) {
     // A changed row may stand next to one that is as it was. To look for those always costs a third more.
     await session.run(`DROP TABLE ${table}`);
-    counts = await compareWith({ ...fresh, mayRepeat: true });
+    counts = await compareWith({ ...repeatable, mayRepeat: true });
   }
+  if (repeatable !== fresh) await session.run(`DROP TABLE ${FRESH_TABLE}`);
   const columns = runsDefinition(request) ? traits.map(({ key }) => key) : (request.with?.names ?? []);
   return { ...counts, columns, ...freshness, ...(unnamed && { unnamed }) };
+}
+
+/** The parts in which a plan is computed, so that memory stays flat however many members there are. */
+async function partsOf({ session, dialect: { parts } }: SqlDatabase, { members }: Snapshot): Promise<number> {
+  if (parts === null) return 1;
+  const [[most] = []] = await session.rows(parts.most);
+  return Math.max(1, Math.ceil(members / Number(most)));
+}
+
+/** Runs a definition once for all parts: it may take long, or return other rows the next time. */
+async function readOnce(session: SqlSession, fresh: Fresh): Promise<Fresh> {
+  await session.run(`CREATE TEMPORARY TABLE ${FRESH_TABLE} AS ${fresh.rows}`);
+  return { ...fresh, rows: `FROM ${FRESH_TABLE}` };
 }
 
 async function withHashes({ session, dialect }: SqlDatabase, members: string): Promise<string> {

@@ -58,6 +58,8 @@ export async function withoutMissing(session: SqlSession, sql: string): Promise<
   return sql.replaceAll(COMMITTED, (all, table) => (missing.has(table) ? `${NO_ROWS} ${MARK}` : all));
 }
 
+/** The temporary table of a definition's rows that are compared in parts. */
+export const FRESH_TABLE = 'rollcall_fresh';
 /** The table that a preview makes of `Funnel.people`. */
 export const FUNNEL_TABLE = 'rollcall_funnel';
 /** The table of the ids of a preview's sample, for `Funnel.evidence`. */

@@ -4,7 +4,9 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import t, { type Test } from 'tap';
+import { duckdbDialect } from '../../../jobs/engines/duckdb/dialect.ts';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
+import { openSession } from '../../../jobs/engines/duckdb/session.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
 import { tablesOf } from '../../../jobs/engines/sql/tables.ts';
 import type { LoggedEvents } from '../../../jobs/event-log-access.ts';
@@ -33,6 +35,20 @@ t.test('creates the tables of a file once for many first sessions', async (t) =>
   const engines = await Promise.all(Array.from({ length: 8 }, () => reopen()));
   await Promise.all(engines.map((engine, n) => settle(engine, { key: `k${n}`, sql: usersSql('a') })));
   t.same(await engines[0]?.snapshot('k7'), { version: 1, members: 1 });
+});
+
+t.test('compares as many members at once as memory and threads allow', async (t) => {
+  for (const [memory_limit, threads, millions] of [
+    ['176MB', '2', 11],
+    ['2GB', '1', 242],
+    ['1.5GiB', '4', 50],
+  ] as const) {
+    const file = { path: ':memory:', readOnly: false, settings: { memory_limit, threads }, patience: 0, clock };
+    const session = await openSession(file);
+    const [[most] = []] = await session.rows(duckdbDialect.parts?.most ?? '');
+    t.equal(Math.round(Number(most) / 1e6), millions, memory_limit);
+    await session.close();
+  }
 });
 
 t.test('keeps a hash of each id, also in tables that lack them', async (t) => {
