@@ -143,7 +143,7 @@ export const hasHashes = (request: StageRequest) =>
  * counts. Members whose columns change without a message have the position 0, after which no page begins. Those who only
  * lack their hash in the snapshot have the position -1.
  */
-export function planQuery(request: StageRequest, fresh: Fresh, tables: KeyTables, dialect: SqlDialect): string {
+function planQuery(request: StageRequest, fresh: Fresh, tables: KeyTables, dialect: SqlDialect): string {
   const isFirst =
     tables.members === null && !request.known && (request.action === 'sync' || request.action === 'resync');
   if (isFirst) return firstRows(request, fresh, dialect);

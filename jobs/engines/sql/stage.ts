@@ -131,9 +131,9 @@ async function computePlan(database: SqlDatabase, request: StageRequest, table: 
 
 /** The parts in which a plan is computed, so that memory stays flat however many members there are. */
 async function partsOf({ session, dialect: { parts } }: SqlDatabase, { members }: Snapshot): Promise<number> {
-  if (parts === null) return 1;
+  if (parts === null || members === 0) return 1;
   const [[most] = []] = await session.rows(parts.most);
-  return Math.max(1, Math.ceil(members / Number(most)));
+  return Math.ceil(members / Number(most));
 }
 
 /** Runs a definition once for all parts: it may take long, or return other rows the next time. */
