@@ -8,7 +8,7 @@ import { systemClock } from '../../src/kernel/clock.ts';
 export async function openInParts(path: string): Promise<Engine> {
   const file = { path, readOnly: false, settings: {}, patience: 10_000, clock: systemClock };
   const tuned = { plan: () => [], members: () => [], history: () => [] };
-  const parts = { ...duckdbDialect.parts, most: 'SELECT 1' };
+  const parts = duckdbDialect.parts && { ...duckdbDialect.parts, most: 'SELECT 1' };
   return createSqlEngine({
     dialect: { ...duckdbDialect, parts },
     session: await openSession(file),
