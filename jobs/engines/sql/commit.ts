@@ -69,7 +69,8 @@ async function applyPlan({ session, dialect }: SqlDatabase, staged: Staged): Pro
   growth += await session.run(
     `INSERT INTO ${members} (user_id, value, since${hash}${idHash}) SELECT user_id, value, ${staged.toVersion}${hash}${idHashes} ${rows(begunStates(tables, staged))}${order}`,
   );
-  await session.run(`DELETE FROM ${leavers} WHERE user_id IN (SELECT user_id ${rows('now AND NOT was')})`);
+  if (staged.fromVersion > 0)
+    await session.run(`DELETE FROM ${leavers} WHERE user_id IN (SELECT user_id ${rows('now AND NOT was')})`);
   await session.run(
     `INSERT INTO ${leavers} (user_id, since${idHash}) SELECT user_id, ${staged.toVersion}${idHashes} ${rows('was AND NOT now')}`,
   );

@@ -103,7 +103,7 @@ async function computePlan(database: SqlDatabase, request: StageRequest, table: 
     ...(hasHashes(request) ? ['hash bigint', ...(snapshot.version > 0 ? ['known varchar', 'since bigint'] : [])] : []),
     ...(hasPlaces(request.action, snapshot.version) ? ['place bigint'] : []),
   ];
-  const parts = await partsOf(database, snapshot);
+  const parts = await partsOf(database, snapshot, request.isRead ? fresh : null);
   const compareWith = async (rows: Fresh) => {
     const [query, ...others] = planQueries(request, rows, tables, dialect, { table, parts });
     const begin = isKept ? dialect.keep(table, query, more) : [`CREATE TEMPORARY TABLE ${table} AS ${query}`];
@@ -129,11 +129,19 @@ async function computePlan(database: SqlDatabase, request: StageRequest, table: 
   return { ...counts, columns, ...freshness, ...(unnamed && { unnamed }) };
 }
 
-/** The parts in which a plan is computed, so that memory stays flat however many members there are. */
-async function partsOf({ session, dialect: { parts } }: SqlDatabase, { members }: Snapshot): Promise<number> {
-  if (parts === null || members === 0) return 1;
-  const [[most] = []] = await session.rows(parts.most);
-  return Math.ceil(members / Number(most));
+/**
+ * The parts in which a plan is computed, so that memory stays flat however many members there are. The rows of a
+ * definition that runs here are not known before.
+ */
+async function partsOf(
+  { session, dialect: { parts } }: SqlDatabase,
+  { members }: Snapshot,
+  read: Fresh | null,
+): Promise<number> {
+  if (parts === null || (members === 0 && read === null)) return 1;
+  const rows = read === null ? '0' : `(SELECT count(*) FROM (${read.rows}) AS fresh)`;
+  const [[count] = []] = await session.rows(`SELECT ceil(greatest(${members}, ${rows}) / (${parts.most}))`);
+  return Math.max(1, Number(count));
 }
 
 /** Runs a definition once for all parts: it may take long, or return other rows the next time. */
