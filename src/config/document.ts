@@ -15,7 +15,7 @@ const MOST_DEPTH = 100;
 const TOO_DEEP = 'is nested too deeply';
 /** Errors that are explained, and the characters of a line that are read for it. */
 const MOST_ERRORS = 100;
-const LINE_LIMIT = 1_000;
+const LINE_LIMIT = 300;
 
 /** Parses YAML, also of strangers. Returns the file or its mistakes. */
 export function parseFile(text: string, file: string): ParsedFile | readonly ShownMistake[] {
