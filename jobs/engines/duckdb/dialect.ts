@@ -41,6 +41,7 @@ export const duckdbDialect: SqlDialect = {
   parts: {
     most: "SELECT parse_formatted_bytes(current_setting('memory_limit')) / current_setting('threads') / 8",
     isIn: (id, part, parts) => `hash(${id}) % ${parts} = ${part}`,
+    isTooLarge: (error) => error instanceof Error && error.message.includes('Out of Memory Error'),
   },
   keep(table, query, more) {
     const columns = [...PLAN, ...more.map((column) => `${column} USING COMPRESSION uncompressed`)];

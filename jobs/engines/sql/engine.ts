@@ -50,16 +50,22 @@ async function overEvents<T>(
   }
 }
 
-/** Runs a definition into the table of a plan, and records that. Interrupts don't reach the transaction's rollback. */
-function stage(database: SqlDatabase, request: StageRequest): Promise<Staged> {
-  const { session, tuned } = database;
+/** The most parts, times the usual. */
+const FINEST = 16;
+
+/**
+ * Runs a definition into the table of a plan, and records that. If memory is too small for it, it is computed again in
+ * more parts. Interrupts don't reach the transaction's rollback.
+ */
+async function stage(database: SqlDatabase, request: StageRequest, times = 1): Promise<Staged> {
+  const { session, tuned, dialect } = database;
   const { plan, key, leasedAt, signal } = request;
-  return transaction(session, () =>
+  const staging = transaction(session, () =>
     interruptible(session, signal, async (obeying) => {
       await dropLeftovers(obeying, request);
       const { plans, plan: tableOf } = tablesOf(session);
       const table = tableOf(plan);
-      const staged = await stagePlan({ ...database, session: obeying }, request, table);
+      const staged = await stagePlan({ ...database, session: obeying }, request, table, times);
       for (const statement of tuned.plan(table)) await obeying.run(statement);
       await obeying.run(
         `INSERT INTO ${plans} VALUES (${literal(plan)}, ${literal(key)}, ${leasedAt}, ${literal(JSON.stringify(staged))})`,
@@ -67,6 +73,10 @@ function stage(database: SqlDatabase, request: StageRequest): Promise<Staged> {
       return staged;
     }),
   );
+  return staging.catch((error) => {
+    if (times === FINEST || !dialect.parts?.isTooLarge(error)) throw error;
+    return stage(database, request, 2 * times);
+  });
 }
 
 function describe(database: SqlDatabase, definition: Definition): Promise<readonly TraitColumn[]> {

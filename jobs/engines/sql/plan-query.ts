@@ -72,6 +72,8 @@ export interface SqlDialect {
   readonly parts: {
     readonly most: string;
     readonly isIn: (id: string, part: number, parts: number) => string;
+    /** True if a plan failed for which smaller parts may do. */
+    isTooLarge(error: unknown): boolean;
   } | null;
   /**
    * Statements that make the table of a plan and fill it with the rows of its query.

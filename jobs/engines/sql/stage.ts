@@ -77,12 +77,21 @@ async function sampleOf(session: SqlSession, table: string, size: number): Promi
   return readBatch(session, `SELECT * FROM (${all}) AS sample ORDER BY n`, 3 * size);
 }
 
-/** Runs the definition and writes its comparison with the snapshot into this table. */
-export function stagePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
-  return ofDefinition(database, request, (noting) => computePlan(noting, request, table));
+/**
+ * Runs the definition and writes its comparison with the snapshot into this table.
+ *
+ * @param times - as many parts as this times the usual
+ */
+export function stagePlan(database: SqlDatabase, request: StageRequest, table: string, times = 1): Promise<Staged> {
+  return ofDefinition(database, request, (noting) => computePlan(noting, request, table, times));
 }
 
-async function computePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
+async function computePlan(
+  database: SqlDatabase,
+  request: StageRequest,
+  table: string,
+  times: number,
+): Promise<Staged> {
   const { session, dialect } = database;
   const snapshot = request.compare ? { version: 0, members: 0 } : await readSnapshot(database, request.key);
   const { members, leavers, history } = tablesOf(session);
@@ -103,7 +112,7 @@ async function computePlan(database: SqlDatabase, request: StageRequest, table: 
     ...(hasHashes(request) ? ['hash bigint', ...(snapshot.version > 0 ? ['known varchar', 'since bigint'] : [])] : []),
     ...(hasPlaces(request.action, snapshot.version) ? ['place bigint'] : []),
   ];
-  const parts = await partsOf(database, snapshot, request.isRead ? fresh : null);
+  const parts = times * (await partsOf(database, snapshot, request.isRead ? fresh : null));
   const compareWith = async (rows: Fresh) => {
     const [query, ...others] = planQueries(request, rows, tables, dialect, { table, parts });
     const begin = isKept ? dialect.keep(table, query, more) : [`CREATE TEMPORARY TABLE ${table} AS ${query}`];
