@@ -51,6 +51,24 @@ t.test('compares as many members at once as memory and threads allow', async (t)
   }
 });
 
+t.test('computes a plan again in more parts where memory does not do', async (t) => {
+  const folder = t.testdir({});
+  const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '24MB', threads: 2 } as const;
+  const engine = await openDuckdb(config, { folder, clock });
+  t.teardown(() => engine.close());
+  const sql = `select 'user_' || md5(i::varchar) as user_id from range(500000) as numbers (i)`;
+  const { plan, ...counts } = await engine.stage(request({ sql }));
+  t.match(counts, { entered: 500_000, duplicates: 0, invalid: 0 });
+  const users = new Set<string>();
+  for (let after = 0, isOver = false; !isOver; ) {
+    const { positions, userIds } = await engine.changes(plan, after, 50_000);
+    for (const user of userIds) users.add(user);
+    after = positions.at(-1) ?? after;
+    isOver = positions.length === 0;
+  }
+  t.equal(users.size, 500_000);
+});
+
 t.test('keeps a hash of each id, also in tables that lack them', async (t) => {
   const folder = t.testdir({});
   const path = join(folder, 'audiences.duckdb');
