@@ -1,5 +1,3 @@
-import chunk from 'lodash/chunk.js';
-import partition from 'lodash/partition.js';
 import type { Standing, UserInSnapshot } from '../port.ts';
 import { toInterval } from './history.ts';
 import { rowsIfThere } from './ownership.ts';
@@ -52,7 +50,8 @@ export async function lookupEverywhere(
   const read = async (condition: string, texts?: readonly string[]) => {
     const find = async (list: readonly string[], rows: (key: string, place: number) => string) => {
       const found: [string, unknown[]][] = [];
-      for (const some of chunk(list, AT_ONCE)) {
+      for (let from = 0; from < list.length; from += AT_ONCE) {
+        const some = list.slice(from, from + AT_ONCE);
         const query = some.map((key, place) => `${rows(key, place)} WHERE ${condition}`).join(' UNION ALL ');
         for (const [place, id, ...rest] of await session.rows(query, texts))
           if (id === user) found.push([some[Number(place)] ?? '', rest]);
@@ -62,8 +61,9 @@ export async function lookupEverywhere(
     const query = `SELECT key, version, NULL, NULL, NULL, NULL FROM ${tables.snapshots} UNION ALL
       SELECT key, NULL, user_id, value, since, until FROM ${tables.history} WHERE ${condition}`;
     const rows = await rowsIfThere(database, hasRegistry, query, texts);
-    const [kept, past] = partition(rows, ([, version]) => version !== null);
-    const versions = new Map(kept.map(([key, version]) => [String(key), Number(version)]));
+    const versions = new Map(
+      rows.flatMap(([key, version]) => (version === null ? [] : [[String(key), Number(version)] as const])),
+    );
     const known = keys.filter((key) => versions.has(key));
     const member = (key: string, place: number) =>
       `SELECT ${place}, user_id, TRUE, value, since FROM ${tables.members(key)}`;
@@ -78,7 +78,7 @@ export async function lookupEverywhere(
     return {
       versions,
       standings: new Map([...members, ...others].map(([key, rest]) => toStanding([key, ...rest]))),
-      past: past.filter(([, , id]) => id === user),
+      past: rows.filter(([, , id]) => id === user),
     };
   };
   const readIds = () => read('user_id = ($1::varchar[])[1]', [user]);
