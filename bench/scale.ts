@@ -34,13 +34,7 @@ const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4G
 
 /** Counts of the server and these processes until now; `syncs` are those of the disk. */
 async function countsOf(url: string, pids: readonly number[]): Promise<Figures> {
-  const client = new pg.Client(url);
-  await client.connect();
-  const { rows } = await client.query<Figures>(`SELECT sum(xact_commit)::float8 AS commits,
-    sum(blks_hit + blks_read)::float8 AS pages, sum(tup_inserted + tup_updated + tup_deleted)::float8 AS rows,
-    (pg_current_wal_insert_lsn() - '0/0')::float8 AS wal, (SELECT sum(fsyncs) FROM pg_stat_io)::float8 AS syncs
-    FROM pg_stat_database`);
-  await client.end();
+  // First: the session of the query ends with it.
   const threads = { waits: 0, evictions: 0, helperMs: 0 };
   for (const pid of familyOf(pids)) {
     for (const task of readdirSync(`/proc/${pid}/task`)) {
@@ -51,6 +45,13 @@ async function countsOf(url: string, pids: readonly number[]): Promise<Figures> 
       if (task !== `${pid}`) threads.helperMs += Number(read('schedstat').split(' ')[0]) / 1e6;
     }
   }
+  const client = new pg.Client(url);
+  await client.connect();
+  const { rows } = await client.query<Figures>(`SELECT sum(xact_commit)::float8 AS commits,
+    sum(blks_hit + blks_read)::float8 AS pages, sum(tup_inserted + tup_updated + tup_deleted)::float8 AS rows,
+    (pg_current_wal_insert_lsn() - '0/0')::float8 AS wal, (SELECT sum(fsyncs) FROM pg_stat_io)::float8 AS syncs
+    FROM pg_stat_database`);
+  await client.end();
   return { ...rows[0], ...threads };
 }
 
