@@ -14,7 +14,8 @@ const FIRST_PAGE = 100;
 
 /**
  * Sends changes again that died in delivery, each to its destination, whatever source it was sent as. They have the
- * current value, or `false` if the audience has ended. Resolves to the sequence after them.
+ * current value, or `false` if the audience has ended. Destinations that have yet to catch up wait for that run, as
+ * replays do. Resolves to the sequence after them.
  */
 export async function reoffer(
   context: RunContext,
@@ -26,7 +27,8 @@ export async function reoffer(
   const isBack = await areBack(context);
   const isForOne = run.action === 'backfill' || run.action === 'withdraw';
   const reached = reachedBy(subject.source, context.config().destinations).filter(
-    ({ name }) => isBack(name) && (!isForOne || run.destinations?.includes(name)),
+    ({ name }) =>
+      isBack(name) && !record.lapsed.includes(name) && (!isForOne || (run.destinations?.includes(name) ?? false)),
   );
   const isOver = new Map(reached.map((each) => [each.name, record.endedAt !== null || !wants(each, run.key)]));
   let sequence = record.sequence;

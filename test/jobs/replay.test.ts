@@ -205,7 +205,7 @@ t.test('replays false to a destination whose filter now excludes the audience', 
 t.test('replays nothing to a destination that was away before its next run, which sends what died', async (t) => {
   const mail = destination('mail');
   const off = { ...mail, enabled: false };
-  /** Of u0, who died while a member, and is one at the end: what happens in the meantime. */
+  /** What happens to u0, whose change died, until the destination is back. u0 is a member before and after. */
   const cases: Record<string, (rig: Rig, replay: () => Promise<void>) => Promise<void>> = {
     'away and without the audience': async (rig, replay) => {
       rig.config.destinations = [destination('crm'), { ...off, wants: { audiences: [] } }];
@@ -244,6 +244,35 @@ t.test('replays nothing to a destination that was away before its next run, whic
     await rig.sync.run();
     t.same(values((await rig.deliver()).get('mail'), 'a'), { u0: true }, name);
   }
+});
+
+t.test('offers nothing that died to a destination that is back, before the run that catches it up', async (t) => {
+  const rig = await createRig(t);
+  const mail = destination('mail');
+  rig.config.destinations = [destination('crm'), mail];
+  rig.config.audiences = [audience('a', members(0, 1))];
+  await rig.sync.run();
+  await rig.deliver(({ destination }) => (destination === 'mail' ? DEAD : { kind: 'delivered' }));
+  rig.config.destinations = [destination('crm'), { ...mail, enabled: false }];
+  rig.config.audiences = [audience('a', members(1, 2))];
+  await rig.sync.run();
+  await rig.deliver();
+  rig.setTime('2026-03-01T13:00:00Z');
+  rig.config.destinations = [destination('crm'), mail];
+  rig.config.audiences = [audience('a', members(0, 1))];
+  const dying = rig.another({
+    accept: async (source, messages, options) => {
+      const run = await rig.store.run(options?.step?.run ?? '');
+      if (run?.action === 'backfill') throw new Error('The process ends.');
+      return rig.accept(source, messages, options);
+    },
+  });
+  await dying.run();
+  t.equal((await letters(rig)).length, 1, 'its letter waits');
+  t.same((await rig.deliver()).get('mail'), []);
+  await rig.sync.run();
+  t.same(values((await rig.deliver()).get('mail'), 'a'), { u0: true });
+  t.same(await letters(rig), []);
 });
 
 t.test('replays members to others while a run ends the audience for one destination', async (t) => {
