@@ -26,7 +26,7 @@ import type { WorkerOptions } from './worker-options.ts';
 const POLL_INTERVAL = 1_000;
 const IDLE_POLL_INTERVAL = 3_000;
 const HOUSEKEEPING_INTERVAL = 30_000;
-/** Milliseconds until old rows are looked for again where there were none. */
+/** Milliseconds until old rows are looked for again after none were found. */
 const PRUNE_INTERVAL = 300_000;
 /** Writing many costs hardly more than writing one. A crash repeats the deliveries of this period. */
 const SETTLE_INTERVAL = 100;

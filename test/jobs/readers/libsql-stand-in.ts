@@ -51,7 +51,7 @@ export async function startLibsql(t: Test, path: string, token: string): Promise
         yield `${JSON.stringify(entry)}\n`;
       }
     }
-    // Whoever asked may be gone.
+    // The client may be gone.
     await pipeline(Readable.from(lines()), response).catch(() => {});
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -61,7 +61,7 @@ function startWorker(workerData: ThreadData): Worker {
   return new Worker(new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url), {
     workerData,
     execArgv: THREAD_ARGUMENTS,
-    // Its garbage is short-lived; the default would keep 100 MB of it. Node's --max-semi-space-size, where given, decides instead.
+    // Its garbage is short-lived; the default would keep 100 MB of it. Node's --max-semi-space-size, if given, decides instead.
     resourceLimits: { maxYoungGenerationSizeMb: 16 },
   });
 }
