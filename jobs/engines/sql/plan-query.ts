@@ -176,7 +176,8 @@ export function planQueries(
     const ofPart = { members: within(members), leavers: within(leavers), history: within(history) };
     return planQuery(request, { ...fresh, rows: `FROM ${within(`(${fresh.rows})`, 'id')}` }, ofPart, dialect);
   };
-  const last = `(SELECT coalesce(max(n), 0) FROM ${table})`;
+  // Not the positions -1 of rows that change nothing: the next part would begin at 0, which is never sent.
+  const last = `(SELECT coalesce(max(n) FILTER (WHERE n > 0), 0) FROM ${table})`;
   const later = (part: number) =>
     `SELECT * REPLACE (CAST(CASE WHEN n > 0 THEN n + ${last} ELSE n END AS integer) AS n) FROM (${query(part)}) AS later`;
   return [query(0), ...Array.from({ length: parts - 1 }, (_, place) => later(place + 1))];
