@@ -46,6 +46,11 @@ const KNOWN_BODY = Buffer.from(
 );
 const TRACK = whole('/v1/track', Buffer.from('{"event":"a","userId":"u"}'), KEY);
 
+/** As many requests as fit one read of a socket. */
+const MANY = [Buffer.from('GET /nope HTTP/1.1\r\nhost: localhost\r\n\r\n'), TRACK].map((request) =>
+  Buffer.alloc(65_536, request),
+);
+
 const nested = Buffer.from('['.repeat(1_000_000));
 const long = gzipSync(`{"batch":[${'1,'.repeat(249_000)}1]}`);
 /** It says at its end that it holds nothing. */
@@ -79,6 +84,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   bodies: { connections: 1_000, first: of(UNFINISHED) },
   'known bodies': { connections: 400, first: () => KNOWN_BODY },
   unread: { connections: 700, first: of(PIPELINED), reads: false },
+  pipelining: { connections: 500, first: of(MANY), again: 1_000 },
   bombs: { connections: 30, first: of(BOMBS), endsWithAnswer: true, again: 1_000 },
   crowd: { connections: 600, first: () => TRACK, endsWithAnswer: true, again: 2_000 },
   'known keys': { connections: 1_500, first: () => TRACK, more: { bytes: TRACK, every: 20_000 }, descriptors: 1_024 },

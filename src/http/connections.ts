@@ -184,8 +184,16 @@ export class OpenConnections {
   }
 }
 
+/** Node's. It would make objects of all requests that arrived with the one that got the connection cut: thousands. */
+interface Parser {
+  onIncoming: () => number;
+}
+/** As if an upgrade to another protocol followed. */
+const STOP_PARSING = 2;
+
 /** Node makes an error for each request that waits on the connection. Their stacks would cost more than the requests. */
-function closeWithoutStacks(socket: Socket): void {
+function closeWithoutStacks(socket: Socket & { readonly parser?: Parser | null }): void {
+  if (socket.parser) socket.parser.onIncoming = () => STOP_PARSING;
   const { stackTraceLimit } = Error;
   socket.prependOnceListener('close', () => {
     Error.stackTraceLimit = 0;

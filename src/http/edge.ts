@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
@@ -89,7 +90,9 @@ export class ServerEdge {
   private readonly memory: RequestMemory;
   /** Unanswered requests by client. A proxy's connection carries those of many. */
   private readonly requests = new Map<string, number>();
-  private readonly waitingRequests: (() => void)[] = [];
+  /** What starts the requests that wait for their turn, by connection. */
+  private readonly waiting = new Map<Socket, (() => void)[]>();
+  private turn: NodeJS.Immediate | null = null;
 
   constructor({ log, clock, trustedProxies, limits, onRefused = () => {}, node = {} }: Parts) {
     this.limits = { ...defaultLimits(), ...limits };
@@ -99,7 +102,8 @@ export class ServerEdge {
     this.connections = new OpenConnections({
       ...{ limits: this.limits, trustedProxies, clock },
       onRefused: (reason) => this.refusals.count(reason),
-      onClosed: ({ holdings }) => {
+      onClosed: ({ socket, holdings }) => {
+        this.waiting.delete(socket);
         for (const holding of holdings) this.end(holding);
       },
     });
@@ -111,15 +115,13 @@ export class ServerEdge {
       if (!this.connections.admits(request, response)) return;
       const start = () => serve(request, response as ServerResponse<IncomingMessage>);
       if (this.connections.isInUse(request.socket) || HEALTH.includes(request.url ?? '')) return start();
-      if (this.waitingRequests.length === 0) setImmediate(() => this.serveWaiting());
-      // Until then the rest of its body is not read, and takes no memory.
+      this.turn ??= setImmediate(() => this.serveWaiting());
       const { socket } = request;
+      // Until then the rest of its body is not read, and takes no memory.
       socket.pause();
-      this.waitingRequests.push(() => {
-        if (socket.destroyed) return;
-        socket.resume();
-        start();
-      });
+      const starts = this.waiting.get(socket);
+      if (starts) starts.push(start);
+      else this.waiting.set(socket, [start]);
     };
     const server = createServer(this.node, guarded(serve));
     server.on('checkExpectation', guarded(answerExpectation));
@@ -127,9 +129,19 @@ export class ServerEdge {
     return server;
   }
 
+  /** Serves one request of each connection in turn: a client that sends many at once holds up only itself. */
   private serveWaiting(): void {
-    for (const start of this.waitingRequests.splice(0, WAITING_REQUESTS)) start();
-    if (this.waitingRequests.length > 0) setImmediate(() => this.serveWaiting());
+    let served = 0;
+    for (const [socket, starts] of this.waiting) {
+      const start = starts.shift()!;
+      this.waiting.delete(socket);
+      if (starts.length > 0) this.waiting.set(socket, starts);
+      else socket.resume();
+      if (!socket.destroyed) start();
+      served += 1;
+      if (served === WAITING_REQUESTS) break;
+    }
+    this.turn = this.waiting.size > 0 ? setImmediate(() => this.serveWaiting()) : null;
   }
 
   /** Adds the hooks that count every request, before any other hook. */

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { IncomingMessage, type ServerOptions } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
@@ -14,12 +15,13 @@ interface Options {
   readonly trustedProxies?: readonly string[];
   readonly accept?: (source: string) => Promise<unknown>;
   readonly alive?: () => void;
+  readonly node?: ServerOptions;
 }
 
 /** The service's server, with collection, an order for admins, and a large file for everybody. */
 async function startServer(
   t: Test,
-  { limits = {}, trustedProxies = [], accept = async () => {}, alive = () => {} }: Options = {},
+  { limits = {}, trustedProxies = [], accept = async () => {}, alive = () => {}, node = {} }: Options = {},
 ) {
   const clock = new ManualClock();
   const refused: string[] = [];
@@ -27,7 +29,7 @@ async function startServer(
   const log = pino({ level: 'warn' }, { write: (line) => lines.push(JSON.parse(line)) });
   const health = { alive, ready: async () => {} };
   const onRefused = (reason: string) => refused.push(reason);
-  const server = createHttpServer(log, health, trustedProxies, clock, { limits, onRefused });
+  const server = createHttpServer(log, health, trustedProxies, clock, { limits, onRefused, node });
   const sources = ['shop', 'other'].map((id) => ({ id, writeKey: id, enabled: true }));
   await server.register(collect, { sources: () => sources, clock, accept });
   server.post('/order', { bodyLimit: 1_000_000 }, async ({ body }) => ({ done: Object.keys(body as object).length }));
@@ -225,6 +227,37 @@ t.test('cuts a connection that sends many requests at once, and those that do so
   );
   t.equal([...(await text(modest)).matchAll(/HTTP\/1\.1 200 /g)].length, 10);
   t.match((await answered(GET('/healthz'))).answer, /200/);
+});
+
+t.test('parses nothing more of a connection that it has cut', async (t) => {
+  let parsed = 0;
+  class Counted extends IncomingMessage {
+    constructor(socket: Socket) {
+      super(socket);
+      parsed += 1;
+    }
+  }
+  for (const request of [GET('/nope'), track('shop'), GET('/nope').replace('host', 'upgrade: h2c\r\nhost')]) {
+    const { refused, open } = await startServer(t, { limits: { pipelined: 10 }, node: { IncomingMessage: Counted } });
+    parsed = 0;
+    await once(await open(request.repeat(400)), 'close');
+    t.strictSame(refused, ['pipelining']);
+    t.ok(parsed <= 12, `${parsed} of 400`);
+  }
+});
+
+t.test('serves one request of each connection in turn', async (t) => {
+  const order: string[] = [];
+  const accept = async (source: string) => void order.push(source);
+  const { open } = await startServer(t, { accept, limits: { unanswered: 10_000 } });
+  const greedy: Socket[] = [];
+  while (greedy.length < 20) greedy.push(await open());
+  const newcomer = await open();
+  const answers = [...greedy, newcomer].map((socket) => once(socket, 'data'));
+  for (const socket of greedy) socket.write(track('shop').repeat(60));
+  newcomer.write(track('other'));
+  await Promise.all(answers);
+  t.ok(order.indexOf('other') < 100, `number ${order.indexOf('other')} of 1,201`);
 });
 
 t.test('cuts connections that do not read their answers', async (t) => {
