@@ -29,5 +29,5 @@ export function performShared(session: Session, { port, name, args }: SharedCall
   return verbs[name]?.(session, ...args) as Promise<unknown>;
 }
 
-/** True for calls that also work on damaged data, so that people can see what is left. */
+/** True for calls that only read, which need no sync and also work on damaged data. */
 export const isReading = ({ port, name }: SharedCall): boolean => port === 'records' && READING_RECORDS.has(name);

@@ -74,7 +74,7 @@ export const RECORDS = {
   pruneRecords,
 } satisfies OverSession<Records>;
 
-/** Verbs that also work on damaged data, so that people can see what is left. */
+/** Verbs that only read: they need no sync, and work on damaged data too, so that people can see what is left. */
 export const READING_RECORDS: ReadonlySet<string> = new Set<keyof Records>([
   ...([
     'alerts',
@@ -89,6 +89,7 @@ export const READING_RECORDS: ReadonlySet<string> = new Set<keyof Records>([
     'discardPage',
     'discards',
     'endpoints',
+    'excluded',
     'history',
     'historySums',
     'sizes',

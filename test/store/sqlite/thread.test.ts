@@ -128,6 +128,15 @@ t.test("ends a store whose log can't be synced, without acknowledging anything",
   t.equal(failures.length, 1);
 });
 
+t.test('reads without syncing the log', async (t) => {
+  const { store, failures } = await open(t, null);
+  breakLog(join(t.testdirName, 'a.db-wal'));
+  const asked = await Promise.all(Array.from({ length: 20 }, () => codeOf(store.runs({ limit: 1 }))));
+  t.same(new Set(asked), new Set([null]));
+  await store.close();
+  t.same(failures, []);
+});
+
 t.test('gives up a thread that does not answer', async (t) => {
   const { store, failures, failed } = await open(t, 'hang');
   await accept(store, message());

@@ -160,7 +160,7 @@ export class StoreThread {
 
   private perform(operation: Operation, messages: number): Promise<unknown> {
     if (this.closed) return Promise.reject(this.closed);
-    const needsSync = !('verb' in operation) || !UNSYNCED.has(operation.verb);
+    const needsSync = 'verb' in operation ? !UNSYNCED.has(operation.verb) : !isReading(operation.shared);
     const weight = OPERATION_WEIGHT + messages;
     return new Promise((resolve, reject) => {
       this.queue.push({ operation, caller: { needsSync, weight, resolve, reject } });
