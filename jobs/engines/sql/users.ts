@@ -48,13 +48,16 @@ export async function lookupEverywhere(
   const { session } = database;
   const tables = tablesOf(session);
   const read = async (condition: string, texts?: readonly string[]) => {
-    const find = async (list: readonly string[], rows: (key: string, place: number) => string) => {
-      const found: [string, unknown[]][] = [];
+    const find = async (list: readonly string[], present: boolean, rows: (key: string) => string) => {
+      const found: [string, Standing][] = [];
       for (let from = 0; from < list.length; from += AT_ONCE) {
         const some = list.slice(from, from + AT_ONCE);
-        const query = some.map((key, place) => `${rows(key, place)} WHERE ${condition}`).join(' UNION ALL ');
-        for (const [place, id, ...rest] of await session.rows(query, texts))
-          if (id === user) found.push([some[Number(place)] ?? '', rest]);
+        const query = some.map((key, place) => `SELECT ${place}, user_id, ${rows(key)} WHERE ${condition}`);
+        // Sorted rows come in one piece. Otherwise DuckDB hands out each table's alone, which takes half as long again.
+        for (const [place, id, value, since] of await session.rows(`${query.join(' UNION ALL ')} ORDER BY 1`, texts)) {
+          const standing = { present, value: value as string | null, since: Number(since) };
+          if (id === user) found.push([some[Number(place)] ?? '', standing]);
+        }
       }
       return found;
     };
@@ -65,19 +68,12 @@ export async function lookupEverywhere(
       rows.flatMap(([key, version]) => (version === null ? [] : [[String(key), Number(version)] as const])),
     );
     const known = keys.filter((key) => versions.has(key));
-    const member = (key: string, place: number) =>
-      `SELECT ${place}, user_id, TRUE, value, since FROM ${tables.members(key)}`;
-    const members = await find(known, member);
-    const isMember = new Set(members.map(([key]) => key));
-    const leaver = (key: string, place: number) =>
-      `SELECT ${place}, user_id, FALSE, NULL, since FROM ${tables.leavers(key)}`;
-    const others = await find(
-      known.filter((key) => !isMember.has(key)),
-      leaver,
-    );
+    const members = new Map(await find(known, true, (key) => `value, since FROM ${tables.members(key)}`));
+    const rest = known.filter((key) => !members.has(key));
+    const leavers = await find(rest, false, (key) => `NULL, since FROM ${tables.leavers(key)}`);
     return {
       versions,
-      standings: new Map([...members, ...others].map(([key, rest]) => toStanding([key, ...rest]))),
+      standings: new Map([...members, ...leavers]),
       past: rows.filter(([, , id]) => id === user),
     };
   };
