@@ -95,11 +95,12 @@ const LONG = {
   duckdb: `select 'user-' || range as user_id from range(${MEMBERS})`,
   postgres: `select 'user-' || n as user_id from generate_series(1, ${MEMBERS}) as n`,
 };
-/** A million members in 20 audiences, in no order. */
+/** A million members in 20 audiences, in no order, however large the rest is. */
 const CROWDS = Array.from({ length: 20 }, (_, n) => `crowd ${n}`);
+const IN_A_CROWD = 1_000_000 / CROWDS.length;
 const CROWD = {
-  duckdb: `select md5(range::varchar) as user_id from range(${MEMBERS / CROWDS.length}) order by hash(range)`,
-  postgres: `select md5(n::text) as user_id from generate_series(1, ${MEMBERS / CROWDS.length}) as n order by md5(n::text)`,
+  duckdb: `select md5(range::varchar) as user_id from range(${IN_A_CROWD}) order by hash(range)`,
+  postgres: `select md5(n::text) as user_id from generate_series(1, ${IN_A_CROWD}) as n order by md5(n::text)`,
 };
 const HALF = `user-${MEMBERS >> 1}`;
 const cursor = (place: string) => Buffer.from(place).toString('base64url');
