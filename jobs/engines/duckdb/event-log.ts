@@ -17,6 +17,7 @@ import type { DuckdbSession } from './session.ts';
 const PREFIX = 'rollcall_';
 const PARTS = 'rollcall_tail_parts';
 const TAIL = 'rollcall_tail';
+const IDENTITIES = 'rollcall_known_identities';
 
 const GONE = /No files found|No such file|Cannot open file|Could not open file/;
 
@@ -59,8 +60,14 @@ export async function showEvents(
       needed.add(`${PREFIX}${other}`);
       return `${PREFIX}${other}`;
     });
+    // Compiled definitions, which name it so, read it once for each condition and more: its links are followed once.
+    const isKept = name === 'identities' && named.includes(`${PREFIX}${name}`);
     const short = named.includes(name) ? [`CREATE OR REPLACE TEMP VIEW ${name} AS FROM ${PREFIX}${name}`] : [];
-    return [...short, `CREATE OR REPLACE TEMP VIEW ${PREFIX}${name} AS ${own}`];
+    return [
+      ...short,
+      `CREATE OR REPLACE TEMP VIEW ${PREFIX}${name} AS ${isKept ? `FROM temp.${IDENTITIES}` : own}`,
+      ...(isKept ? [`CREATE OR REPLACE TEMP TABLE ${IDENTITIES} AS ${own}`] : []),
+    ];
   });
   for (const statement of statements.toReversed()) await session.run(statement);
   return files;

@@ -38,8 +38,8 @@ async function overEvents<T>(
   let views = namedViews(sql);
   if (!events || views.size === 0) return work();
   for (let attempt = 1; ; attempt += 1) {
-    if (!again || attempt > 1) await events.show(views);
     try {
+      if (!again || attempt > 1) await events.show(views);
       return await work();
     } catch (error) {
       // A macro in the engine's file may read views that the SQL doesn't name.

@@ -170,6 +170,26 @@ t.test('reads the log once for previews of the same SQL', async (t) => {
   t.equal(await members(), 2);
 });
 
+t.test('reads the log again if its files were replaced in the meantime', async (t) => {
+  const folder = t.testdir({});
+  const config = { type: 'duckdb', path: join(folder, 'audiences.duckdb'), memoryLimit: null, threads: 1 } as const;
+  const at = { timestamp: '2026-01-01T00:00:00Z', receivedAt: '2026-01-01T00:00:00Z' };
+  const linked = { messageId: 'm', type: 'identify', userId: 'a', anonymousId: 'x', ...at };
+  let reads = 0;
+  const read: LoggedEvents['read'] = async ({ add }) => {
+    reads += 1;
+    await add([{ id: 1, source: 'shop', bodies: JSON.stringify(linked) }]);
+    return reads % 2 === 1 ? [join(folder, 'replaced.parquet')] : [];
+  };
+  const engine = await openDuckdb(config, { folder, clock, eventLog: { folder, keep: 86_400_000, read } });
+  t.teardown(() => engine.close());
+  for (const view of ['identities', 'rollcall_identities', 'identities']) {
+    const preview = await engine.preview(request({ sql: `select user_id from ${view} where id = 'x'` }), 0);
+    t.equal(preview.members, 1, view);
+  }
+  t.equal(reads, 6);
+});
+
 t.test('opens a file while another session closes it', async (t) => {
   const { engine, reopen } = await open(t);
   await engine.close();
