@@ -134,6 +134,10 @@ export function withCounts(run: Run, staged: Staged): Run {
   return { ...run, ...counts, reasons: reasonsOf({ ...run, fromVersion }, staged) };
 }
 
+/** The sequence after all that a run has sent: members without a message may have had positions before the last. */
+export const sequenceAfter = ({ cursor }: Run, { sequence }: AudienceRecord, total = 0): number =>
+  sequence + Math.max(total, Number(cursor ?? 0));
+
 /** The record of an audience after the destinations in `told` got all of a run. */
 export function recordAfter(
   run: Run,
@@ -149,7 +153,7 @@ export function recordAfter(
   const destinations = isOver ? others : [...others, ...told];
   const once = new Set([...before.lapsed, ...before.destinations, ...(run.destinations ?? [])]);
   const lapsed = [...once].filter((name) => !destinations.includes(name) && !told.includes(name));
-  const sequence = before.sequence + staged.total;
+  const sequence = sequenceAfter(run, before, staged.total);
   const news = lapsed.filter((name) => !before.lapsed.includes(name));
   const { known = [] } = lapse(before, news, (name) => knownAfterLeaving(run, before, name, false));
   // Without its snapshot an engine has no history either; of another kind, values can't be compared.

@@ -159,8 +159,9 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
     await engine.commit(run.id);
     failpoint('sync_commit');
     // Read again, because destinations may have left the run.
-    const after = recordAfter(run, staged, await recordOf(context), told, clock.now());
-    const sequence = await reoffer(context, (await store.run(run.id)) ?? run, after, exclusions);
+    const saved = (await store.run(run.id)) ?? run;
+    const after = recordAfter({ ...run, cursor: saved.cursor }, staged, await recordOf(context), told, clock.now());
+    const sequence = await reoffer(context, saved, after, exclusions);
     if (after.endedAt !== null && after.version === 0) await engine.drop(run.key);
     const sent = (await store.run(run.id))?.sent ?? run.sent;
     const done: Run = {

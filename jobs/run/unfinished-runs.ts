@@ -4,7 +4,7 @@ import type { Staged } from '../engines/port.ts';
 import { hasMembership, recordWithout } from './owed-membership.ts';
 import { failingSince } from './retry-times.ts';
 import type { RunContext, RunPlace } from './run-context.ts';
-import { failed, recordAfter } from './run-record.ts';
+import { failed, recordAfter, sequenceAfter } from './run-record.ts';
 import { recordOf } from './staging.ts';
 
 /** Runs of this subject that a crash, failure or guard left unfinished, oldest first. */
@@ -65,7 +65,7 @@ async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): P
     return recordAfter(run, staged, recordWithout(behind, run, before, true), inStep, clock.now());
   }
   // An end can't be half sent: a destination that got a part of it gets everything again.
-  return recordWithout(told, run, before, true);
+  return { ...recordWithout(told, run, before, true), sequence: sequenceAfter(run, before) };
 }
 
 /** Removes the plan of a finished run. If that fails, the next run does it. */

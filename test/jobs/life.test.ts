@@ -250,3 +250,48 @@ t.test("never lowers the sequence, even after an audience's end or if the clock 
   );
   t.equal(new Set(sequences).size, 12, 'and none comes twice');
 });
+
+t.test('goes on above all that a run has sent, also of a plan with gaps, while the clock stands', async (t) => {
+  const rig = await createRig(t);
+  const newest = new Map<string, number>();
+  const rising = async (rows: string, name: string) => {
+    const sql = `SELECT * FROM (VALUES ${rows}) AS rows (user_id, plan)`;
+    rig.config.audiences = [audience('a', sql, { with: { plan: {} } })];
+    await rig.sync.run();
+    for (const { userId, context } of (await rig.deliver()).get('crm') ?? []) {
+      const sequence = Number(context.personas['sequence']);
+      t.ok(sequence > (newest.get(userId) ?? 0), `${name}: ${userId}`);
+      newest.set(userId, sequence);
+    }
+  };
+  await rising("('1', 'free'), ('2', 'free'), ('3', 'free')", 'all enter');
+  await rising("('1', 'pro'), ('2', 'pro')", 'one leaves, behind two who are not sent');
+  await rising("('1', 'pro'), ('2', 'pro'), ('3', 'free')", 'and comes back');
+});
+
+t.test('goes on above the part of an end that was sent before a person rejected it', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', 'select i as user_id from range(1, 7001) as t(i)')];
+  await rig.sync.run();
+  let batches = 0;
+  const failing = rig.another({
+    accept: async (...parameters) => {
+      batches += 1;
+      if (batches === 2) throw new Error('the store is gone');
+      return rig.accept(...parameters);
+    },
+  });
+  t.match(await failing.retire('a'), { error: { code: 'engine_failed' } });
+  const sequenceOf1 = async () => {
+    const first = (await rig.deliver()).get('crm')?.find(({ userId }) => userId === '1');
+    return [first?.traits['a'], Number(first?.context.personas['sequence'])];
+  };
+  const [ended, last] = await sequenceOf1();
+  t.equal(ended, false);
+  const [run] = await rig.store.runs({ limit: 1 });
+  await rig.sync.reject(run?.id ?? '');
+  await rig.sync.run();
+  const [present, next] = await sequenceOf1();
+  t.equal(present, true);
+  t.ok(Number(next) > Number(last));
+});
