@@ -11,7 +11,7 @@ import {
 } from './history.ts';
 import { readForMove, removeMoved, writeMoved } from './move.ts';
 import { giveTo, readOwner, readVersions } from './ownership.ts';
-import { literal } from './plan-query.ts';
+import { literal, type SqlDialect } from './plan-query.ts';
 import { interruptible, type SqlDatabase, transaction } from './session.ts';
 import { previewPlan, readChanges, stagePlan, traitColumns } from './stage.ts';
 import {
@@ -53,14 +53,29 @@ async function overEvents<T>(
 /** The most parts, times the usual. */
 const FINEST = 16;
 
+/** Does work that compares in parts, and again in more parts if memory is too small for it. */
+async function inParts<T>(
+  { parts }: Pick<SqlDialect, 'parts'>,
+  work: (times: number) => Promise<T>,
+  times = 1,
+): Promise<T> {
+  try {
+    return await work(times);
+  } catch (error) {
+    if (times === FINEST || !parts?.isTooLarge(error)) throw error;
+  }
+  return inParts({ parts }, work, 2 * times);
+}
+
 /**
- * Runs a definition into the table of a plan, and records that. If memory is too small for it, it is computed again in
- * more parts. Interrupts don't reach the transaction's rollback.
+ * Runs a definition into the table of a plan, and records that. Interrupts don't reach the transaction's rollback.
+ *
+ * @param times - as many parts as this times the usual
  */
-async function stage(database: SqlDatabase, request: StageRequest, times = 1): Promise<Staged> {
-  const { session, tuned, dialect } = database;
+function stage(database: SqlDatabase, request: StageRequest, times: number): Promise<Staged> {
+  const { session, tuned } = database;
   const { plan, key, leasedAt, signal } = request;
-  const staging = transaction(session, () =>
+  return transaction(session, () =>
     interruptible(session, signal, async (obeying) => {
       await dropLeftovers(obeying, request);
       const { plans, plan: tableOf } = tablesOf(session);
@@ -73,10 +88,6 @@ async function stage(database: SqlDatabase, request: StageRequest, times = 1): P
       return staged;
     }),
   );
-  return staging.catch((error) => {
-    if (times === FINEST || !dialect.parts?.isTooLarge(error)) throw error;
-    return stage(database, request, 2 * times);
-  });
 }
 
 function describe(database: SqlDatabase, definition: Definition): Promise<readonly TraitColumn[]> {
@@ -111,6 +122,9 @@ export function createSqlEngine(database: SqlDatabase): Engine {
       yield* read(...given);
     };
 
+  const planned = <T>(request: StageRequest, work: (times: number) => Promise<T>): Promise<T> =>
+    overEvents(database, request, () => inParts(database.dialect, work));
+
   const known = <T extends Staged | null>(staged: T): T => {
     if (staged?.kind === 'audience' && staged.columns.length === 0) plain.add(staged.plan);
     return staged;
@@ -118,9 +132,9 @@ export function createSqlEngine(database: SqlDatabase): Engine {
 
   return {
     snapshot: prepared((key) => readSnapshot(database, key)),
-    stage: prepared(async (request) => known(await overEvents(database, request, () => stage(database, request)))),
+    stage: prepared(async (request) => known(await planned(request, (times) => stage(database, request, times)))),
     describe: (definition) => overEvents(database, definition, () => describe(database, definition)),
-    preview: (request, sampleSize) => overEvents(database, request, () => previewPlan(database, request, sampleSize)),
+    preview: (request, sampleSize) => planned(request, (times) => previewPlan(database, request, sampleSize, times)),
     staged: prepared(async (plan) => known(await readStaged(database, plan))),
     changes: (plan, after, limit) => readChanges(session, plan, after, limit, !plain.has(plan)),
     commit: prepared((plan) => transaction(session, () => commitPlan(database, plan))),

@@ -26,7 +26,12 @@ const KEPT = 'was AND now AND n >= 0';
 const LEAVERS = 'NOT was AND NOT now';
 
 /** The counts and a few rows of each kind, from tables that are rolled back. */
-export async function previewPlan(database: SqlDatabase, request: StageRequest, sampleSize: number): Promise<Preview> {
+export async function previewPlan(
+  database: SqlDatabase,
+  request: StageRequest,
+  sampleSize: number,
+  times: number,
+): Promise<Preview> {
   const { session } = database;
   await session.run('BEGIN');
   try {
@@ -35,7 +40,7 @@ export async function previewPlan(database: SqlDatabase, request: StageRequest, 
       const own = { ...database, session: obeying };
       const { funnel } = request;
       if (funnel) await ofDefinition(own, request, (noting) => findPeople(noting, request, funnel.people));
-      const staged = await stagePlan(own, funnel ? { ...request, sql: funnel.sql } : request, table);
+      const staged = await stagePlan(own, funnel ? { ...request, sql: funnel.sql } : request, table, times);
       const counts = funnel && { funnel: await countPeople(obeying, funnel) };
       const sample = await sampleOf(obeying, table, sampleSize);
       const evidence = funnel?.evidence && { evidence: await evidenceOf(obeying, request, funnel.evidence, sample) };
@@ -82,7 +87,7 @@ async function sampleOf(session: SqlSession, table: string, size: number): Promi
  *
  * @param times - as many parts as this times the usual
  */
-export function stagePlan(database: SqlDatabase, request: StageRequest, table: string, times = 1): Promise<Staged> {
+export function stagePlan(database: SqlDatabase, request: StageRequest, table: string, times: number): Promise<Staged> {
   return ofDefinition(database, request, (noting) => computePlan(noting, request, table, times));
 }
 

@@ -57,8 +57,10 @@ t.test('computes a plan again in more parts where memory does not do', async (t)
   const engine = await openDuckdb(config, { folder, clock });
   t.teardown(() => engine.close());
   const sql = `select 'user_' || md5(i::varchar) as user_id from range(500000) as numbers (i)`;
+  const expected = { entered: 500_000, duplicates: 0, invalid: 0 };
+  t.match(await engine.preview(request({ sql }), 2), expected, 'and a preview');
   const { plan, ...counts } = await engine.stage(request({ sql }));
-  t.match(counts, { entered: 500_000, duplicates: 0, invalid: 0 });
+  t.match(counts, expected);
   const users = new Set<string>();
   for (let after = 0, isOver = false; !isOver; ) {
     const { positions, userIds } = await engine.changes(plan, after, 50_000);
