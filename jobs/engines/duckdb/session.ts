@@ -1,4 +1,13 @@
-import { type DuckDBConnection, DuckDBDataChunk, type DuckDBResult, LIST, listValue, VARCHAR } from '@duckdb/node-api';
+import {
+  type DuckDBConnection,
+  DuckDBDataChunk,
+  type DuckDBMaterializedResult,
+  type DuckDBResult,
+  JSDuckDBValueConverter,
+  LIST,
+  listValue,
+  VARCHAR,
+} from '@duckdb/node-api';
 import { RollcallError } from '../../../src/kernel/errors.ts';
 import type { SqlSession } from '../sql/session.ts';
 import { type HeldFile, holdFile, type OpenFileOptions } from './files.ts';
@@ -49,8 +58,7 @@ function duckdbSession(held: HeldFile, connection: DuckDBConnection, hide: (text
   }
   return {
     async rows(sql, texts) {
-      const result = await (texts ? query(sql, [listValue([...texts])], [LIST(VARCHAR)]) : query(sql));
-      return result.getRowsJS();
+      return rowsOf(await (texts ? query(sql, [listValue([...texts])], [LIST(VARCHAR)]) : query(sql)));
     },
     async byColumn(sql) {
       return (await readTexts(query, sql)) ?? readValues(await query(sql));
@@ -82,7 +90,13 @@ function duckdbSession(held: HeldFile, connection: DuckDBConnection, hide: (text
   };
 }
 
-type Query = (sql: string) => Promise<DuckDBResult>;
+/** The rows of a result, which is in memory: to ask the thread pool for each chunk took as long as a small query. */
+function rowsOf(result: DuckDBMaterializedResult) {
+  const chunks = Array.from({ length: result.chunkCount }, (_, index) => result.getChunk(index));
+  return chunks.flatMap((chunk) => chunk.convertRows(JSDuckDBValueConverter));
+}
+
+type Query = (sql: string) => Promise<DuckDBMaterializedResult>;
 
 /**
  * Reads each column as one text, which costs half of reading its values. Null if that fails, for instance because a
@@ -91,7 +105,7 @@ type Query = (sql: string) => Promise<DuckDBResult>;
 async function readTexts(query: Query, sql: string): Promise<unknown[][] | null> {
   try {
     const result = await query(`SELECT CAST(to_json(list(COLUMNS(*))) AS varchar) FROM (${sql}) AS found`);
-    const [texts = []] = await result.getRowsJS();
+    const [texts = []] = rowsOf(result);
     return texts.map((text) => (text === null ? [] : (JSON.parse(String(text)) as unknown[])));
   } catch (error) {
     if (error instanceof Error && INTERRUPTED.test(error.message)) throw error;
