@@ -53,7 +53,7 @@ export async function lookupEverywhere(
       for (let from = 0; from < list.length; from += AT_ONCE) {
         const some = list.slice(from, from + AT_ONCE);
         const query = some.map((key, place) => `SELECT ${place}, user_id, ${rows(key)} WHERE ${condition}`);
-        // Sorted rows come in one piece. Otherwise DuckDB hands out each table's alone, which takes half as long again.
+        // Sorted rows come in one chunk. DuckDB would make one for each table: garbage that doubles the pauses for it.
         for (const [place, id, value, since] of await session.rows(`${query.join(' UNION ALL ')} ORDER BY 1`, texts)) {
           const standing = { present, value: value as string | null, since: Number(since) };
           if (id === user) found.push([some[Number(place)] ?? '', standing]);
