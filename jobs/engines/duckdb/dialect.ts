@@ -28,6 +28,7 @@ export const duckdbDialect: SqlDialect = {
     `SELECT CAST(row_number() OVER () AS integer) AS n, * FROM (SELECT * FROM (${rows}) AS unordered ORDER BY user_id NULLS LAST) AS ordered`,
   isIncomplete: ({ message }) => INCOMPLETE.test(message),
   binary: '',
+  binaryOfOthers: ' COLLATE "C"',
   place: 'rowid',
   prefix: (id) => id,
   opaque: '',

@@ -51,6 +51,8 @@ export interface SqlDialect {
   isIncomplete(error: Error): boolean;
   /** Makes text compare by its bytes, whatever its collation. */
   readonly binary: string;
+  /** The same for columns of definitions, if none of our own have a collation. */
+  readonly binaryOfOthers?: string;
   /** The column of a row's place in its table. */
   readonly place: string;
   /** The beginning of an id that members are indexed by; the whole id if there is no index. */
@@ -430,8 +432,12 @@ export function newestValue(statement: string, column: Column, latest: number): 
 }
 
 /** A user id as text; null if it means nobody, unless that is allowed. */
-export function idText(userId: string, allowPlaceholders: boolean, { binary }: SqlDialect): string {
-  const id = `CAST(${name(userId)} AS varchar)${binary}`;
+export function idText(
+  userId: string,
+  allowPlaceholders: boolean,
+  { binary, binaryOfOthers = binary }: SqlDialect,
+): string {
+  const id = `CAST(${name(userId)} AS varchar)${binaryOfOthers}`;
   return allowPlaceholders ? id : `CASE WHEN NOT ${placeholderSql(id)} THEN ${id} END`;
 }
 

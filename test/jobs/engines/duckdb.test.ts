@@ -51,6 +51,22 @@ t.test('compares as many members at once as memory and threads allow', async (t)
   }
 });
 
+t.test('compares ids and values by their bytes, whatever their collation', async (t) => {
+  const { engine } = await open(t);
+  const people = (...rows: readonly string[]) =>
+    `SELECT a COLLATE nocase AS user_id, b COLLATE nocase AS plan FROM (VALUES ${rows.join(', ')}) AS people (a, b)`;
+  for (const kind of ['audience', 'trait'] as const) {
+    await settle(engine, { key: kind, kind, sql: people("('a', 'pro')", "('A', 'Pro')") });
+    t.match(await engine.snapshot(kind), { members: 2 });
+    const next = { key: kind, kind, toVersion: 2, sql: people("('a', 'PRO')", "('B', 'pro')") };
+    const { plan } = await engine.stage(request(next));
+    t.same(
+      told(await engine.changes(plan, 0, 10)).map(([user]) => user),
+      kind === 'trait' ? ['A', 'B', 'a'] : ['A', 'B'],
+    );
+  }
+});
+
 t.test('computes a plan again in more parts where memory does not do', async (t) => {
   const folder = t.testdir({});
   const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '24MB', threads: 2 } as const;
