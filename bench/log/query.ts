@@ -5,7 +5,7 @@ import { type DuckdbSession, openSession } from '../../jobs/engines/duckdb/sessi
 import { readStatement } from '../../jobs/engines/sql/statement.ts';
 import { eventLogFor } from '../../jobs/event-log-access.ts';
 import { systemClock } from '../../src/kernel/clock.ts';
-import { ALL_VIEWS, DUCKDB_VIEWS, eventViews } from '../../src/store/events/views.ts';
+import { ALL_VIEWS, DUCKDB_VIEWS, eventViews, withLikelyAt } from '../../src/store/events/views.ts';
 import { openStore } from '../../src/store/open.ts';
 import { peakMemoryMb } from '../harness.ts';
 import { type History, NOW } from './history.ts';
@@ -13,6 +13,8 @@ import { type History, NOW } from './history.ts';
 const [contender = '', given = '{}'] = process.argv.slice(2);
 const history = JSON.parse(given) as History;
 const [how, where] = contender.split(' over ');
+/** Milliseconds. */
+const KEEP = 181 * 86_400_000;
 
 // A sync has it open.
 const store = where === 'log' ? await openStore({ url: `sqlite:${history.store}`, maxQueued: 1 }, systemClock) : null;
@@ -20,7 +22,7 @@ const store = where === 'log' ? await openStore({ url: `sqlite:${history.store}`
 /** The log as a sync shows it, or the same views over the plain file. */
 async function show(session: DuckdbSession): Promise<void> {
   if (where === 'plain') {
-    await session.run(`CREATE TEMP VIEW rollcall_events AS SELECT * FROM '${history.plain}'`);
+    await session.run(`CREATE TEMP VIEW rollcall_events AS SELECT * FROM ${withLikelyAt(`'${history.plain}'`, KEEP)}`);
     for (const { name, query } of eventViews(DUCKDB_VIEWS)) {
       await session.run(`CREATE TEMP VIEW rollcall_${name} AS ${query((other) => `rollcall_${other}`)}`);
     }
@@ -28,7 +30,7 @@ async function show(session: DuckdbSession): Promise<void> {
   }
   if (!store) throw new Error('no store');
   const engine = { type: 'duckdb', path: ':memory:', memoryLimit: null, threads: null, concurrency: 1 } as const;
-  const eventLog = { keep: 1, path: history.folder, sources: null };
+  const eventLog = { keep: KEEP, path: history.folder, sources: null };
   const log = eventLogFor(engine, { eventLog, store: { url: 'sqlite:', maxQueued: 1 } }, store);
   if (log.eventLog) await eventsOf(session, log.eventLog).show(ALL_VIEWS);
 }
