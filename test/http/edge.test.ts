@@ -246,6 +246,34 @@ t.test('parses nothing more of a connection that it has cut', async (t) => {
   }
 });
 
+/** A body in chunks of one byte each. */
+const chunked = (path: string, body: string) =>
+  `POST ${path} HTTP/1.1\r\nhost: a\r\n${JSON_TYPE}transfer-encoding: chunked\r\n\r\n${body.replaceAll(/./g, '1\r\n$&\r\n')}0\r\n\r\n`;
+
+t.test('joins small chunks that arrive at once', async (t) => {
+  const edge = new ServerEdge({ log: { warn() {} }, clock: new ManualClock(), trustedProxies: [] });
+  const chunks: Buffer[] = [];
+  const server = edge.createServer((request, response) => {
+    request.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => response.end());
+  });
+  t.teardown(() => server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' });
+  t.teardown(() => socket.destroy());
+  const body = Array.from({ length: 3_000 }, (_, n) => n % 10).join('');
+  socket.write(chunked('/', body));
+  await once(socket, 'data');
+  t.equal(String(Buffer.concat(chunks)), body);
+  t.ok(chunks.length < 100, `${chunks.length} chunks`);
+});
+
+t.test('cuts a connection that sends thousands of small chunks', async (t) => {
+  const { refused, open } = await startServer(t);
+  for (const path of ['/order', '/v1/track?writeKey=shop'])
+    await once(await open(chunked(path, ' '.repeat(5_000))), 'close');
+  t.strictSame(refused, ['bodies', 'bodies']);
+});
+
 t.test('serves one request of each connection in turn', async (t) => {
   const order: string[] = [];
   const accept = async (source: string) => void order.push(source);
