@@ -27,14 +27,13 @@ const files = filesOf({ ...orders.place, keep: 1, sources: null });
 /** Another process each time: none knows what an earlier one had done. */
 function keeper(): EventLogKeeper {
   const keep = () => now - Date.parse(horizon);
-  return new EventLogKeeper({ store, live: store.live, clock, files, keep, log: { info() {}, warn: fail } });
+  // A keeper whose timer fires while a step moves the time on by days would lose its lease, or keep the step from it.
+  const untimed = { ...clock, roughly: () => () => {} };
+  return new EventLogKeeper({ store, live: store.live, clock: untimed, files, keep, log: { info() {}, warn: fail } });
 }
 
-let isOver = false;
-
 function fail(details: object): void {
-  // A keeper's timer may meet the closed store.
-  if (!isOver) throw (details as { err?: unknown }).err;
+  throw (details as { err?: unknown }).err;
 }
 
 /** Whose events these are stands in their ids. */
@@ -148,6 +147,5 @@ if (orders.step) {
     await beside(work);
   }
 }
-isOver = true;
 await store.close();
 process.exit(0);
