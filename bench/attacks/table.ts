@@ -51,12 +51,6 @@ const MANY = [Buffer.from('GET /nope HTTP/1.1\r\nhost: localhost\r\n\r\n'), TRAC
   Buffer.alloc(65_536, request),
 );
 
-/** Chunks of one byte. */
-const CRUMBS = Buffer.concat([
-  Buffer.from(`POST /v1/batch HTTP/1.1\r\nhost: localhost\r\n${KEY}\r\ntransfer-encoding: chunked\r\n\r\n`),
-  Buffer.alloc(65_538, '1\r\n \r\n'),
-]);
-
 const nested = Buffer.from('['.repeat(1_000_000));
 const long = gzipSync(`{"batch":[${'1,'.repeat(249_000)}1]}`);
 /** It says at its end that it holds nothing. */
@@ -91,7 +85,6 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   'known bodies': { connections: 400, first: () => KNOWN_BODY },
   unread: { connections: 700, first: of(PIPELINED), reads: false },
   pipelining: { connections: 500, first: of(MANY), again: 1_000 },
-  chunks: { connections: 200, first: of([CRUMBS]), again: 1_000 },
   bombs: { connections: 30, first: of(BOMBS), endsWithAnswer: true, again: 1_000 },
   crowd: { connections: 600, first: () => TRACK, endsWithAnswer: true, again: 2_000 },
   'known keys': { connections: 1_500, first: () => TRACK, more: { bytes: TRACK, every: 20_000 }, descriptors: 1_024 },
