@@ -4,9 +4,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kernel/clock.ts';
 import { RollcallError } from '../kernel/errors.ts';
 import { networkOf } from '../kernel/ip.ts';
+import { JoinedChunks } from './chunks.ts';
 import { type ConnectionLimits, OpenConnections } from './connections.ts';
 import { answerExpectation } from './errors.ts';
-import { Incoming } from './incoming.ts';
 import { add, type Holding, type MemoryLimits, RequestMemory } from './memory.ts';
 import { CutLog, type CutReason } from './refusals.ts';
 
@@ -57,7 +57,7 @@ const LARGE_ANSWER = 16 * 1024;
 
 /** Node's deadlines and limits. */
 const NODE: ServerOptions = {
-  IncomingMessage: Incoming,
+  IncomingMessage: JoinedChunks,
   /** Milliseconds for a request to arrive; a slower one is answered 408. Node checks every `connectionsCheckingInterval`. */
   requestTimeout: 30_000,
   // Node ignores a request timeout that is shorter than the one for headers.
@@ -115,7 +115,7 @@ export class ServerEdge {
   createServer(serve: RequestListener): Server {
     const guarded = (serve: RequestListener) => (request: IncomingMessage, response: ServerResponse) => {
       if (!this.connections.admits(request, response)) return;
-      (request as Incoming).onTooMany = () => {
+      (request as JoinedChunks).onTooMany = () => {
         const connection = this.connections.of(request.socket);
         if (connection) this.connections.cut(connection, 'bodies');
       };

@@ -10,7 +10,7 @@ const MOST_SMALL = 4_096;
  * A request whose small chunks are joined if they arrive at once. A chunk takes hundreds of bytes beside its own, and one read
  * of a connection may bring ten thousand of them.
  */
-export class Incoming extends IncomingMessage {
+export class JoinedChunks extends IncomingMessage {
   /** Called if the body has too many small chunks. */
   onTooMany = () => {};
   private count = 0;
