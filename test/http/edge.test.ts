@@ -260,14 +260,14 @@ t.test('joins small chunks that arrive at once', async (t) => {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' });
   t.teardown(() => socket.destroy());
-  const body = Array.from({ length: 3_000 }, (_, n) => n % 10).join('');
+  const body = Array.from({ length: 500 }, (_, n) => n % 10).join('');
   socket.write(chunked('/', body));
   await once(socket, 'data');
   t.equal(String(Buffer.concat(chunks)), body);
-  t.ok(chunks.length < 100, `${chunks.length} chunks`);
+  t.ok(chunks.length < 50, `${chunks.length} chunks`);
 });
 
-t.test('cuts a connection that sends thousands of small chunks', async (t) => {
+t.test('cuts a connection that sends hundreds of tiny chunks at once', async (t) => {
   const { refused, open } = await startServer(t);
   for (const path of ['/order', '/v1/track?writeKey=shop'])
     await once(await open(chunked(path, ' '.repeat(5_000))), 'close');
