@@ -14,6 +14,8 @@ const run = promisify(execFile);
 const FOLDERS = ['/usr/sbin', '/usr/bin', '/usr/local/bin'];
 const found = (name: string) => FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path));
 const [SERVER, INSTALL] = [found('mariadbd'), found('mariadb-install-db')];
+/** What the latter runs. Debian has moved it to the package of the client. */
+const DEFAULTS = found('my_print_defaults');
 /** MariaDB refuses to run as root: then it runs as `nobody`. */
 const user = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
 
@@ -29,7 +31,9 @@ export interface MariadbServer {
 }
 
 export const NO_MARIADB =
-  SERVER && INSTALL ? false : 'MariaDB is not installed here: apt-get install mariadb-server-core';
+  SERVER && INSTALL && DEFAULTS
+    ? false
+    : 'MariaDB is not installed here: apt-get install mariadb-server-core mariadb-client-core';
 
 let databases = 0;
 
