@@ -8,7 +8,8 @@ export function smallDisk(): { readonly folder: string; remove(): void } | null 
   const folder = mkdtempSync(join(tmpdir(), 'rollcall-full-'));
   const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', folder]).status === 0;
   const remove = () => {
-    if (isMounted) execFileSync('umount', [folder]);
+    // DuckDB may close a file a moment after its database.
+    if (isMounted) execFileSync('umount', ['--lazy', folder]);
     rmSync(folder, { recursive: true, force: true });
   };
   if (isMounted) return { folder, remove };
